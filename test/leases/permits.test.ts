@@ -110,6 +110,21 @@ it('asks a store once where slots are free, and stops asking when its caller has
   expect(held.some((lease) => lease.held)).toBe(false);
 });
 
+it('asks a store once for each permit that is free, and once for each that is not', async () => {
+  const store = new FaultyStore();
+  await store.inner.tryAcquire('key#slot3', 'somebody else', 60_000);
+  const leases = new LeaseManager({ store, backoff: NEVER });
+  const all = Array.from({ length: 20 }, () => leases.acquire('key', { limit: 20, ...WAITS }));
+  const slots = (await Promise.all(all.slice(0, 19))).map(({ slot }) => slot);
+  expect(new Set(slots).size).toBe(19);
+  expect(store.count('tryAcquire')).toBeGreaterThanOrEqual(19);
+  expect(store.count('tryAcquire')).toBeLessThanOrEqual(20);
+  await Promise.all([
+    expect(all[19]).rejects.toMatchObject({ code: 'ERR_LEASE_MANAGER_CLOSED' }),
+    leases.close(),
+  ]);
+});
+
 it('asks for the slot whose release it heard of, and no other', async () => {
   const inner = new FaultyStore();
   const listeners = new Map<string, () => void>();

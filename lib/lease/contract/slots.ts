@@ -17,3 +17,14 @@ export function slotKeys(key: string, limit: number): readonly string[] {
   for (let slot = 1; slot < limit; slot++) keys.push(slotKey(key, slot));
   return keys;
 }
+
+/** The numbers of all slots, in their order. */
+export function allSlots(limit: number): readonly number[] {
+  return Array.from({ length: limit }, (_, slot) => slot);
+}
+
+/** The same slots in their order, but from one that chance decides: several processes then seldom ask for the same. */
+export function fromAny(slots: readonly number[]): readonly number[] {
+  const first = Math.floor(Math.random() * slots.length);
+  return [...slots.slice(first), ...slots.slice(0, first)];
+}

@@ -43,11 +43,11 @@ export type Answer = readonly Hold[] | Refusal;
 
 /** Where acquisitions wait for keys, first come, first served. A queue calls `attempt` of the one at its head. */
 export interface Queues {
-  /** Whether an acquisition with that limit waits for the key. */
-  isAwaited(key: string, limit: number): boolean;
+  /** Whether an acquisition waits for the key of the store. */
+  isAwaited(name: string): boolean;
   /** `wasRefused`: it has just been refused the key, and need not ask at once. */
   join(key: string, waiter: Acquisition, wasRefused: boolean): void;
-  /** `mayBeFree`: it goes without the key, and nobody else is known to have it. */
+  /** `mayBeFree`: it leaves without the key, or with one of its slots, and no other holder is known of the rest. */
   leave(key: string, waiter: Acquisition, mayBeFree: boolean): void;
   /** The error of the store's last answer for the key; undefined if it did not fail. */
   failureOf(key: string, limit: number): unknown;
@@ -68,6 +68,10 @@ export class Acquisition implements Due, Abortable {
   readonly promise: Promise<Lease | undefined>;
   deadline = Infinity;
   place = -1;
+  /** Its number among those that wait. Set by the queue that it joins. */
+  arrival = Infinity;
+  /** The slot that it was granted, if its key has a limit. */
+  slot: number | undefined;
   /** When its timeout expires, on the real clock. */
   readonly endsAt: number;
   readonly #grants: Grants;
@@ -138,10 +142,10 @@ export class Acquisition implements Due, Abortable {
   }
 
   /**
-   * It is its turn: true if it was granted what it asked for. `slots`: which may be free, if not all. Rejects if the store
-   * fails.
+   * It is its turn: true if it was granted what it asked for. `slots`: which of a key with a limit it tries, in that order.
+   * Rejects if the store fails.
    */
-  attempt(slots?: readonly number[]): boolean | Promise<boolean> {
+  attempt(slots: readonly number[]): boolean | Promise<boolean> {
     return this.#attempt(true, slots);
   }
 
@@ -183,7 +187,7 @@ export class Acquisition implements Due, Abortable {
     const grants = this.#grants;
     const at = this.#at;
     const others = this.#round >= ROUNDS ? [] : this.#keys.filter((key) => key !== at);
-    const goesFirst = inTurn ? others.find((key) => grants.isAwaited(key, this.limit)) : undefined;
+    const goesFirst = inTurn ? others.find((key) => grants.isAwaited(key)) : undefined;
     if (goesFirst !== undefined) return this.#answered({ key: goesFirst, retryAfter: Infinity });
     this.#asking = true;
     let answer: Answer | Promise<Answer>;
@@ -252,7 +256,8 @@ export class Acquisition implements Due, Abortable {
         this.#asker,
       );
       this.#taken.clear();
-      if (this.#settle()) this.#resolve(lease);
+      if (this.limit > 1) this.slot = lease.slot;
+      if (this.#settle(this.limit > 1)) this.#resolve(lease);
     }
   }
 
@@ -281,14 +286,15 @@ export class Acquisition implements Due, Abortable {
     this.#asker = this.#grants.newAsker(this.#keys, this.#asker.since);
   }
 
-  #settle(): boolean {
+  /** `mayBeFree`: see {@link Queues.leave}. */
+  #settle(mayBeFree = false): boolean {
     if (this.#settled) return false;
     this.#settled = true;
     const { waiting, queues } = this.#grants;
     if (this.#at !== undefined) {
       waiting.schedule.clear(this);
       waiting.acquisitions.delete(this);
-      queues.leave(this.#at, this, false);
+      queues.leave(this.#at, this, mayBeFree);
     }
     if (this.#wait.signal) forgetAbort(this.#wait.signal, this);
     if (this.#asking) this.#asker.hasGone = true;

@@ -82,7 +82,7 @@ export abstract class Grants implements HoldContext {
 
   /**
    * One attempt of an acquisition, all or none; of a key with a limit, at any of its slots. `inTurn`: after those of other
-   * threads that have waited longer. `slots`: which may be free, if not all. Rejects with a LeaseStoreError.
+   * threads that have waited longer. `slots`: those to try, in that order, if not all. Rejects with a LeaseStoreError.
    */
   abstract tryAll(
     keys: readonly string[],
@@ -99,8 +99,8 @@ export abstract class Grants implements HoldContext {
   abstract giveBack(asker: Asker, terms: LeaseTerms): void;
 
   /** Whether another acquisition waits for the key, and goes first. */
-  isAwaited(key: string, limit: number): boolean {
-    return this.queues.isAwaited(key, limit) && (limit > 1 || this.shared(key) === undefined);
+  isAwaited(key: string): boolean {
+    return this.queues.isAwaited(key) && this.shared(key) === undefined;
   }
 
   abstract tokenOf(granted: number): FencingToken;

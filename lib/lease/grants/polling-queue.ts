@@ -1,6 +1,6 @@
 import { isPermanent } from '../contract/errors.js';
 import { reportsReleases, type LeaseStore } from '../contract/lease-store.js';
-import { slotKeys } from '../contract/slots.js';
+import { fromAny, slotKeys } from '../contract/slots.js';
 import type { Due } from '../time/schedule.js';
 import type { Acquisition, Queues } from './acquisition.js';
 import type { Grants } from './grants.js';
@@ -28,9 +28,9 @@ export function handOn(store: LeaseStore, name: string): void {
 }
 
 /**
- * The acquisitions of a manager that wait for keys of a store that must be asked: a queue for each key, first come,
- * first served. Only the head asks, again and again, with growing pauses, so thousands of waiters burden the store no
- * more than one. After a grant the next one becomes the head.
+ * The acquisitions of a manager that wait for keys of a store that must be asked, in one line for each key of the store. Only
+ * the first in a line asks, again and again, with growing pauses, so thousands of waiters burden the store no more than one.
+ * After a grant the next one becomes the first.
  */
 export class PollingQueues implements Queues {
   readonly #grants: Grants;
@@ -43,13 +43,16 @@ export class PollingQueues implements Queues {
   }
 
   join(key: string, waiter: Acquisition, wasRefused: boolean): void {
+    waiter.arrival = this.#queues.arrive();
     const queue = this.#queues.find(key, waiter.limit);
     if (queue) {
       queue.waiters.add(waiter);
       return;
     }
     if (this.#queues.isEmpty) this.#enlist();
-    const added = new PollingQueue(this.#grants, this.#store, key, waiter, () => this.#drop(added));
+    const added = new PollingQueue(this.#grants, this.#store, this.#queues, key, waiter, () =>
+      this.#drop(added),
+    );
     this.#queues.add(added);
     if (wasRefused) added.pause();
     else added.run();
@@ -59,8 +62,8 @@ export class PollingQueues implements Queues {
     this.#queues.find(key, waiter.limit)?.leave(waiter, mayBeFree);
   }
 
-  isAwaited(key: string, limit: number): boolean {
-    return this.#queues.find(key, limit)?.isAwaited === true;
+  isAwaited(name: string): boolean {
+    return this.#queues.at(name).some((queue) => queue.isAwaited);
   }
 
   failureOf(key: string, limit: number): unknown {
@@ -69,7 +72,7 @@ export class PollingQueues implements Queues {
 
   /** False if nobody waits for that. */
   handOn(name: string): boolean {
-    const [queue] = this.#queues.at(name);
+    const queue = this.#queues.first(name);
     queue?.handOn(name);
     return queue !== undefined;
   }
@@ -87,7 +90,7 @@ export class PollingQueues implements Queues {
   }
 }
 
-/** The queue for one key. */
+/** The acquisitions that wait for one key with one limit. */
 class PollingQueue implements Due, KeyQueue {
   deadline = Infinity;
   place = -1;
@@ -95,6 +98,7 @@ class PollingQueue implements Due, KeyQueue {
   readonly waiters = new Set<Acquisition>();
   readonly #grants: Grants;
   readonly #store: LeaseStore;
+  readonly #lines: QueueIndex<PollingQueue>;
   readonly key: string;
   readonly limit: number;
   /** Of its slots, in the store: one without a limit. */
@@ -103,6 +107,8 @@ class PollingQueue implements Due, KeyQueue {
   /** The attempt whose answer the queue waits for; 0 for none. An acquisition may come back while an older one runs. */
   #asking = 0;
   #attempts = 0;
+  /** The slots that the last attempt tries, in that order. */
+  #trying: readonly number[] = [];
   /** The next pause, in milliseconds, before jitter. */
   #step: number;
   /** The slots for which it was woken while it asked: the answer may be older than the release. */
@@ -112,9 +118,17 @@ class PollingQueue implements Due, KeyQueue {
   #stopListening: readonly (() => void)[] | undefined;
   #hasPaused = false;
 
-  constructor(grants: Grants, store: LeaseStore, key: string, first: Acquisition, ended: () => void) {
+  constructor(
+    grants: Grants,
+    store: LeaseStore,
+    lines: QueueIndex<PollingQueue>,
+    key: string,
+    first: Acquisition,
+    ended: () => void,
+  ) {
     this.#grants = grants;
     this.#store = store;
+    this.#lines = lines;
     this.key = key;
     this.limit = first.limit;
     this.#names = slotKeys(key, first.limit);
@@ -128,19 +142,30 @@ class PollingQueue implements Due, KeyQueue {
     return this.#hasPaused || this.waiters.size > 1;
   }
 
+  get arrival(): number {
+    const [head] = this.waiters;
+    return head?.arrival ?? Infinity;
+  }
+
   /** Called by the schedule when a pause ends. */
   run(): void {
     this.#ask();
   }
 
-  /** Has the head ask. `slots`: which may be free, if not all. */
+  /** Has the head ask for the slots that it may take. `slots`: which of them may be free, if not all. */
   #ask(slots?: readonly number[]): void {
     const [head] = this.waiters;
     if (head === undefined) return;
+    const own = this.#lines.slotsOf(this);
+    this.#trying = slots === undefined ? fromAny(own) : slots.filter((slot) => own.includes(slot));
+    this.#woken.clear();
+    if (this.#trying.length === 0) {
+      this.pause();
+      return;
+    }
     const attempt = ++this.#attempts;
     this.#asking = attempt;
-    this.#woken.clear();
-    Promise.resolve(head.attempt(slots)).then(
+    Promise.resolve(head.attempt(this.#trying)).then(
       (granted) => this.#answered(attempt, granted, undefined),
       (error: unknown) => this.#answered(attempt, false, error),
     );
@@ -148,17 +173,31 @@ class PollingQueue implements Due, KeyQueue {
 
   leave(waiter: Acquisition, mayBeFree: boolean): void {
     const [head] = this.waiters;
+    const shared = waiter === head ? this.#lines.sharedBy(this) : [];
     if (!this.waiters.delete(waiter)) return;
     if (this.waiters.size === 0) {
       this.#end();
     } else if (waiter === head && this.#asking !== 0) {
       // It was granted, or does not wait for the answer any more, so the others need not wait for it either.
       this.#asking = 0;
-      if (mayBeFree) this.wake();
+      if (mayBeFree) this.wake(this.#leftBy(waiter));
       else this.#pauseUnlessWoken();
     } else if (waiter === head) {
       this.#grants.waiting.schedule.set(this, Math.min(this.deadline, this.#lastChance()));
     }
+    for (const name of shared) this.#lines.first(name)?.wakeFor(name);
+  }
+
+  /** The slots that the granted head did not try, and those released since it asked. Undefined for all. */
+  #leftBy({ slot }: Acquisition): readonly number[] | undefined {
+    if (slot === undefined) return undefined;
+    const untried = this.#trying.slice(this.#trying.indexOf(slot) + 1);
+    return [...new Set([...untried, ...this.#woken])];
+  }
+
+  /** The key of the store, which belongs to one of its slots, may be free. */
+  wakeFor(name: string): void {
+    this.wake([this.#names.indexOf(name)]);
   }
 
   /** One of the slots may be free; without any, each of them. */
@@ -181,7 +220,7 @@ class PollingQueue implements Due, KeyQueue {
     const now = waiting.schedule.now();
     this.#handingOnSince ??= now;
     if (now - this.#handingOnSince < backoff.max) {
-      this.wake([this.#names.indexOf(name)]);
+      this.wakeFor(name);
       return;
     }
     this.#handingOnSince = undefined;
@@ -195,7 +234,9 @@ class PollingQueue implements Due, KeyQueue {
     const { backoff, waiting } = this.#grants;
     this.#hasPaused = true;
     if (reportsReleases(store)) {
-      this.#stopListening ??= this.#names.map((name, slot) => store.onRelease(name, () => this.wake([slot])));
+      this.#stopListening ??= this.#names.map((name) => {
+        return store.onRelease(name, () => this.#lines.first(name)?.wakeFor(name));
+      });
     }
     const length = this.#step * (1 - backoff.jitter * Math.random());
     this.#step = Math.min(this.#step * 2, backoff.max);
@@ -214,10 +255,15 @@ class PollingQueue implements Due, KeyQueue {
       // What a failed attempt gives back wakes its own queue: it would ask thousands of times a second.
       if (failure === undefined) this.#pauseUnlessWoken();
       else this.pause();
-    } else if (this.waiters.size > 0 && ((granted && this.#grants.stableOwners) || isPermanent(failure))) {
+    } else if (this.waiters.size > 0 && (isPermanent(failure) || this.#mayShare(granted))) {
       // The store also grants the next one, which has the same owner; or refuses it, too, which it need not wait for.
       this.wake();
     }
+  }
+
+  /** Whether the head was granted what the next one can have, too: a slot is for one. */
+  #mayShare(granted: boolean): boolean {
+    return granted && this.limit === 1 && this.#grants.stableOwners;
   }
 
   /** One first pause before the head's timeout, or half of the time that is left if that pause would not fit. */

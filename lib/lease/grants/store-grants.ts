@@ -7,7 +7,7 @@ import { BackgroundStore } from '../background/renewing-thread.js';
 import { cannotReopen, LeaseStoreError, managerClosed, storeFailure } from '../contract/errors.js';
 import { sourceOf, type FencingToken, type LeaseStore } from '../contract/lease-store.js';
 import type { LeaseTerms, ManagerSettings, Wait } from '../contract/options.js';
-import { slotKey } from '../contract/slots.js';
+import { allSlots, fromAny, slotKey } from '../contract/slots.js';
 import { Hold } from '../hold/hold.js';
 import type { Lease } from '../hold/lease.js';
 import { Acquisition, type Answer, type Asker } from './acquisition.js';
@@ -80,7 +80,8 @@ export class StoreGrants extends Grants {
     _inTurn: boolean,
     slots?: readonly number[],
   ): Promise<Answer> {
-    if (terms.limit > 1) return this.#trySlots(keys[0]!, asker, terms, slots ?? anyOrder(terms.limit));
+    if (terms.limit > 1)
+      return this.#trySlots(keys[0]!, asker, terms, slots ?? fromAny(allSlots(terms.limit)));
     return this.#inOrder(keys, () =>
       this.stableOwners ? this.#tryShared(keys, asker, terms) : this.#tryAll(keys, asker, terms),
     );
@@ -327,12 +328,6 @@ export class StoreGrants extends Grants {
       if (result.status === 'rejected' && this.isClosed) this.#lateFailure ??= result.reason;
     }
   }
-}
-
-/** All slots, from one that chance decides: several processes then seldom ask for the same. */
-function anyOrder(limit: number): readonly number[] {
-  const first = Math.floor(Math.random() * limit);
-  return Array.from({ length: limit }, (_, i) => (first + i) % limit);
 }
 
 function keyAt(keys: readonly string[], place: number): string {

@@ -4,7 +4,7 @@ import type { LeaseTable } from '../../engine/contract/lease-table.js';
 import { leaseTimeout, storeFailure } from '../contract/errors.js';
 import { MAX_TTL, type Clock, type FencingToken, type LeaseStore } from '../contract/lease-store.js';
 import type { LeaseTerms, ManagerSettings, Wait } from '../contract/options.js';
-import { slotKey } from '../contract/slots.js';
+import { allSlots, slotKey } from '../contract/slots.js';
 import { announceGrant } from '../hold/announcements.js';
 import { Hold } from '../hold/hold.js';
 import type { Lease } from '../hold/lease.js';
@@ -78,7 +78,7 @@ export class TableGrants extends Grants {
   takeAtOnce(key: string): Hold | undefined {
     const table = this.#plain;
     if (table === undefined || typeof key !== 'string' || key === '') return undefined;
-    if (this.queues.isAwaited(key, 1)) return undefined;
+    if (this.queues.isAwaited(key)) return undefined;
     if (table.takeTurn(key, undefined, this.#plainTtl, NaN) !== 0) return undefined;
     const { granted, grantedHint, grantedAt } = table;
     const hold = new Hold(this, key, undefined, granted, grantedHint, this.terms, grantedAt);
@@ -95,11 +95,11 @@ export class TableGrants extends Grants {
 
   /** The first attempt needs no queue, unless earlier acquisitions go first. */
   acquire(keys: readonly string[], terms: LeaseTerms, wait: Wait): Promise<Lease> {
-    const goesFirst = keys.find((key) => this.isAwaited(key, terms.limit));
-    let refused = goesFirst;
-    if (goesFirst === undefined) {
+    const slots = terms.limit > 1 ? this.queues.unawaited(keys[0]!, terms.limit) : undefined;
+    let refused = terms.limit > 1 ? undefined : keys.find((key) => this.isAwaited(key));
+    if (refused === undefined) {
       const asker = this.newAsker(keys, NaN);
-      const answer = this.tryAll(keys, asker, terms, true);
+      const answer = this.tryAll(keys, asker, terms, true, slots);
       if (!('retryAfter' in answer)) return Promise.resolve(leaseOf(answer, asker));
       refused = answer.key;
     }
@@ -114,8 +114,14 @@ export class TableGrants extends Grants {
     return { owner, since, unsure: undefined, isSpent: false, hasGone: false };
   }
 
-  tryAll(keys: readonly string[], asker: Asker, terms: LeaseTerms, inTurn: boolean): Answer {
-    if (terms.limit > 1) return this.#takeSlot(keys[0]!, asker, terms, inTurn);
+  tryAll(
+    keys: readonly string[],
+    asker: Asker,
+    terms: LeaseTerms,
+    inTurn: boolean,
+    slots?: readonly number[],
+  ): Answer {
+    if (terms.limit > 1) return this.#takeSlot(keys[0]!, asker, terms, inTurn, slots);
     const taken: Hold[] = [];
     try {
       for (const key of keys) {
@@ -190,10 +196,16 @@ export class TableGrants extends Grants {
     return this.#freeGrant(hold);
   }
 
-  /** The first slot that is free. */
-  #takeSlot(key: string, asker: Asker, terms: LeaseTerms, inTurn: boolean): Answer {
+  /** The first slot that is free, of those given, or of all. */
+  #takeSlot(
+    key: string,
+    asker: Asker,
+    terms: LeaseTerms,
+    inTurn: boolean,
+    slots: readonly number[] = allSlots(terms.limit),
+  ): Answer {
     let retryAfter = Infinity;
-    for (let slot = 0; slot < terms.limit; slot++) {
+    for (const slot of slots) {
       const result = this.ownFor(slotKey(key, slot)) || this.#take(key, asker, { ...terms, slot }, inTurn);
       if (typeof result !== 'number') {
         result.join(asker);

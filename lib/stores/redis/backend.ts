@@ -81,12 +81,9 @@ export class RedisBackend implements Backend {
   }
 
   acquire(wanted: Wanted, attempt: Attempt, { hears }: Operation): Promise<Granted | Refused> {
-    if (wanted.names.length > 1) return this.#acquireAll(wanted, attempt);
-    return this.#acquireOne(
-      wanted,
-      attempt.known[0]!,
-      attempt.isAwaited && hears ? this.#channel : undefined,
-    );
+    const channel = attempt.isAwaited && hears ? this.#channel : undefined;
+    if (wanted.names.length > 1) return this.#acquireAll(wanted, attempt.known, channel);
+    return this.#acquireOne(wanted, attempt.known[0]!, channel);
   }
 
   renew({ names, owner, length, info }: Wanted): Promise<boolean[]> {
@@ -156,14 +153,20 @@ export class RedisBackend implements Backend {
     });
   }
 
-  #acquireAll(wanted: Wanted, { known }: Attempt): Promise<Granted | Refused> {
+  #acquireAll(
+    wanted: Wanted,
+    known: readonly bigint[],
+    channel: string | undefined,
+  ): Promise<Granted | Refused> {
     const { names, owner, length, info = '' } = wanted;
-    const keys = names.flatMap((lease) => [lease, highestOf(lease)]);
-    const args = [owner, String(length), textOf(info), ...known.map((token) => String(token / MICROSECOND))];
+    const keys = names.flatMap((lease) => {
+      return channel === undefined ? [lease, highestOf(lease)] : [lease, highestOf(lease), waitersOf(lease)];
+    });
+    const floors = known.map((token) => String(token / MICROSECOND));
+    const args = [owner, String(length), textOf(info), channel ?? '', ...floors];
     return this.#runAll(ACQUIRE_ALL, keys, args, ([isGranted, ...rest]) => {
       if (Number(isGranted) === 1) return this.#granted(wanted, rest);
-      // Nobody is told of the release of one among several keys, so to ask again would change nothing.
-      return { place: Number(rest[0]), wakeIn: Number(rest[1]), isKnown: true };
+      return { place: Number(rest[0]), wakeIn: Number(rest[1]), isKnown: channel !== undefined };
     });
   }
 

@@ -48,6 +48,18 @@ const refuseForeign = (key: string): string => `
 const REFUSE_FOREIGN = refuseForeign('KEYS[1]');
 
 /**
+ * Puts a channel among the waiters of a lease that another owner holds, or of a key that is kept for another channel, in order
+ * of arrival. The record lasts as long as the lease, `ends` milliseconds: then its waiters ask again.
+ */
+const REGISTER = `
+local function register(lease, waiters, mark, score, channel, ends)
+  if mark == ':' then redis.call('SETRANGE', lease, 19, ';') end
+  redis.call('ZADD', waiters, 'NX', score, channel)
+  if mark ~= '~' or redis.call('PTTL', waiters) < ends then redis.call('PEXPIRE', waiters, ends) end
+end
+`;
+
+/**
  * KEYS: lease, the bucket's highest token in microseconds, and, if the caller waits, the lease's waiters. ARGV: owner,
  * milliseconds; the channel on which the caller hears, or ''; a token in microseconds that the new one must exceed;
  * {@link BEFORE_INFO} and the info. The last three may be left out. Answers the token, or {milliseconds until the lease of another owner ends}. In the latter
@@ -57,7 +69,7 @@ const REFUSE_FOREIGN = refuseForeign('KEYS[1]');
  * up to 2^53 only, the year 2255. Three zeros are added to the decimal digits. Usually the clock is ahead of all
  * tokens, and texts of 16 digits are compared. After the clock was set back, it is not.
  */
-export const ACQUIRE = script(`${IS_OWN}
+export const ACQUIRE = script(`${IS_OWN}${REGISTER}
 local call = redis.call
 local owner = ARGV[1] .. (ARGV[5] or '')
 local time = call('TIME')
@@ -80,11 +92,7 @@ local held = call('GET', KEYS[1])
 local mark = held and string.sub(held, 20, 20)
 if held and not isOwn(held, mark == '~' and ARGV[3] or ARGV[1]) then${REFUSE_FOREIGN}
   local ends = call('PTTL', KEYS[1])
-  if KEYS[3] then
-    if mark == ':' then call('SETRANGE', KEYS[1], 19, ';') end
-    call('ZADD', KEYS[3], 'NX', string.sub(token, 1, 16), ARGV[3])
-    if mark ~= '~' or call('PTTL', KEYS[3]) < ends then call('PEXPIRE', KEYS[3], ends) end
-  end
+  if KEYS[3] then register(KEYS[1], KEYS[3], mark, string.sub(token, 1, 16), ARGV[3], ends) end
   return {ends}
 end
 if mark ~= ';' then mark = ':' end
@@ -166,36 +174,52 @@ if string.sub(held, 20, 20) == '~' then return false end
 return {string.sub(held, 21), string.sub(held, 1, 19), call('PTTL', KEYS[1])}`);
 
 /*
- * The scripts for several keys, each atomic. On a cluster all keys must be in one slot. KEYS has two names for each key:
- * first the lease, then what the script says.
+ * The scripts for several keys, each atomic. On a cluster all keys must be in one slot. KEYS has two or three names for each
+ * key: first the lease, then what the script says.
  */
 
 /**
- * Second: the bucket's highest token. ARGV: owner, milliseconds, '' or what stands before an info and the info, and for
- * each key a token in microseconds that the new one must exceed, or '0'. Answers {1, token, …}, or, if another owner has
- * one of the keys, {0, its place from 0, milliseconds until its lease ends}; then nothing was changed. Whatever can fail
- * comes before the first lease is written. A token is made as by `ACQUIRE`.
+ * Second: the bucket's highest token; third, if the caller waits: the lease's waiters. ARGV: owner, milliseconds, '' or what
+ * stands before an info and the info, the channel that notifies a waiting caller, or '', and for each key a token in
+ * microseconds that the new one must exceed, or '0'. Answers {1, token, …}, or, if another owner has one of the keys, {0, its
+ * place from 0, milliseconds until its lease ends}; then no lease was changed. In the latter case the channel is among the
+ * waiters of that key, as by `ACQUIRE`, and keys before it that were kept for the channel go to the next waiters. Whatever can
+ * fail comes before the first lease is written. A token is made as by `ACQUIRE`.
  */
-export const ACQUIRE_ALL = script(`${IS_OWN}
+export const ACQUIRE_ALL = script(`${IS_OWN}${REGISTER}${WAKE}
 local call = redis.call
-local count = #KEYS / 2
+local channel = ARGV[4]
+local names = channel == '' and 2 or 3
+local count = #KEYS / names
 local marks = {}
+local time = call('TIME')
+time = time[1] .. string.sub('00000' .. time[2], -6)
+local function nameOf(i, which) return KEYS[names * (i - 1) + which] end
 for i = 1, count do
-  local lease = KEYS[2 * i - 1]
+  local lease = nameOf(i, 1)
   local held = call('GET', lease)
   if held then${refuseForeign('lease')}
     marks[i] = string.sub(held, 20, 20)
-    if marks[i] == '~' or not isOwn(held, ARGV[1]) then return {0, i - 1, call('PTTL', lease)} end
+    if not isOwn(held, marks[i] == '~' and channel or ARGV[1]) then
+      local ends = call('PTTL', lease)
+      if channel ~= '' then register(lease, nameOf(i, 3), marks[i], time, channel, ends) end
+      for j = 1, i - 1 do
+        if marks[j] == '~' then
+          call('DEL', nameOf(j, 1))
+          wake(nameOf(j, 1), nameOf(j, 3))
+        end
+      end
+      return {0, i - 1, ends}
+    end
   end
 end
-local time = call('TIME')
-local clock = tonumber(time[1] .. string.sub('00000' .. time[2], -6))
+local clock = tonumber(time)
 local tokens = {1}
 for i = 1, count do
-  local bucket = KEYS[2 * i]
+  local bucket = nameOf(i, 2)
   local highest = call('GET', bucket) or '0'
   local last = tonumber(highest)
-  local next = last and math.max(last + 1, tonumber(ARGV[3 + i]) + 1, clock)
+  local next = last and math.max(last + 1, tonumber(ARGV[4 + i]) + 1, clock)
   if not next or not (next <= 9007199254740991) then
     return redis.error_reply('WRONGTYPE the value at ' .. bucket .. ' is not a token')
   end
@@ -205,7 +229,11 @@ for i = 1, count do
 end
 for i = 1, count do
   local mark = marks[i] == ';' and ';' or ':'
-  call('PSETEX', KEYS[2 * i - 1], ARGV[2], tokens[i + 1] .. mark .. ARGV[1] .. ARGV[3])
+  if channel ~= '' then
+    call('ZREM', nameOf(i, 3), channel)
+    if call('PEXPIRE', nameOf(i, 3), ARGV[2]) == 1 then mark = ';' end
+  end
+  call('PSETEX', nameOf(i, 1), ARGV[2], tokens[i + 1] .. mark .. ARGV[1] .. ARGV[3])
 end
 return tokens`);
 
