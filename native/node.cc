@@ -12,4 +12,5 @@
 #include "node/lease_time.cc"
 #include "node/leases.cc"
 #include "node/process_locks.cc"
+#include "node/signals.cc"
 #include "node/web_locks.cc"

@@ -2,9 +2,9 @@ import { spawn, type ChildProcess, type StdioOptions } from 'node:child_process'
 import { once } from 'node:events';
 import { fstatSync, readdirSync, statSync, type BigIntStats } from 'node:fs';
 import { constants } from 'node:os';
-import { isatty } from 'node:tty';
 import { LockTimeoutError } from '../common/errors.js';
 import { clearTimeout, performance, setTimeout } from '../common/host.js';
+import { signalKeys } from '../engine/select.js';
 import type { ProcessGuard } from '../process/guard.js';
 import { ProcessLock } from '../process/process-lock.js';
 import type { RunRequest } from './arguments.js';
@@ -156,16 +156,18 @@ interface Running {
 }
 
 const PASSED_ON: readonly NodeJS.Signals[] = ['SIGHUP', 'SIGINT', 'SIGQUIT', 'SIGTERM', 'SIGUSR1', 'SIGUSR2'];
-/** Those that a terminal sends to all processes in its foreground when a key is pressed. */
-const OF_TERMINALS: readonly NodeJS.Signals[] = ['SIGINT', 'SIGQUIT'];
+/** A key of a terminal sends these to all processes of the foreground process group, which the command is in, too. */
+const OF_KEYS: readonly NodeJS.Signals[] = ['SIGINT', 'SIGQUIT'];
 
-/** Twice would be once too often: to many programs a second SIGINT means to end without cleaning up. */
+/** Passes each signal on, unless a key has sent it: many programs end without cleaning up after a second SIGINT. */
 function passOnSignals(running: Running): void {
-  const atTerminal = [0, 1, 2].some((descriptor) => isatty(descriptor));
-  for (const signal of PASSED_ON) {
-    const reached = atTerminal && OF_TERMINALS.includes(signal);
+  const keys = signalKeys();
+  for (const signal of PASSED_ON.filter((name) => name in constants.signals)) {
+    const number = constants.signals[signal];
+    const mayBeKey = OF_KEYS.includes(signal);
     process.on(signal, () => {
-      if (!reached) running.child?.kill(signal);
+      if (!(mayBeKey && keys.take(number))) running.child?.kill(signal);
     });
+    if (mayBeKey) keys.count(number);
   }
 }

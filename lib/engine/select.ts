@@ -17,6 +17,7 @@ import {
 } from './contract/layout.js';
 import type { LeaseEngine } from './contract/lease-table.js';
 import type { ProcessLockEngine } from './contract/process-locks.js';
+import type { SignalKeys } from './contract/signal-keys.js';
 import type { WebLockEngine } from './contract/web-locks.js';
 import type { LockCounts } from './contract/wait-times.js';
 import { corrupt, spanOf, type TableMemory, type TableShape } from './contract/table-memory.js';
@@ -97,9 +98,14 @@ export function webLockEngine(): WebLockEngine {
   return (javascriptWebLocks ??= new JavaScriptWebLockEngine());
 }
 
-/** Locks of files. Only the addon has them: throws a LockError (ERR_LOCK_ENGINE) without it, as the next two do. */
+/** Locks of files. Only the addon has them: throws a LockError (ERR_LOCK_ENGINE) without it, as the next three do. */
 export function processLockEngine(): ProcessLockEngine {
   return nativeFor('locks between processes need').processLocks;
+}
+
+/** Which signals come from keys of a terminal. */
+export function signalKeys(): SignalKeys {
+  return nativeFor('the senders of signals need').signalKeys;
 }
 
 /** What the locks of all threads have counted. */

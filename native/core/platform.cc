@@ -16,6 +16,8 @@
 #include <windows.h>
 #else
 #include <dlfcn.h>
+
+#include <csignal>
 #endif
 #if defined(__APPLE__)
 #include <mach/mach_time.h>
@@ -167,6 +169,10 @@ void pinModule() {
                      reinterpret_cast<LPCWSTR>(&pinModule), &module);
 }
 
+bool countKeys(int /*signal*/) { return true; }
+
+bool takeKey(int /*signal*/) { return true; }
+
 #else
 
 void pinModule() {
@@ -174,6 +180,57 @@ void pinModule() {
   if (dladdr(reinterpret_cast<void*>(&pinModule), &info) == 0 || info.dli_fname == nullptr) return;
   // The handle is not closed, on purpose. It only serves to mark the module with RTLD_NODELETE.
   static_cast<void>(dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE));
+}
+
+namespace {
+
+// By signal. A handler may only touch what is free of locks.
+struct Keys {
+  Word count{0};
+  struct sigaction host {};
+};
+std::array<Keys, NSIG> allKeys;
+
+bool isSignal(int signal) { return signal > 0 && signal < NSIG; }
+
+void onSignal(int signal, siginfo_t* info, void* context) {
+#if defined(__linux__)
+  // Not by its sender's pid, which is 0 for a process of another PID namespace, too.
+  const bool byKey = info->si_code == SI_KERNEL;
+#else
+  const bool byKey = info->si_pid == 0;
+#endif
+  auto& [count, host] = allKeys[static_cast<std::size_t>(signal)];
+  if (byKey) count.fetch_add(1);
+  if ((host.sa_flags & SA_SIGINFO) != 0) {
+    host.sa_sigaction(signal, info, context);
+  } else {
+    host.sa_handler(signal);
+  }
+}
+
+}  // namespace
+
+bool countKeys(int signal) {
+  if (!isSignal(signal)) return false;
+  struct sigaction now {};
+  if (sigaction(signal, nullptr, &now) != 0) return false;
+  const bool hasInfo = (now.sa_flags & SA_SIGINFO) != 0;
+  if (hasInfo && now.sa_sigaction == onSignal) return true;
+  if (!hasInfo && (now.sa_handler == SIG_DFL || now.sa_handler == SIG_IGN)) return false;
+  allKeys[static_cast<std::size_t>(signal)].host = now;
+  now.sa_sigaction = onSignal;
+  now.sa_flags |= SA_SIGINFO;
+  return sigaction(signal, &now, nullptr) == 0;
+}
+
+bool takeKey(int signal) {
+  if (!isSignal(signal)) return false;
+  Word& count = allKeys[static_cast<std::size_t>(signal)].count;
+  // Only one thread takes, so the count does not fall in between.
+  if (count.load() == 0) return false;
+  count.fetch_sub(1);
+  return true;
 }
 
 #endif

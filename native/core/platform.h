@@ -1,5 +1,5 @@
-// What differs between operating systems: blocking a thread, keeping this module loaded, and the clock that counts
-// while the machine is suspended. Everything else is standard C++.
+// The parts that differ between operating systems: blocking a thread, keeping this module loaded, the clock that counts
+// while the machine is suspended, and the senders of signals. Everything else is standard C++.
 //
 // With STRIPELOCK_PORTABLE_PARK, and on any system without a futex, threads sleep on mutexes and condition variables.
 
@@ -40,5 +40,12 @@ Nanoseconds elapsed();
 // Keeps this code loaded until the process ends: Node unloads an addon with the last worker that used it, and the
 // addon's queues and slots must outlive that worker.
 void pinModule();
+
+// Starts to count the deliveries of one signal that a key of a terminal caused, not a process. The host must already have
+// installed its handler, which still runs at each delivery. Returns false if the signal has none.
+bool countKeys(int signal);
+// Takes one delivery from that count. Returns false if the count is 0. Always true on Windows, where only the console sends
+// signals.
+bool takeKey(int signal);
 
 }  // namespace stripelock

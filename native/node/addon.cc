@@ -20,6 +20,7 @@
 #include "node/lease_time.h"
 #include "node/leases.h"
 #include "node/process_locks.h"
+#include "node/signals.h"
 #include "node/web_locks.h"
 
 namespace stripelock {
@@ -210,6 +211,7 @@ Napi::Object initialize(Napi::Env env, Napi::Object exports) {
   addContention(env, exports);
   addWebLocks(env, exports);
   addProcessLocks(env, exports);
+  addSignals(env, exports);
   return exports;
 }
 

@@ -2,7 +2,7 @@ import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ProcessLock } from 'stripelock/process';
-import { COMMAND, Place } from './started.js';
+import { COMMAND, Place, type Started } from './started.js';
 
 // `stripelock run` in a shell, as users run it.
 
@@ -73,6 +73,17 @@ describe.runIf(process.platform !== 'win32')('a signal', () => {
     },
   );
 
+  it('to the process that a service starts by the path of the binary reaches the command', async () => {
+    const script = `exec stripelock run --path a.lock -- sh -c 'trap "echo got it; exit 3" TERM; echo runs; while :; do sleep 0.05; done'`;
+    const started = place.shell(script);
+    await started.says(/runs/);
+    started.child.kill('SIGTERM');
+    expect(await started.ended).toMatchObject({ code: 3, stdout: 'runs\ngot it\n' });
+    expect(await place.shell('stripelock run --path a.lock --no-wait -- true').ended).toMatchObject({
+      code: 0,
+    });
+  });
+
   it('that the command ignores does not free the lock', async () => {
     const started = place.run('--', 'sh', '-c', 'trap "" TERM INT; echo runs; cat > /dev/null; echo ends');
     await started.says(/runs/);
@@ -93,18 +104,50 @@ describe.runIf(process.platform !== 'win32')('a signal', () => {
     holder.child.stdin.end();
     expect(await holder.ended).toMatchObject({ code: 0 });
   });
+});
 
-  it.runIf(existsSync('/usr/bin/script'))('of a terminal reaches the command once', async () => {
-    const count = `let count = 0;
-      process.on('SIGINT', () => { if (++count === 1) setTimeout(() => { process.stdout.write('count ' + count + '\\n'); process.exit(5); }, 300); });
-      setInterval(() => {}, 1000); console.log('runs');`;
-    writeFileSync(path.join(place.folder, 'count.cjs'), count);
+// `script` runs its command at a new terminal.
+describe.runIf(existsSync('/usr/bin/script'))('at a terminal', () => {
+  /** Reports at the terminal, wherever its output is, how often a signal came: 300 ms after the first one. */
+  const COUNT = `const { openSync, writeSync } = require('node:fs');
+    const say = (text) => writeSync(openSync('/dev/tty', 'w'), text + '\\n');
+    let count = 0;
+    process.on(process.argv[2], () => {
+      if (++count === 1) setTimeout(() => { say('count ' + count + '.'); process.exit(5); }, 300);
+    });
+    setInterval(() => {}, 1000);
+    say('run is ' + process.ppid + '.');`;
+  const elsewhere = '< /dev/null > output 2>&1';
+
+  async function counts(
+    signal: NodeJS.Signals,
+    redirection: string,
+    send: (terminal: Started, run: number) => void,
+  ): Promise<void> {
+    writeFileSync(path.join(place.folder, 'count.cjs'), COUNT);
     // In place of the shell of `script`, which is /bin/sh where SHELL is not set, and may end by the signal, too.
-    const terminal = place.shell('script -qec "exec stripelock run -- node count.cjs" /dev/null');
-    await terminal.says(/runs/);
-    terminal.child.stdin.write('\u0003');
-    expect((await terminal.says(/count (\d+)/))[1]).toBe('1');
+    const command = `exec stripelock run -- node count.cjs ${signal} ${redirection}`;
+    const terminal = place.shell(`script -qec "${command}" /dev/null`);
+    const [, run] = await terminal.says(/run is (\d+)\./);
+    send(terminal, Number(run));
+    expect((await terminal.says(/count (\d+)\./))[1]).toBe('1');
     expect(await terminal.ended).toMatchObject({ code: 5 });
+  }
+
+  describe.each([
+    ['SIGINT', '\u0003'],
+    ['SIGQUIT', '\u001c'],
+  ] as const)('%s', (signal, key) => {
+    describe.each([
+      ['of a command at the terminal', ''],
+      ['of a command whose input and output are elsewhere', elsewhere],
+    ])('%s', (_, redirection) => {
+      it('reaches it once by the key', () =>
+        counts(signal, redirection, (terminal) => void terminal.child.stdin.write(key)));
+
+      it('reaches it if another process sends it to `run` alone', () =>
+        counts(signal, redirection, (_terminal, run) => process.kill(run, signal)));
+    });
   });
 });
 

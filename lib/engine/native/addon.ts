@@ -69,11 +69,17 @@ interface ProcessLockAddon {
   processInspect(file: number): (string | number | boolean | Uint8Array | undefined)[];
 }
 
+/** What `native/node/signals.cc` exports; it says what the arguments and results mean. */
+interface SignalAddon {
+  countKeys(signal: number): boolean;
+  takeKey(signal: number): boolean;
+}
+
 /**
  * What the addon exports. Its source says what the arguments and results mean: `acquisitions.cc`, `inspection.cc`,
  * `exact_keys.cc` and `addon.cc` in `native/node`. `protocol.ts` has the numbers that have a meaning.
  */
-export interface Addon extends LeaseAddon, WebLockAddon, ProcessLockAddon {
+export interface Addon extends LeaseAddon, WebLockAddon, ProcessLockAddon, SignalAddon {
   start(threadId: number, onReady: () => void): number;
   registryId(): [low: number, high: number];
   open(words: Int32Array, stripes: number, exact?: boolean, limit?: number, name?: string): number;

@@ -4,6 +4,7 @@ import { LockError } from '../../common/errors.js';
 import { ENGINE_PROTOCOL, type Engine, type LockTable } from '../contract/engine.js';
 import { createMemory, fillHeader } from '../contract/header.js';
 import { byteLengthFor, ENGINE_NATIVE, REGISTRY_INDEX } from '../contract/layout.js';
+import type { SignalKeys } from '../contract/signal-keys.js';
 import type { LockCounts } from '../contract/wait-times.js';
 import { spanOf, type TableMemory, type TableShape, type TableSpan } from '../contract/table-memory.js';
 import { loadAddon, type Addon } from './addon.js';
@@ -129,6 +130,11 @@ export class NativeEngine implements Engine {
 
   get processLocks(): NativeProcessLocks {
     return (this.#processLocks ??= new NativeProcessLocks(this.#addon, this.#thread));
+  }
+
+  get signalKeys(): SignalKeys {
+    const addon = this.#addon;
+    return { count: (signal) => void addon.countKeys(signal), take: (signal) => addon.takeKey(signal) };
   }
 
   create(shape: TableShape): LockTable {
