@@ -4,7 +4,7 @@ import { parseArgs, type ParseArgsConfig } from 'node:util';
 import type { LockMode } from '../common/types.js';
 
 /** What `stripelock` is asked to do. */
-export type Request = RunRequest | InspectRequest | { readonly what: 'help' };
+export type Request = RunRequest | InspectRequest | { readonly what: 'help' | 'version' };
 
 export interface RunRequest {
   readonly what: 'run';
@@ -34,6 +34,7 @@ const CONFLICT = 75;
 export const HELP = `Usage:
   stripelock run [options] -- command [arguments]   run a command under a lock
   stripelock inspect [--path file] [--json]         show who holds and who waits
+  stripelock --version                              print the version
 
 The lock is freed when the command has ended, however it ends.
 
@@ -67,6 +68,7 @@ export function parse(args: readonly string[]): Request {
   const options = end < 0 ? rest : rest.slice(0, end);
   if (['help', '--help', '-h'].includes(what) || options.some((each) => each === '--help' || each === '-h'))
     return { what: 'help' };
+  if (what === '--version' && rest.length === 0) return { what: 'version' };
   if (what === 'run') return parseRun(options, end < 0 ? [] : rest.slice(end + 1));
   if (what === 'inspect') return parseInspect(rest);
   throw new UsageError(`${JSON.stringify(what)} is neither run nor inspect`);

@@ -1,4 +1,4 @@
-import { existsSync } from 'node:fs';
+import { statSync } from 'node:fs';
 import type { LockKey } from '../common/types.js';
 import { ProcessLock, type ProcessHolder } from '../process/process-lock.js';
 import type { InspectRequest } from './arguments.js';
@@ -6,8 +6,9 @@ import { printable, timeText } from './words.js';
 
 /** Who holds and who waits, as a table or as JSON. */
 export async function inspect({ path, json }: InspectRequest): Promise<string> {
-  // A look must not make the file.
-  if (!existsSync(path)) throw new Error(`there is no file ${path}`);
+  // A ProcessLock would create a missing file, and make a lock file of an empty one.
+  const size = statSync(path, { throwIfNoEntry: false })?.size ?? 0;
+  if (size === 0) throw new Error(`there is no lock file ${path}`);
   const lock = new ProcessLock({ path });
   const keys = lock.inspect();
   await lock.close();

@@ -2,8 +2,9 @@
 // The command `stripelock`.
 
 import { mkdirSync } from 'node:fs';
+import { createRequire } from 'node:module';
 import path from 'node:path';
-import { defaultPath, FAILED, HELP, parse, UsageError } from './arguments.js';
+import { defaultPath, FAILED, HELP, parse, UsageError, type Request, type RunRequest } from './arguments.js';
 import { inspect } from './inspect.js';
 import { run, type Ending } from './run.js';
 import { say } from './words.js';
@@ -15,8 +16,24 @@ async function main(args: readonly string[]): Promise<Ending> {
       mkdirSync(path.dirname(request.path), { recursive: true, mode: 0o700 });
     return run(request);
   }
-  process.stdout.write(request.what === 'inspect' ? `${await inspect(request)}\n` : HELP);
+  process.stdout.write(await outputOf(request));
   return { code: 0 };
+}
+
+async function outputOf(request: Exclude<Request, RunRequest>): Promise<string> {
+  switch (request.what) {
+    case 'inspect':
+      return `${await inspect(request)}\n`;
+    case 'version':
+      return `${version()}\n`;
+    default:
+      return HELP;
+  }
+}
+
+function version(): string {
+  const { version } = createRequire(import.meta.url)('stripelock/package.json') as { version: string };
+  return version;
 }
 
 /** Signals by which programs are ended from outside. By any other one, this process might write a core over the command's. */

@@ -2,6 +2,7 @@ import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { parse, UsageError } from '../../unbundled/command/arguments.js';
+import { textOf } from '../docs/pages.js';
 import { Place } from './started.js';
 
 // What `stripelock` says to arguments that it cannot use.
@@ -54,6 +55,12 @@ it('explains itself on stdout', async () => {
   expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
   expect(stdout).toMatch(/^Usage:\n[^]*--path[^]*--key[^]*--shared[^]*--timeout[^]*--no-wait/);
   expect(stdout).toMatch(/--conflict-exit-code[^]*--verbose[^]*Exit codes of run:/);
+});
+
+it('prints the version of the package', async () => {
+  const { version } = JSON.parse(textOf('package.json')) as { version: string };
+  const { code, stdout, stderr } = await place.stripelock('--version').ended;
+  expect({ code, stdout, stderr }).toEqual({ code: 0, stdout: `${version}\n`, stderr: '' });
 });
 
 it('leaves options of the command to the command', async () => {

@@ -1,4 +1,4 @@
-import { existsSync } from 'node:fs';
+import { statSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { Place, type Started } from './started.js';
@@ -66,10 +66,16 @@ it('says that nobody holds a key', async () => {
   expect(json).toMatchObject({ code: 0, stdout: '[]\n' });
 });
 
-it('makes no file', async () => {
-  const file = path.join(place.folder, 'missing');
-  const { code, stdout, stderr } = await place.stripelock('inspect', '--path', file).ended;
-  expect({ code, stdout }).toEqual({ code: 125, stdout: '' });
-  expect(stderr).toBe(`stripelock: there is no file ${file}\n`);
-  expect(existsSync(file)).toBe(false);
+it.each([
+  ['is missing', undefined],
+  ['is empty', 0],
+])('makes no lock file where the file %s', async (_, size) => {
+  const file = path.join(place.folder, 'file');
+  if (size !== undefined) writeFileSync(file, '');
+  for (const format of [[], ['--json']]) {
+    const { code, stdout, stderr } = await place.stripelock('inspect', '--path', file, ...format).ended;
+    expect({ code, stdout }).toEqual({ code: 125, stdout: '' });
+    expect(stderr).toBe(`stripelock: there is no lock file ${file}\n`);
+    expect(statSync(file, { throwIfNoEntry: false })?.size).toBe(size);
+  }
 });
