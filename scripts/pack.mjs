@@ -26,7 +26,7 @@ import { parseArgs } from 'node:util';
 import { buildTools, packageRoot } from './addon-inputs.mjs';
 import { absoluteLinks } from './pack/readme.mjs';
 import { billOfMaterials } from './pack/sbom.mjs';
-import { binaryOf, defaultOutput, targets } from './prebuild/targets.mjs';
+import { binaryOf, defaultOutput, machineTarget, targets } from './prebuild/targets.mjs';
 
 /** From the folder of the sources, to the same place. */
 const copied = [
@@ -168,7 +168,9 @@ function main() {
   const binaries = assemble(path.join(out, 'package'), path.resolve(values.prebuilds));
   for (const { name, present } of binaries) console.log(`${name.padEnd(18)} ${present ? 'in' : 'not built'}`);
   if (!binaries.some(({ present }) => present))
-    console.error('pack: NO BINARY is in it: `npm run build:prebuilds` makes those');
+    console.error(
+      `pack: NO BINARY is in it. \`npm run build:prebuilds -- ${machineTarget()} --system\` builds that of this machine`,
+    );
   if (values['all-targets'] && binaries.some(({ present }) => !present))
     throw new Error('a binary is missing');
   const size = sizeOnDisk(path.join(out, 'package'));

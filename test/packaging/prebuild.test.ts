@@ -45,6 +45,18 @@ beforeAll(async () => {
 
 afterAll(() => removeFolder(folder));
 
+it('the command that `npm run package` suggests without a binary names a target', async () => {
+  const none = path.join(folder, 'none');
+  const packed = await run(process.execPath, ['scripts/pack.mjs', '--out', folder, '--prebuilds', none]);
+  const [, suggested] = /`npm run build:prebuilds -- ([^`]+)`/.exec(packed.stderr) ?? [];
+  expect(suggested, packed.stderr).toBeDefined();
+  const tried = await prebuild(...suggested!.split(' '), '--test-only', '--out', none);
+  expect(tried).toMatchObject({
+    code: 1,
+    stderr: expect.stringMatching(/^ *there is no .*stripelock\.node\n$/) as string,
+  });
+});
+
 describe('the target of this machine, built with its own compiler', () => {
   let out: string;
   let built: Result;
