@@ -173,7 +173,7 @@ void LockFile::flush() { FlushFileBuffers(file_); }
 
 // Windows neither deletes nor cuts a file that somebody has mapped.
 FileError LockFile::keepWhole() { return {}; }
-FileError LockFile::look(const std::string&, std::uint64_t) { return {}; }
+FileError LockFile::look(const std::string&, std::uint64_t, Nanoseconds) { return {}; }
 bool LockFile::isHere(const std::string&) const { return true; }
 
 std::uint32_t processId() { return GetCurrentProcessId(); }
@@ -213,6 +213,15 @@ struct flock bytesFrom(std::uint64_t byte, std::uint64_t count, short type) {
   lock.l_start = static_cast<off_t>(byte);
   lock.l_len = static_cast<off_t>(count);
   return lock;
+}
+
+Nanoseconds changeTimeOf(const struct stat& info) {
+#if defined(__APPLE__)
+  const timespec& time = info.st_ctimespec;
+#else
+  const timespec& time = info.st_ctim;
+#endif
+  return Nanoseconds{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
 }
 
 LockFile::Identity identityOf(const struct stat& info) {
@@ -441,13 +450,18 @@ FileError LockFile::keepWhole(const struct stat& info) {
   return whole;
 }
 
-FileError LockFile::look(const std::string& path, std::uint64_t byte) {
-  // One call answers for the path and for the size. It costs twice as much as to ask for the size alone.
+FileError LockFile::look(const std::string& path, std::uint64_t byte, Nanoseconds time) {
   struct stat info {};
-  const bool isHere = lstat(path.c_str(), &info) == 0 && identityOf(info) == identity_;
-  const FileError error = isHere ? keepWhole(info) : keepWhole();
-  if (!isHere) return {FileFault::kReplaced, 0};
-  if (error) return error;
+  if (fstat(file_, &info) != 0) return {FileFault::kOpen, errno};
+  if (const FileError error = keepWhole(info)) return error;
+  // To look at the path costs three times as much. A rename of the file changes this time, and so does the first write to a
+  // page of it after some seconds. The system's clock for it may stand still for 10 ms.
+  constexpr Nanoseconds kTicks = 50 * kMillisecond;
+  const Nanoseconds changed = changeTimeOf(info);
+  if (changed != changed_) changeSeenAt_ = time;
+  changed_ = changed;
+  // mutant: process-overlooks-a-rename
+  if (time - changeSeenAt_ < kTicks && !isHere(path)) return {FileFault::kReplaced, 0};
   // A newcomer refuses to open a file whose part is missing, so the path of the part need not be looked at.
   const LockFile& part = fileOf(byte);
   if (&part != this && (fstat(part.file_, &info) != 0 || info.st_nlink == 0)) return {FileFault::kReplaced, 0};

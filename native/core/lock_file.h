@@ -116,9 +116,9 @@ class LockFile {
   FileError keepWhole();
   // How often keepWhole() found that the file was cut. The contents are zero then.
   std::uint32_t cuts() const { return cuts_; }
-  // Whether the file that has the byte was deleted, and whether the path still leads to this file: kReplaced if not.
-  // Includes keepWhole().
-  FileError look(const std::string& path, std::uint64_t byte);
+  // keepWhole(), and whether the file that has the byte was deleted, or this file was moved away from the path: then
+  // kReplaced. A folder above it that was moved away is noticed only by isAt(). `time`: now().
+  FileError look(const std::string& path, std::uint64_t byte, Nanoseconds time);
   // Whether the path leads to this file, and to the others beside it.
   bool isAt(const std::string& path) const;
 
@@ -140,6 +140,9 @@ class LockFile {
   int file_ = -1;
   // The blocks of the disk that the file had at the last look. It has fewer only after it was cut.
   std::int64_t blocks_ = 0;
+  // When the file's name or contents changed last, on the system's clock, and when that was first seen, on that of now().
+  Nanoseconds changed_ = -1;
+  Nanoseconds changeSeenAt_ = 0;
 #endif
   Identity identity_;
   void* memory_ = nullptr;

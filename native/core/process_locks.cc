@@ -267,7 +267,10 @@ FileError ProcessFile::refresh() {
   return time - checkedAt_ < kFresh ? checked_ : checked(file_->keepWhole(), time);
 }
 
-FileError ProcessFile::verify(std::uint64_t byte) { return checked(file_->look(path_, byte), now()); }
+FileError ProcessFile::verify(std::uint64_t byte) {
+  const Nanoseconds time = now();
+  return checked(file_->look(path_, byte, time), time);
+}
 
 FileError ProcessFile::checked(const FileError& found, Nanoseconds time) {
   checkedAt_ = time;
