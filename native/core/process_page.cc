@@ -29,7 +29,9 @@ void copyText(std::string_view text, char (&to)[size]) {
 std::uint64_t turnOf(std::uint64_t byte, Nanoseconds end) {
   return (byte >> 8 << 32) | static_cast<std::uint32_t>(end / kMillisecond);
 }
-bool isFor(std::uint64_t turn, std::uint64_t byte) { return turn >> 32 == (byte >> 8 & 0xffffffff); }
+bool isFor(std::uint64_t turn, std::uint64_t byte) {
+  return turn >> 32 == (byte >> 8 & 0xffffffff);
+}
 // Whatever the word says, it counts for no longer than kTurnFor (keeps G3).
 bool counts(std::uint64_t turn, Nanoseconds time) {
   const std::uint32_t left =
@@ -395,6 +397,7 @@ std::int32_t ProcessPage::reclaimPlace(std::uint64_t byte, bool shared) {
     }
     reclaims_ += kQuestions;
     // Nobody learns of a reader's death, and of this one's everybody should.
+    // mutant: process-keeps-living-readers
     if (!shared && ofReaders && living != kNoPlace && replace(living, livingHeld)) return living;
   }
   return kNoPlace;

@@ -46,6 +46,18 @@ export const mutants = {
   'process-forgets-shared-early': ['', 'Process.SharesAKey*'],
   'process-keeps-free-byte': ['', 'Process.ExcludesOther*'],
   'process-looks-once': ['', 'Process.DoesNotMissARelease*'],
+  'process-clears-before-it-writes': ['if (false) {', 'Process.TellsOfADeathAlso*'],
+  'process-keeps-dead-records': ['', 'Process.TellsOfADeathWhereTheDead*'],
+  'process-keeps-living-readers': ['', 'Process.TellsOfADeathWhereReaders*'],
+  'process-looks-before-it-locks': ['if (false) {', 'Process.SaysThatTheFile*'],
+  'process-overlooks-a-rename': ['', 'Process.SaysThatTheFile*'],
+  'process-takes-a-refusal-for-a-fault': [
+    'if (first != LockFile::Answer::kTaken) error = {FileFault::kFileSystem, number};',
+    'Process.OpensWhile*',
+  ],
+  'process-trusts-a-damaged-header': ['const bool isWhole = isMarked;', 'Process.RepairsADamagedHeader*'],
+  'process-makes-an-open-file': ['if (false) {', 'Process.WritesNoHeader*'],
+  'process-ignores-other-layouts': ['', 'Process.RefusesALayout*'],
 
   // ── Permits: P1 – P3 ──
   'P1-release': ['if (placesFor(plan.next, waiter->mode) <= kept) break;', 'Permits.AreGrantedTogether*'],

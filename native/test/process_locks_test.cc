@@ -1,3 +1,8 @@
+// For the locks of open files.
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -490,6 +495,26 @@ TEST(Process, KeepsAKeyForTheProcessThatHasWaitedLong) {
   EXPECT_TRUE(one.mayHave("a"));
 }
 
+TEST(Process, KeepsNoOtherKeyForAProcessThatWaitsForMany) {
+  const Folder folder;
+  Member one(folder.file());
+  Other other(folder.file());
+  std::vector<std::string> keys;
+  for (int i = 0; i < 100; ++i) keys.push_back("wanted " + std::to_string(i));
+  std::vector<std::uint32_t> held;
+  for (const std::string& key : keys) {
+    held.push_back(one.hold(key));
+    other.enrol(key);
+  }
+  waitUntilNobodyMayPass();
+  for (const std::uint32_t id : held) one.release(id);
+  for (int i = 0; i < 2000; ++i) {
+    const std::string key = "free " + std::to_string(i);
+    EXPECT_TRUE(one.mayHave(key)) << key;
+    EXPECT_TRUE(one.mayHave(key)) << key;
+  }
+}
+
 TEST(Process, BelievesATurnForALimitedTime) {
   const Folder folder;
   Member one(folder.file());
@@ -690,7 +715,157 @@ TEST(Process, TellsTheNextWhatNobodyHasHeard) {
   EXPECT_TRUE(abandoned);
 }
 
+TEST(Process, TellsOfADeathAlsoIfTheNextHolderDiesBeforeItsRecordIsWritten) {
+  const Folder folder;
+  static Other* watcher = nullptr;
+  static bool abandoned = false;
+  Other watches(folder.file());
+  watcher = &watches;
+  auto dead = std::make_optional<Other>(folder.file());
+  EXPECT_TRUE(dead->hold("a"));
+  dead.reset();
+  abandoned = false;
+  // What is in the page here is what the next one finds.
+  onSeam([](const char* point) {
+    if (std::string_view(point) == "process: before it records a holder")
+      abandoned = watcher->page().isAbandoned(watcher->byteOf("a"));
+  });
+  Other next(folder.file());
+  EXPECT_TRUE(next.hold("a"));
+  onSeam(nullptr);
+  EXPECT_TRUE(abandoned);
+}
+
+namespace {
+
+// Keys that may all have their records in the same few places.
+std::vector<std::string> crowdedKeys(const Other& other, std::size_t count) {
+  constexpr std::uint64_t kBuckets = ProcessPage::kPlacesPerFile / 8;
+  std::vector<std::string> keys;
+  for (int i = 0; keys.size() < count; ++i) {
+    const std::string key = "crowd " + std::to_string(i);
+    if (other.byteOf(key) % kBuckets == other.byteOf("a") % kBuckets) keys.push_back(key);
+  }
+  return keys;
+}
+
+}  // namespace
+
+TEST(Process, TellsOfADeathWhereTheDeadHaveFilledAllPlaces) {
+  const Folder folder;
+  Member one(folder.file());
+  for (const bool shared : {true, false}) {
+    auto dead = std::make_optional<Other>(folder.file());
+    for (const std::string& key : crowdedKeys(*dead, 40)) EXPECT_TRUE(dead->hold(key, shared));
+    dead.reset();
+    auto last = std::make_optional<Other>(folder.file());
+    EXPECT_TRUE(last->hold("a"));
+    last.reset();
+    const ProcessOutcome outcome = one.attempt(ask({"a"}));
+    EXPECT_TRUE(outcome.abandoned);
+    one.release(outcome.id);
+  }
+}
+
+TEST(Process, TellsOfADeathWhereReadersHaveFilledAllPlaces) {
+  const Folder folder;
+  Member one(folder.file());
+  Other readers(folder.file());
+  for (const std::string& key : crowdedKeys(readers, 40)) EXPECT_TRUE(readers.hold(key, true));
+  auto dead = std::make_optional<Other>(folder.file());
+  EXPECT_TRUE(dead->hold("a"));
+  // No reader takes the room of an exclusive holder.
+  for (const std::string& key : crowdedKeys(readers, 40)) EXPECT_TRUE(dead->hold(key, true));
+  dead.reset();
+  EXPECT_TRUE(one.attempt(ask({"a"})).abandoned);
+}
+
 // ── the file ──
+
+namespace {
+
+void overwrite(const std::string& path, std::streamoff at, const std::string& bytes) {
+  std::fstream file(path);
+  file.seekp(at);
+  file << bytes;
+}
+
+std::string headerOf(const std::string& path) {
+  std::string header(LockFileHeader::kBytes, '\0');
+  std::ifstream(path).read(header.data(), static_cast<std::streamsize>(header.size()));
+  return header;
+}
+
+std::uint64_t sizeOf(const std::string& path) {
+  FileError error;
+  return LockFile::open(path, error)->size();
+}
+
+}  // namespace
+
+TEST(Process, WritesNoHeaderWhileAnotherProcessHasTheFileOpen) {
+  const Folder folder;
+  auto other = std::make_optional<Other>(folder.file());
+  ASSERT_EQ(truncate(folder.file().c_str(), 0), 0);
+  EXPECT_EQ(faultOf(folder.file()), FileFault::kDamaged);
+  EXPECT_EQ(faultOf(folder.file(), 4), FileFault::kDamaged);
+  EXPECT_EQ(sizeOf(folder.file()), 0u);
+  overwrite(folder.file(), 0, std::string(4096, 'x'));
+  EXPECT_EQ(faultOf(folder.file()), FileFault::kDamaged);
+  other.reset();
+  EXPECT_EQ(faultOf(folder.file()), FileFault::kForeign);
+  ASSERT_EQ(truncate(folder.file().c_str(), 0), 0);
+  Member made(folder.file(), 4);
+  EXPECT_TRUE(made.mayHave("a"));
+}
+
+TEST(Process, RefusesALayoutThatIsNotThatOfLivingProcesses) {
+  const Folder folder;
+  const std::string path = folder.file();
+  { const Member made(folder.file("another")); }
+  auto other = std::make_optional<Other>(path);
+  overwrite(path, 0, headerOf(folder.file("another")));
+  EXPECT_EQ(faultOf(path), FileFault::kDamaged);
+  other.reset();
+  Member made(path);
+  EXPECT_TRUE(made.mayHave("a"));
+}
+
+TEST(Process, RepairsADamagedHeaderOfWhichTokensWouldFall) {
+  const Folder folder;
+  std::uint64_t last = 0;
+  {
+    Member one(folder.file());
+    last = one.attempt(ask({"a"})).token;
+  }
+  // The clock of tokens.
+  overwrite(folder.file(), 1080, std::string(8, '\0'));
+  Member one(folder.file());
+  EXPECT_GT(one.attempt(ask({"a"})).token, last);
+}
+
+TEST(Process, RestoresItsHeaderInAFileThatWasDamaged) {
+  const Folder folder;
+  Member one(folder.file(), 4);
+  const std::string before = headerOf(folder.file());
+  overwrite(folder.file(), 16, "12345678");
+  EXPECT_TRUE(eventually([&] { return one.mayHave("a") && headerOf(folder.file()) == before; }));
+  EXPECT_EQ(faultOf(folder.file(), 5), FileFault::kFiles);
+}
+
+TEST(Process, OpensWhileAnotherProcessTriesWhetherLocksWork) {
+  const Folder folder;
+  const int file = open(folder.file().c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  struct flock all {};
+  all.l_type = F_WRLCK;
+  all.l_whence = SEEK_SET;
+  all.l_start = static_cast<off_t>(kProbeBytes);
+  all.l_len = static_cast<off_t>(kProbes);
+  ASSERT_EQ(fcntl(file, F_OFD_SETLK, &all), 0);
+  Member one(folder.file());
+  EXPECT_TRUE(one.mayHave("a"));
+  close(file);
+}
 
 TEST(Process, RefusesWhatIsNoLockFile) {
   const Folder folder;
@@ -750,10 +925,11 @@ TEST(Process, SaysThatTheFileWasDeletedOrReplaced) {
   one.release(held);
   Member two(folder.file());
   EXPECT_TRUE(two.mayHave("a"));
+  // The path was looked at just now.
   ASSERT_EQ(rename(folder.file().c_str(), folder.file("away").c_str()), 0);
+  EXPECT_EQ(two.attempt(ask({"a"})).error.fault, FileFault::kReplaced);
   Member three(folder.file());
   EXPECT_TRUE(three.mayHave("a"));
-  EXPECT_TRUE(awaitReplaced(two));
 }
 
 TEST(Process, TellsWaitersThatTheFileWasDeleted) {
@@ -832,6 +1008,30 @@ TEST(Process, WorksWithoutASlot) {
   ASSERT_TRUE(two.awaitNews());
   two.release(pending);
   EXPECT_TRUE(other.hold("a"));
+}
+
+TEST(Process, GetsASlotAsSoonAsOneIsFree) {
+  const Folder folder;
+  const UsualSlices usual;
+  { const Member maker(folder.file()); }
+  FileError error;
+  const std::unique_ptr<LockFile> all = LockFile::open(folder.file(), error);
+  int number = 0;
+  for (int slot = 0; slot < kSlots; ++slot)
+    all->lock(kLifeBytes + static_cast<std::uint64_t>(slot), false, number);
+  Member one(folder.file());
+  Other other(folder.file());
+  EXPECT_TRUE(other.hold("a"));
+  one.pend(ask({"a"}));
+  EXPECT_FALSE(other.page().isAwaited(other.byteOf("a")));
+  constexpr std::uint64_t kFreed = kLifeBytes + 5;
+  EXPECT_FALSE(all->lockedElsewhere(kFreed));
+  all->unlock(kFreed);
+  EXPECT_TRUE(eventually([&] { return all->lockedElsewhere(kFreed); }));
+  // From now on others know that it waits, and wake it.
+  EXPECT_TRUE(eventually([&] { return other.page().isAwaited(other.byteOf("a")); }));
+  other.free("a");
+  EXPECT_TRUE(one.awaitNews());
 }
 
 TEST(Process, ShowsWhoHoldsAndWaits) {
