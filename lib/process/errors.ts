@@ -1,8 +1,15 @@
 import { constants } from 'node:os';
 import { getSystemErrorName } from 'node:util';
-import { LockError, lockName, LockTimeoutError, quotedKeys } from '../common/errors.js';
+import {
+  DeadlockError,
+  keyName,
+  LockError,
+  lockName,
+  LockTimeoutError,
+  quotedKeys,
+} from '../common/errors.js';
 import type { LockKey } from '../common/types.js';
-import type { FileFault, ProcessUse } from '../engine/contract/process-locks.js';
+import type { FileFault, ProcessDeadlock, ProcessUse } from '../engine/contract/process-locks.js';
 
 /** As `FileFault` of `native/core/lock_file.h`. */
 const KIND = 2;
@@ -16,6 +23,18 @@ const SYSTEM = 9;
 const FILES = 10;
 const DAMAGED = 11;
 const PARTS = 12;
+
+/** A lock as messages name it. */
+interface ShownLock {
+  readonly name: string;
+  readonly path: string;
+}
+
+function shownLock({ name, path }: ShownLock): string {
+  return name === ''
+    ? `lock file ${JSON.stringify(path)}`
+    : `${lockName(name)}, file ${JSON.stringify(path)}`;
+}
 
 /** What went wrong with the file of a lock. */
 export function fileError(file: string, { fault, number }: FileFault): LockError {
@@ -104,13 +123,13 @@ function systemError(number: number, file: string): Error {
 
 /** `uses`: who holds or waits, as far as known. */
 export function timeoutError(
-  name: string,
+  lock: ShownLock,
   keys: readonly LockKey[],
   timeout: number,
   holders: readonly ProcessUse[],
 ): LockTimeoutError {
   const held = holders.length === 0 ? '' : ` (held by ${holders.map(holderName).join(', ')})`;
-  const message = `${lockName(name)}: could not acquire ${quotedKeys(keys)} within ${timeout} ms${held}`;
+  const message = `${shownLock(lock)}: could not acquire ${quotedKeys(keys)} within ${timeout} ms${held}`;
   const own = holders.filter(({ title }) => title === undefined).map(({ threadId }) => threadId);
   return new LockTimeoutError(message, keys, timeout, -1, own);
 }
@@ -123,6 +142,41 @@ function holderName({ pid, threadId, title, since }: ProcessUse): string {
   return `${who}, for ${((Date.now() - since) / 1000).toFixed(1)} s`;
 }
 
-export function closedError(name: string): LockError {
-  return new LockError('ERR_LOCK_CLOSED', `${lockName(name)} was closed`);
+export function deadlockError(
+  lock: ShownLock,
+  keys: readonly LockKey[],
+  { threads, awaited }: ProcessDeadlock,
+): DeadlockError {
+  const why = threads.length === 1 ? selfText(threads[0]!, awaited[0]!) : cycleText(threads, awaited);
+  const message =
+    `${shownLock(lock)}: waiting for ${quotedKeys(keys)} would never end: ${why}. ` +
+    'Acquire all keys that are needed together in one call';
+  return new DeadlockError(
+    message,
+    keys,
+    threads,
+    threads.map(() => -1),
+  );
+}
+
+function selfText(thread: number, key: LockKey): string {
+  return (
+    `this same thread (${thread}) holds key ${keyName(key)}, by a guard that is not released, and cannot release it ` +
+    'while it is blocked. Locks are not reentrant: pass the guard on instead of acquiring the key again'
+  );
+}
+
+function cycleText(threads: readonly number[], awaited: readonly LockKey[]): string {
+  const next = (i: number): number => threads[(i + 1) % threads.length]!;
+  return threads
+    .map((thread, i) => `thread ${thread} waits for key ${keyName(awaited[i]!)}, which thread ${next(i)} has`)
+    .join(', ');
+}
+
+export function interruptedError(lock: ShownLock): LockError {
+  return new LockError('ERR_LOCK_INTERRUPTED', `${shownLock(lock)}: this thread is being ended`);
+}
+
+export function closedError(lock: ShownLock): LockError {
+  return new LockError('ERR_LOCK_CLOSED', `${shownLock(lock)} was closed`);
 }

@@ -1,8 +1,12 @@
 import { inspect, type InspectOptions } from 'node:util';
 import { expose } from '../common/exposed-class.js';
 import type { LockKey, LockMode } from '../common/types.js';
-import { THREAD_BOUND } from '../engine/contract/engine.js';
 import type { ProcessHold, ProcessLockEngine } from '../engine/contract/process-locks.js';
+
+/** As THREAD_BOUND of `engine/contract/engine.ts`. These have no handle. */
+export const PROCESS_LOCK_BOUND = Symbol(
+  'a ProcessLock or ProcessGuard belongs to its thread: another thread makes its own ProcessLock with the same path',
+);
 
 /** Makes a guard of what an acquisition holds, or will hold. */
 export let createProcessGuard: <M extends LockMode>(
@@ -19,7 +23,7 @@ class HeldKeys<M extends LockMode = LockMode> implements Disposable {
    *
    * @internal
    */
-  protected readonly threadBound = THREAD_BOUND;
+  protected readonly threadBound = PROCESS_LOCK_BOUND;
   readonly #engine: ProcessLockEngine;
   readonly #hold: ProcessHold;
   readonly #keys: readonly LockKey[];

@@ -8,6 +8,7 @@ import {
   type Names,
 } from '../common/checks.js';
 import { invalidArgType } from '../common/errors.js';
+import type { AcquireOptions, AsyncAcquireOptions } from '../common/types.js';
 
 /** For a new `ProcessLock`. */
 export interface ProcessLockOptions {
@@ -32,6 +33,11 @@ export interface ProcessLockOptions {
 const MOST_FILES = 64;
 
 const NAMES: Names<ProcessLockOptions> = { path: true, name: true, timeout: true, files: true };
+
+/** The options that have a meaning for `acquire`, for `acquireSync`, and for `tryAcquire`. */
+export const ASYNC_ACQUISITION: Names<AsyncAcquireOptions> = { timeout: true, mode: true, signal: true };
+export const SYNC_ACQUISITION: Names<AcquireOptions> = { timeout: true, mode: true };
+export const ATTEMPT: Names<Pick<AcquireOptions, 'mode'>> = { mode: true };
 
 /** Throws a TypeError or RangeError for bad options. No number of files is 0. The path becomes absolute: the process may change its folder later. */
 export function resolveProcessLockOptions(options: ProcessLockOptions): Required<ProcessLockOptions> {

@@ -2,14 +2,13 @@ import path from 'node:path';
 import { inspect, type InspectOptions } from 'node:util';
 import { awaitAbort, forgetAbort, type Abortable } from '../common/abort.js';
 import { copyOfBytes, isBytes } from '../common/bytes.js';
-import { callArguments } from '../common/checks.js';
+import { callArguments, checkNames, type Names } from '../common/checks.js';
 import { DeadlineTimer } from '../common/deadline-timer.js';
 import type { Timed } from '../common/deadlines.js';
-import { lockDeadlock, LockError } from '../common/errors.js';
-import { HostFinalizationRegistry, performance } from '../common/host.js';
+import type { LockError } from '../common/errors.js';
+import { HostFinalizationRegistry, performance, resolved } from '../common/host.js';
 import { isThenable, releasedTooEarly, runHeld } from '../common/run-held.js';
 import type { AcquireOptions, AsyncAcquireOptions, LockKey, LockMode, SyncResult } from '../common/types.js';
-import { THREAD_BOUND } from '../engine/contract/engine.js';
 import { SHARED_MODE } from '../engine/contract/mode.js';
 import type {
   ProcessHold,
@@ -19,11 +18,17 @@ import type {
   ProcessWaiter,
 } from '../engine/contract/process-locks.js';
 import { processLockEngine } from '../engine/select.js';
-import { checkAcquisitionNames, modeIn, signalIn, timeoutIn } from '../lock/options.js';
+import { modeIn, signalIn, timeoutIn } from '../lock/options.js';
 import { checkKey } from '../lock/stripe-index.js';
-import { closedError, fileError, timeoutError } from './errors.js';
-import { createProcessGuard, type ProcessGuard } from './guard.js';
-import { resolveProcessLockOptions, type ProcessLockOptions } from './options.js';
+import { closedError, deadlockError, fileError, interruptedError, timeoutError } from './errors.js';
+import { createProcessGuard, PROCESS_LOCK_BOUND, type ProcessGuard } from './guard.js';
+import {
+  ASYNC_ACQUISITION,
+  ATTEMPT,
+  resolveProcessLockOptions,
+  SYNC_ACQUISITION,
+  type ProcessLockOptions,
+} from './options.js';
 
 /** A thread that holds a key or waits for it. */
 export interface ProcessHolder {
@@ -72,7 +77,7 @@ export class ProcessLock implements AsyncDisposable {
    *
    * @internal
    */
-  protected readonly threadBound = THREAD_BOUND;
+  protected readonly threadBound = PROCESS_LOCK_BOUND;
   readonly #engine: ProcessLockEngine;
   readonly #file: number;
   readonly #pending = new Set<Pending>();
@@ -107,32 +112,27 @@ export class ProcessLock implements AsyncDisposable {
       const mode = modeIn(options);
       const timeout = timeoutIn(options, this.timeout);
       const signal = signalIn(options);
-      const wanted = this.#prepare(keys, options);
+      const wanted = this.#prepare(keys, options, ASYNC_ACQUISITION);
       if (signal?.aborted) return Promise.reject(signal.reason as Error);
       const hold = newHold();
       const guard = createProcessGuard(this.#engine, hold, wanted.shown, mode.name as M);
-      if (timeout === 0) {
-        this.#check(
-          this.#engine.attempt(this.#file, wanted.asked, mode === SHARED_MODE, hold),
-          wanted,
-          timeout,
-        );
-        return Promise.resolve(guard);
-      }
-      const pending = new Pending(this.#engine, this.#pending, guard, hold, signal, (outcome) =>
-        this.#errorOf(outcome, wanted, timeout),
-      );
+      const shared = mode === SHARED_MODE;
+      const pending =
+        timeout === 0
+          ? undefined
+          : new Pending(this.#engine, this.#pending, guard, hold, signal, timeout, (outcome) =>
+              this.#errorOf(outcome, wanted, timeout),
+            );
       const mayGiveUp = timeout !== Infinity || signal !== undefined;
-      const outcome = this.#engine.acquireAsync(
-        this.#file,
-        wanted.asked,
-        mode === SHARED_MODE,
-        mayGiveUp,
-        pending,
-      );
-      if (outcome.status === 'pending') return pending.wait(timeout) as Promise<ProcessGuard<M>>;
-      this.#check(outcome, wanted, timeout);
-      return Promise.resolve(guard);
+      this.#refuseIfClosed();
+      const outcome =
+        pending === undefined
+          ? this.#engine.attempt(this.#file, wanted.asked, shared, hold)
+          : this.#engine.acquireAsync(this.#file, wanted.asked, shared, mayGiveUp, pending);
+      // From here on this calls nothing that could overflow the stack, if it holds the keys (keeps T1).
+      if (outcome.status === 'granted') return resolved(guard);
+      if (outcome.status === 'pending') return pending!.promise as Promise<ProcessGuard<M>>;
+      throw this.#errorOf(outcome, wanted, timeout);
     } catch (error) {
       return Promise.reject(error);
     }
@@ -149,16 +149,17 @@ export class ProcessLock implements AsyncDisposable {
   ): ProcessGuard<M> {
     const mode = modeIn(options);
     const timeout = timeoutIn(options, this.timeout);
-    const wanted = this.#prepare(keys, options);
+    const wanted = this.#prepare(keys, options, SYNC_ACQUISITION);
     const hold = newHold();
     const guard = createProcessGuard(this.#engine, hold, wanted.shown, mode.name as M);
-    const shared = mode === SHARED_MODE;
-    this.#check(this.#engine.acquireSync(this.#file, wanted.asked, shared, timeout, hold), wanted, timeout);
-    return guard;
+    this.#refuseIfClosed();
+    const outcome = this.#engine.acquireSync(this.#file, wanted.asked, mode === SHARED_MODE, timeout, hold);
+    if (outcome.status === 'granted') return guard;
+    throw this.#errorOf(outcome, wanted, timeout);
   }
 
   /**
-   * Makes one attempt and never waits. Undefined if the keys are not free, or kept for a process that has waited. Throws a
+   * Makes one attempt and never waits, so `mode` is its only option. Undefined if the keys are not free, or kept for a process that has waited. Throws a
    * LockError if the file cannot be used any more.
    */
   tryAcquire<M extends LockMode = 'exclusive'>(
@@ -166,13 +167,14 @@ export class ProcessLock implements AsyncDisposable {
     options?: { mode?: M },
   ): ProcessGuard<M> | undefined {
     const mode = modeIn(options);
-    const wanted = this.#prepare(keys, options);
+    const wanted = this.#prepare(keys, options, ATTEMPT);
     const hold = newHold();
     const guard = createProcessGuard(this.#engine, hold, wanted.shown, mode.name as M);
+    this.#refuseIfClosed();
     const outcome = this.#engine.attempt(this.#file, wanted.asked, mode === SHARED_MODE, hold);
+    if (outcome.status === 'granted') return guard;
     if (outcome.status === 'timeout') return undefined;
-    this.#check(outcome, wanted, 0);
-    return guard;
+    throw this.#errorOf(outcome, wanted, 0);
   }
 
   /** Runs fn while holding the keys; releases however fn ends. Without keys: under the empty one, which excludes no other. */
@@ -273,7 +275,7 @@ export class ProcessLock implements AsyncDisposable {
   close(): Promise<void> {
     if (!this.#closed) {
       this.#closed = true;
-      for (const pending of [...this.#pending]) pending.abort(closedError(this.name));
+      for (const pending of [...this.#pending]) pending.abort(closedError(this));
       collected.unregister(this);
       this.#engine.close(this.#file);
     }
@@ -292,13 +294,17 @@ export class ProcessLock implements AsyncDisposable {
    */
   [inspect.custom](_depth: number, options: InspectOptions): string {
     const { threadBound: _, ...shown } = this;
-    return `${this.constructor.name} ${inspect(shown, options)}`;
+    const { size: pending } = this.#pending;
+    return `${this.constructor.name} ${inspect({ ...shown, closed: this.#closed, pending }, options)}`;
   }
 
-  /** Checks the keys, and copies what could change later. */
-  #prepare(keys: LockKey | readonly LockKey[], options: AcquireOptions | undefined): Wanted {
-    checkAcquisitionNames(options);
-    if (this.#closed) throw closedError(this.name);
+  /** Checks the names of the options and the keys, and copies what could change later. May run the program's code. */
+  #prepare(
+    keys: LockKey | readonly LockKey[],
+    options: AcquireOptions | undefined,
+    names: Names<Record<string, unknown>>,
+  ): Wanted {
+    if (options !== undefined) checkNames(options, names);
     if (!isList(keys)) {
       checkKey(keys, 'key');
       const key = copyOf(keys);
@@ -313,46 +319,36 @@ export class ProcessLock implements AsyncDisposable {
     return { asked: copies, shown: copies };
   }
 
-  #check(outcome: ProcessOutcome, wanted: Wanted, timeout: number): void {
-    if (outcome.status !== 'granted') throw this.#errorOf(outcome, wanted, timeout);
+  /** Right before the engine uses the number of the file: once that is closed, it is given to another one. */
+  #refuseIfClosed(): void {
+    if (this.#closed) throw closedError(this);
   }
 
   #errorOf(outcome: ProcessOutcome, { shown }: Wanted, timeout: number): LockError {
     switch (outcome.status) {
       case 'failed':
         return fileError(this.path, outcome);
-      case 'deadlock': {
-        const { threads } = outcome;
-        const lock = { name: this.name, exact: true };
-        const details = 'another guard of this thread holds it';
-        return lockDeadlock(
-          lock,
-          shown,
-          threads,
-          threads.map(() => -1),
-          details,
-        );
-      }
+      case 'deadlock':
+        return deadlockError(this, shown, outcome);
       case 'interrupted':
-        return new LockError('ERR_LOCK_INTERRUPTED', 'this thread is being ended');
+        return interruptedError(this);
       default:
-        return timeoutError(this.name, shown, timeout, this.#holdersOf(shown));
+        return timeoutError(this, shown, timeout, this.#holdersOf(shown));
     }
   }
 
   /** For a message: nothing of it must fail. */
   #holdersOf(keys: readonly LockKey[]): ProcessUse[] {
     try {
-      return this.#uses().filter(
-        ({ waits, key }) => !waits && key !== undefined && keys.some((wanted) => areEqual(wanted, key)),
-      );
+      const wanted = new Set(keys.map(keyText));
+      return this.#uses().filter(({ waits, key }) => !waits && key !== undefined && wanted.has(keyText(key)));
     } catch {
       return [];
     }
   }
 
   #uses(): readonly ProcessUse[] {
-    if (this.#closed) throw closedError(this.name);
+    this.#refuseIfClosed();
     const uses = this.#engine.inspect(this.#file);
     if ('fault' in uses) throw fileError(this.path, uses);
     return uses;
@@ -384,8 +380,9 @@ function copyOf(key: LockKey): LockKey {
   return isBytes(key) ? copyOfBytes(key) : key;
 }
 
-function areEqual(a: LockKey, b: LockKey): boolean {
-  return isBytes(a) && isBytes(b) ? Buffer.compare(a, b) === 0 : a === b;
+/** Equal for equal keys only. */
+function keyText(key: LockKey): string {
+  return `${typeof key} ${isBytes(key) ? Buffer.from(key).toString('latin1') : key}`;
 }
 
 /** What other processes show of this one. */
@@ -412,13 +409,17 @@ class Pending implements ProcessWaiter, Abortable, Timed {
   readonly hold: ProcessHold;
   deadline = Infinity;
   place = -1;
+  /** Settled with the guard. Undefined until it has begun. */
+  promise: Promise<ProcessGuard> | undefined;
   readonly #engine: ProcessLockEngine;
   readonly #all: Set<Pending>;
   readonly #guard: ProcessGuard;
   readonly #signal: AbortSignal | undefined;
   readonly #errorOf: (outcome: ProcessOutcome) => LockError;
+  readonly #timeout: number;
   #resolve: (guard: ProcessGuard) => void = () => undefined;
   #reject: (reason: unknown) => void = () => undefined;
+  #begun = false;
 
   constructor(
     engine: ProcessLockEngine,
@@ -426,6 +427,7 @@ class Pending implements ProcessWaiter, Abortable, Timed {
     guard: ProcessGuard,
     hold: ProcessHold,
     signal: AbortSignal | undefined,
+    timeout: number,
     errorOf: (outcome: ProcessOutcome) => LockError,
   ) {
     this.#engine = engine;
@@ -433,30 +435,34 @@ class Pending implements ProcessWaiter, Abortable, Timed {
     this.#guard = guard;
     this.hold = hold;
     this.#signal = signal;
+    this.#timeout = timeout;
     this.#errorOf = errorOf;
   }
 
-  /** It is pending in the engine. */
-  wait(timeout: number): Promise<ProcessGuard> {
-    return new Promise((resolve, reject) => {
+  begin(): void {
+    this.promise = new Promise((resolve, reject) => {
       this.#resolve = resolve;
       this.#reject = reject;
-      this.#all.add(this);
-      try {
-        if (this.#signal !== undefined) awaitAbort(this.#signal, this);
-        this.deadline = performance.now() + timeout;
-        deadlines.add(this);
-      } catch (error) {
-        // The signal and the timers may be the program's own.
-        this.abort(error);
-      }
     });
+    try {
+      this.#all.add(this);
+      if (this.#signal !== undefined) awaitAbort(this.#signal, this);
+      this.deadline = performance.now() + this.#timeout;
+      deadlines.add(this);
+    } catch (error) {
+      // The stack overflowed, or the signal or the timers are the program's own.
+      this.#forget();
+      throw error;
+    }
+    this.#begun = true;
   }
 
   settle(outcome: ProcessOutcome): void {
     this.#forget();
-    if (outcome.status === 'granted') this.#resolve(this.#guard);
-    else this.#reject(this.#errorOf(outcome));
+    if (outcome.status !== 'granted') this.#reject(this.#errorOf(outcome));
+    else if (this.#begun) this.#resolve(this.#guard);
+    // The script was ended before it had the promise.
+    else this.#engine.release(this.hold);
   }
 
   abort(reason: unknown): void {

@@ -1,7 +1,7 @@
 #include "core/process_locks.h"
 
 #include <algorithm>
-#include <cmath>
+#include <unordered_set>
 #include <utility>
 
 #include "core/async_waits.h"
@@ -63,10 +63,11 @@ class ProcessLocks {
 
 namespace {
 
-// Holds the mutex; wakes afterwards whom it must, but for the thread that it runs on.
+// Holds the mutex; afterwards wakes the event loops that were granted something. That includes the calling thread's own: its
+// script may be ended before it asks for news.
 class Section {
  public:
-  explicit Section(const Participant* self) : lock(ProcessLocks::instance().mutex), self_(self) {}
+  Section() : lock(ProcessLocks::instance().mutex) {}
   ~Section() { static_cast<void>(flush(false)); }
   Section(const Section&) = delete;
   Section& operator=(const Section&) = delete;
@@ -76,17 +77,12 @@ class Section {
     std::vector<Participant*> wakes = std::exchange(ProcessLocks::instance().wakes, {});
     if (wakes.empty()) return false;
     lock.unlock();
-    for (Participant* participant : wakes) {
-      if (participant != self_) participant->wakeReady();
-    }
+    for (Participant* participant : wakes) participant->wakeReady();
     if (relock) lock.lock();
     return true;
   }
 
   Lock lock;
-
- private:
-  const Participant* self_;
 };
 
 }  // namespace
@@ -133,6 +129,7 @@ class ProcessFile {
     checkedAt_ = 0;
   }
 
+  // It stays until drop() has been called as many times as its users were counted up.
   ProcessKey& keyFor(const std::string& text);
   void drop(ProcessKey& key);
 
@@ -146,7 +143,8 @@ class ProcessFile {
   void giveBack(ProcessAcquisition& acquisition, bool died);
   // It waits again, in its old place.
   void putBack(ProcessAcquisition& acquisition);
-  // Grants the key to those at the head of its queue, as far as it can be had.
+  // Grants the key to those at the head of its queue, as far as it can be had. Also serves the keys that this moves waiters to,
+  // or frees: one after the other, so that a chain of any length needs the stack of one.
   void serve(ProcessKey& key);
   // Takes back what is held for threads that have not looked for a long time. `last`: the one that wants it is about to give
   // up, so any time is long enough.
@@ -192,6 +190,7 @@ class ProcessFile {
   void hold(ProcessKey& key, ProcessAcquisition& acquisition);
   void leave(ProcessKey& key, ProcessAcquisition& acquisition, bool died);
   void settle(ProcessAcquisition& acquisition);
+  void serveOne(ProcessKey& key);
   bool isWanted(const ProcessAcquisition& granted, const ProcessKey* by);
 
   std::unique_ptr<LockFile> file_;
@@ -205,6 +204,9 @@ class ProcessFile {
   std::vector<std::uint64_t> bytes_;
   // Those with a queue.
   std::vector<ProcessKey*> waiting_;
+  // Keys that serve() has yet to serve. Acquisitions that exist until it returns use them.
+  std::vector<ProcessKey*> toServe_;
+  bool serving_ = false;
   bool watched_ = false;
   bool replaced_ = false;
   Nanoseconds checkedAt_ = 0;
@@ -307,7 +309,6 @@ ProcessKey& ProcessFile::keyFor(const std::string& text) {
     found->second.byte = byte;
     found->second.text = text;
   }
-  ++found->second.users;
   return found->second;
 }
 
@@ -384,9 +385,9 @@ void ProcessFile::unlock(ProcessKey& key) {
 void ProcessFile::hold(ProcessKey& key, ProcessAcquisition& acquisition) {
   if (key.holders.empty()) {
     const double since = static_cast<double>(wallClock()) / 1e6;
-    const bool abandoned = page_.hold(
-        key.byte, acquisition.shared,
-        {acquisition.thread->participant_.threadId(), since, std::string_view(key.text)}, key.place);
+    const bool abandoned =
+        page_.hold(key.byte, acquisition.shared,
+                   {acquisition.thread->threadId(), since, std::string_view(key.text)}, key.place);
     if (abandoned) acquisition.abandoned = true;
   } else if (page_.isAbandoned(key.byte)) {
     acquisition.abandoned = true;
@@ -459,8 +460,11 @@ void ProcessFile::enqueue(ProcessAcquisition& acquisition) {
   acquisition.state = State::kWaiting;
   acquisition.queuedAt = &key;
   if (key.queue.empty()) waiting_.push_back(&key);
-  const auto younger = [&](const ProcessAcquisition* other) { return other->since > acquisition.since; };
-  key.queue.insert(std::find_if(key.queue.begin(), key.queue.end(), younger), &acquisition);
+  const auto isYounger = [](Nanoseconds since, const ProcessAcquisition* other) {
+    return other->since > since;
+  };
+  key.queue.insert(std::upper_bound(key.queue.begin(), key.queue.end(), acquisition.since, isYounger),
+                   &acquisition);
   enrol(key);
 }
 
@@ -479,7 +483,7 @@ void ProcessFile::enrol(const ProcessKey& key) {
   ProcessPage::Wait wait;
   wait.since = oldest->since;
   wait.shared = oldest->shared;
-  wait.threadId = oldest->thread->participant_.threadId();
+  wait.threadId = oldest->thread->threadId();
   page_.enrol(key.byte, wait);
 }
 
@@ -497,6 +501,21 @@ void ProcessFile::settle(ProcessAcquisition& acquisition) {
 }
 
 void ProcessFile::serve(ProcessKey& key) {
+  toServe_.push_back(&key);
+  // Within a call of itself: the outer one continues with this key.
+  // mutant: process-serves-recursively
+  if (serving_) return;
+  serving_ = true;
+  while (!toServe_.empty()) {
+    ProcessKey& next = *toServe_.back();
+    toServe_.pop_back();
+    serveOne(next);
+  }
+  serving_ = false;
+}
+
+void ProcessFile::serveOne(ProcessKey& key) {
+  STRIPELOCK_SEAM("process: serves a key");
   if (first(key)) enrol(key);
   for (;;) {
     ProcessAcquisition* const next = first(key);
@@ -511,16 +530,20 @@ void ProcessFile::serve(ProcessKey& key) {
     withdraw(*next);
     if (settled) {
       settle(*next);
-    } else {
-      enqueue(*next);
+      continue;
     }
+    STRIPELOCK_SEAM("process: before it enqueues");
+    enqueue(*next);
+    // Once more, as in acquireAsync().
+    // mutant: process-looks-once-for-later-keys
+    serve(next->wanted());
   }
 }
 
 void ProcessFile::putBack(ProcessAcquisition& acquisition) {
   withdraw(acquisition);
   erase(grants, &acquisition);
-  erase(acquisition.thread->ready_, &acquisition);
+  acquisition.thread->forgetReady(acquisition);
   acquisition.state = State::kWaiting;
   giveBack(acquisition, false);
   enqueue(acquisition);
@@ -535,13 +558,18 @@ bool ProcessFile::isWanted(const ProcessAcquisition& granted, const ProcessKey* 
 void ProcessFile::revokeIdle(Nanoseconds time, const ProcessKey* last) {
   const std::vector<ProcessAcquisition*> all = grants;
   for (ProcessAcquisition* granted : all) {
+    // Serving may have taken it back already.
+    if (granted->state != State::kGranted) continue;
     const Nanoseconds patience =
         last && granted->revoked == 0 ? 0 : kRevokeAfter << std::min(granted->revoked, kMostRevoked);
     if (time - granted->grantedAt < patience || !isWanted(*granted, last)) continue;
     ++granted->revoked;
-    granted->thread->absent_ = true;
+    const bool wasAbsent = std::exchange(granted->thread->absent_, true);
     // mutant: process-keeps-idle-grants
     putBack(*granted);
+    // Keeps L3.
+    // mutant: process-absent-keeps-first-keys
+    if (!wasAbsent) granted->thread->pause();
   }
 }
 
@@ -565,24 +593,29 @@ bool ProcessFile::watch() {
 
 void ProcessFile::runWatch(void* self) {
   auto& file = *static_cast<ProcessFile*>(self);
-  Section section(nullptr);
+  Section section;
   Nanoseconds busy = now();
   Nanoseconds poll = kFirstPoll;
   for (;;) {
     const std::uint32_t heard = file.listen();
     Nanoseconds sleep = seamSlice(kFar);
-    const std::vector<ProcessKey*> keys = file.waiting_;
-    std::size_t waiting = 0;
-    for (ProcessKey* key : keys) {
+    // A thread that blocks tries for itself.
+    const auto isLookedAfterHere = [](const ProcessKey* key) {
       const ProcessAcquisition* const waits = first(*key);
-      // Who blocks tries itself.
-      if (!waits || waits->blocks) continue;
-      file.serve(*key);
-      if (!first(*key)) continue;
+      return waits && !waits->blocks;
+    };
+    const std::vector<ProcessKey*> keys = file.waiting_;
+    for (ProcessKey* key : keys) {
+      if (isLookedAfterHere(key)) file.serve(*key);
+    }
+    file.revokeIdle(elapsed());
+    // Including the keys that waiters have just moved to.
+    std::size_t waiting = 0;
+    for (const ProcessKey* key : file.waiting_) {
+      if (!isLookedAfterHere(key)) continue;
       ++waiting;
       sleep = std::min(sleep, file.patience(*key, poll));
     }
-    file.revokeIdle(elapsed());
     if (!file.grants.empty()) sleep = std::min(sleep, kNear);
     const Nanoseconds time = now();
     if (waiting > 0 || !file.grants.empty()) {
@@ -605,7 +638,7 @@ void ProcessFile::runWatch(void* self) {
 // ── threads ──
 
 ProcessThread::~ProcessThread() {
-  const Section section(&participant_);
+  const Section section;
   // Nothing is granted to it any more.
   absent_ = true;
   for (const auto& acquisition : acquisitions_) {
@@ -632,7 +665,7 @@ int ProcessThread::open(const std::string& path, const std::string& title, std::
   while (number < files_.size() && files_[number].file != file) ++number;
   if (number < files_.size()) {
     ++files_[number].times;
-    const Section section(&participant_);
+    const Section section;
     ProcessLocks::instance().close(*file);
     return static_cast<int>(number);
   }
@@ -646,7 +679,7 @@ int ProcessThread::open(const std::string& path, const std::string& title, std::
 void ProcessThread::close(int number) {
   OpenFile& open = files_[number];
   if (--open.times > 0) return;
-  const Section section(&participant_);
+  const Section section;
   ProcessLocks::instance().close(*std::exchange(open.file, nullptr));
 }
 
@@ -666,18 +699,13 @@ ProcessAcquisition& ProcessThread::make(int number, const ProcessRequest& reques
   made.mayGiveUp = request.mayGiveUp;
   made.id = id;
   made.since = elapsed();
-  for (const std::string& text : request.keys) {
-    ProcessKey& key = file.keyFor(text);
-    // Equal keys, in one order for all.
-    const auto place =
-        std::lower_bound(made.keys.begin(), made.keys.end(), &key,
-                         [](const ProcessKey* a, const ProcessKey* b) { return a->byte < b->byte; });
-    if (place != made.keys.end() && *place == &key) {
-      file.drop(key);
-    } else {
-      made.keys.insert(place, &key);
-    }
-  }
+  for (const std::string& text : request.keys) made.keys.push_back(&file.keyFor(text));
+  // Each key once, in one order for all. Linux keeps a list of the locks of a file, by byte, and searches it from the lowest one:
+  // so the highest is locked first and unlocked last.
+  std::sort(made.keys.begin(), made.keys.end(),
+            [](const ProcessKey* a, const ProcessKey* b) { return a->byte > b->byte; });
+  made.keys.erase(std::unique(made.keys.begin(), made.keys.end()), made.keys.end());
+  for (ProcessKey* key : made.keys) ++key->users;
   ++file.users;
   return made;
 }
@@ -723,16 +751,19 @@ ProcessOutcome ProcessThread::end(ProcessAcquisition& acquisition, Status status
 }
 
 ProcessOutcome ProcessThread::attempt(int file, const ProcessRequest& request) {
-  const Section section(&participant_);
+  const Section section;
   ProcessAcquisition& made = make(file, request);
   return made.file->take(made) ? outcomeOf(made) : end(made, Status::kTimedOut);
 }
 
 ProcessOutcome ProcessThread::acquireAsync(int file, const ProcessRequest& request) {
-  const Section section(&participant_);
+  const Section section;
   ProcessAcquisition& made = make(file, request);
   if (made.file->take(made)) return outcomeOf(made);
   STRIPELOCK_SEAM("process: before it enqueues");
+  // Keeps L3: the thread has not returned to its event loop since a grant was taken back.
+  // mutant: process-absent-takes-first-keys
+  if (isPaused()) made.file->giveBack(made, false);
   made.file->enqueue(made);
   // Once more, now that whoever frees it can see that it is waited for.
   // mutant: process-looks-once
@@ -751,21 +782,21 @@ ProcessOutcome ProcessThread::acquireAsync(int file, const ProcessRequest& reque
     return outcome;
   }
   erase(made.file->grants, &made);
-  erase(ready_, &made);
-  hasReady_.store(!ready_.empty());
+  forgetReady(made);
   return outcomeOf(made);
 }
 
 ProcessOutcome ProcessThread::acquireSync(int file, const ProcessRequest& request, Interrupt interrupt) {
-  Section section(&participant_);
+  Section section;
   const Deadline deadline = request.timeout > 0 ? Deadline::after(request.timeout) : Deadline::at(0);
   ProcessAcquisition& made = make(file, request);
   if (made.file->take(made)) return outcomeOf(made);
   if (request.timeout <= 0) return end(made, Status::kTimedOut);
   made.blocks = true;
   ProcessAcquisition* const outer = std::exchange(blockedOn_, &made);
-  giveBackAll();
-  std::vector<std::int32_t> cycle;
+  putGrantsBack();
+  pause();
+  std::vector<ProcessBlocked> cycle;
   Status status = Status::kGranted;
   if (!made.file->take(made)) {
     made.file->enqueue(made);
@@ -779,7 +810,7 @@ ProcessOutcome ProcessThread::acquireSync(int file, const ProcessRequest& reques
 }
 
 Status ProcessThread::block(Lock& lock, ProcessAcquisition& waits, Deadline deadline, Interrupt interrupt,
-                            std::vector<std::int32_t>& cycle) {
+                            std::vector<ProcessBlocked>& cycle) {
   ProcessFile& file = *waits.file;
   auto& wakes = ProcessLocks::instance().wakes;
   Nanoseconds poll = kFirstPoll;
@@ -797,6 +828,7 @@ Status ProcessThread::block(Lock& lock, ProcessAcquisition& waits, Deadline dead
       heard = rung;
       if (waits.state == State::kWaiting) file.serve(waits.wanted());
       if (waits.state == State::kWaiting && timeIsUp) {
+        // mutant: process-idle-at-sync-deadline
         file.revokeIdle(elapsed(), &waits.wanted());
         if (waits.state == State::kWaiting) return Status::kTimedOut;
       }
@@ -816,6 +848,7 @@ Status ProcessThread::block(Lock& lock, ProcessAcquisition& waits, Deadline dead
                                                  : false;
       lock.lock();
       // A thread that runs no more of its JavaScript must not keep a grant, since nobody would release it.
+      // mutant: process-ended-keeps-grant
       if (ended) {
         hurryOthers(now());
         return Status::kInterrupted;
@@ -833,49 +866,67 @@ Status ProcessThread::block(Lock& lock, ProcessAcquisition& waits, Deadline dead
   }
 }
 
-void ProcessThread::giveBackAll() {
-  for (const auto& acquisition : acquisitions_) {
-    if (!acquisition || acquisition->blocks) continue;
-    const State state = acquisition->state;
-    if (state == State::kGranted || (state == State::kWaiting && acquisition->taken > 0)) {
-      acquisition->file->putBack(*acquisition);
-    } else if (state == State::kWaiting) {
-      ProcessKey& key = acquisition->wanted();
-      acquisition->file->enrol(key);
-      // Those behind it need not wait for it.
-      acquisition->file->serve(key);
-    }
-  }
+void ProcessThread::forgetReady(const ProcessAcquisition& acquisition) {
+  erase(ready_, &acquisition);
   hasReady_.store(!ready_.empty());
+}
+
+void ProcessThread::putGrantsBack() {
+  const std::vector<ProcessAcquisition*> all = ready_;
+  for (ProcessAcquisition* settled : all) {
+    if (settled->state == State::kGranted) settled->file->putBack(*settled);
+  }
+}
+
+void ProcessThread::pause() {
+  for (const auto& acquisition : acquisitions_) {
+    if (acquisition && isWaitingInLoop(*acquisition) && acquisition->taken > 0)
+      acquisition->file->putBack(*acquisition);
+  }
+  // Those behind its waiters need not wait for them.
+  for (const auto& [file, key] : awaitedKeys()) {
+    file->enrol(*key);
+    file->serve(*key);
+  }
 }
 
 void ProcessThread::resume() {
-  for (const auto& acquisition : acquisitions_) {
-    if (!acquisition || acquisition->blocks || acquisition->state != State::kWaiting) continue;
-    ProcessKey& key = acquisition->wanted();
-    acquisition->file->enrol(key);
-    acquisition->file->serve(key);
-    if (acquisition->state == State::kWaiting) static_cast<void>(acquisition->file->watch());
+  const ProcessFile* watched = nullptr;
+  for (const auto& [file, key] : awaitedKeys()) {
+    file->enrol(*key);
+    file->serve(*key);
+    if (std::exchange(watched, file) != file) static_cast<void>(file->watch());
   }
 }
 
+std::vector<std::pair<ProcessFile*, ProcessKey*>> ProcessThread::awaitedKeys() const {
+  std::vector<std::pair<ProcessFile*, ProcessKey*>> keys;
+  for (const auto& acquisition : acquisitions_) {
+    if (acquisition && isWaitingInLoop(*acquisition))
+      keys.emplace_back(acquisition->file, acquisition->queuedAt);
+  }
+  std::sort(keys.begin(), keys.end());
+  keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
+  return keys;
+}
+
 bool ProcessThread::cancel(std::uint32_t id, bool last) {
-  const Section section(&participant_);
+  const Section section;
   ProcessAcquisition* const found = id < acquisitions_.size() ? acquisitions_[id].get() : nullptr;
   if (!found || found->blocks || (found->state != State::kWaiting && found->state != State::kGranted))
     return false;
+  // mutant: process-idle-at-async-deadline
   if (last && found->state == State::kWaiting) found->file->revokeIdle(elapsed(), found->queuedAt);
   if (last && found->state != State::kWaiting) return false;
   erase(found->file->grants, found);
-  erase(ready_, found);
-  hasReady_.store(!ready_.empty());
+  forgetReady(*found);
   --pending_;
   static_cast<void>(end(*found, Status::kTimedOut));
   return true;
 }
 
 bool ProcessThread::release(std::uint32_t id) {
-  const Section section(&participant_);
+  const Section section;
   ProcessAcquisition* const found = id < acquisitions_.size() ? acquisitions_[id].get() : nullptr;
   if (!found || found->state != State::kHeld) return false;
   found->file->giveBack(*found, false);
@@ -884,7 +935,8 @@ bool ProcessThread::release(std::uint32_t id) {
 }
 
 std::size_t ProcessThread::take(ProcessOutcome* out, std::size_t room) {
-  const Section section(&participant_);
+  const Section section;
+  // mutant: process-comes-back-in-vain
   if (std::exchange(absent_, false)) resume();
   std::size_t count = 0;
   while (count < room && count < ready_.size()) {
@@ -898,46 +950,117 @@ std::size_t ProcessThread::take(ProcessOutcome* out, std::size_t room) {
   return count;
 }
 
-// Depth first, through whoever must release or enter before.
-std::vector<std::int32_t> ProcessThread::findCycle(const ProcessAcquisition& start) const {
-  std::vector<std::int32_t> path;
-  std::vector<const ProcessAcquisition*> seen;
-  const auto visit = [&](const auto& self, const ProcessAcquisition& waits) -> bool {
-    if (std::find(seen.begin(), seen.end(), &waits) != seen.end()) return false;
-    seen.push_back(&waits);
-    path.push_back(waits.thread->participant_.threadId());
-    const auto leads = [&](const ProcessAcquisition& other) {
-      if (other.shared && waits.shared) return false;
-      if (other.state == State::kHeld && other.thread == this) return true;
-      if (other.state == State::kWaiting) return self(self, other);
-      const ProcessAcquisition* const blocked = other.thread->blockedOn_;
-      return other.state == State::kHeld && blocked && blocked->state == State::kWaiting &&
-             self(self, *blocked);
-    };
-    const ProcessKey& key = waits.wanted();
-    for (const ProcessAcquisition* holder : key.holders) {
-      // One that waits in an event loop, and may give up, ends the cycle when it does.
-      if (holder->state == State::kWaiting && !holder->blocks && holder->mayGiveUp) continue;
-      if (leads(*holder)) return true;
+namespace {
+
+// Looks for a cycle of acquisitions that wait for each other: depth first, through those that must release a key, or leave its
+// queue, before another one gets it. Looks at each holder and each waiter of a key at most twice, however many wait behind them.
+class CycleSearch {
+ public:
+  // `blockedOn`: what the thread of a held acquisition is blocked on, or nullptr.
+  // `isOwn`: whether an acquisition is held by the thread that asks.
+  template <typename BlockedOn, typename IsOwn>
+  std::vector<ProcessBlocked> run(const ProcessAcquisition& start, BlockedOn blockedOn, IsOwn isOwn) {
+    enter(start);
+    while (!path_.empty()) {
+      const ProcessAcquisition* const blocker = nextBlocker(path_.back());
+      if (!blocker) {
+        path_.pop_back();
+        continue;
+      }
+      if (blocker->state == State::kHeld && isOwn(*blocker)) return describe();
+      const ProcessAcquisition* const waits = blocker->state == State::kHeld ? blockedOn(*blocker) : blocker;
+      if (waits && waits->state == State::kWaiting) enter(*waits);
     }
-    for (const ProcessAcquisition* ahead : key.queue) {
-      if (ahead == &waits) break;
-      if (!ahead->mayGiveUp && !ProcessFile::isPaused(*ahead) && leads(*ahead)) return true;
-    }
-    path.pop_back();
-    return false;
+    return {};
+  }
+
+ private:
+  // How far the search has looked at a key for acquisitions that want it in one mode.
+  struct Progress {
+    std::size_t holders = 0;
+    std::size_t queue = 0;
   };
-  if (!visit(visit, start)) return {};
-  return path;
+  struct Looked {
+    // Each waiter's index in the queue.
+    std::unordered_map<const ProcessAcquisition*, std::size_t> positions;
+    Progress exclusive;
+    Progress shared;
+  };
+  struct Step {
+    const ProcessAcquisition* waits;
+    Looked* looked;
+  };
+
+  void enter(const ProcessAcquisition& waits) {
+    if (!entered_.insert(&waits).second) return;
+    const ProcessKey& key = waits.wanted();
+    const auto [found, isNew] = looked_.try_emplace(&key);
+    Looked& looked = found->second;
+    if (isNew) {
+      for (std::size_t i = 0; i < key.queue.size(); ++i) looked.positions.emplace(key.queue[i], i);
+    }
+    path_.push_back({&waits, &looked});
+  }
+
+  // The next acquisition that this one waits for and that was not looked at in this mode, or nullptr.
+  static const ProcessAcquisition* nextBlocker(const Step& step) {
+    const ProcessAcquisition& waits = *step.waits;
+    const ProcessKey& key = waits.wanted();
+    Progress& progress = waits.shared ? step.looked->shared : step.looked->exclusive;
+    while (progress.holders < key.holders.size()) {
+      STRIPELOCK_SEAM("process: a step of the search");
+      const ProcessAcquisition* const holder = key.holders[progress.holders++];
+      // mutant: process-graph-readers
+      if (waits.shared && holder->shared) continue;
+      // One that waits in an event loop, and may give up, ends the cycle when it does.
+      const bool givesUp = holder->state == State::kWaiting && !holder->blocks && holder->mayGiveUp;
+      // mutant: process-graph-holder-that-gives-up
+      if (givesUp) continue;
+      return holder;
+    }
+    const auto position = step.looked->positions.find(&waits);
+    const std::size_t end = position == step.looked->positions.end() ? key.queue.size() : position->second;
+    while (progress.queue < end) {
+      STRIPELOCK_SEAM("process: a step of the search");
+      const ProcessAcquisition* const ahead = key.queue[progress.queue++];
+      // mutant: process-graph-waiter-that-gives-up
+      if (ahead->mayGiveUp) continue;
+      // mutant: process-graph-paused
+      if (ProcessFile::isPaused(*ahead)) continue;
+      return ahead;
+    }
+    return nullptr;
+  }
+
+  std::vector<ProcessBlocked> describe() const {
+    std::vector<ProcessBlocked> cycle;
+    for (const Step& step : path_)
+      cycle.push_back({step.waits->thread->threadId(), step.waits->wanted().text});
+    return cycle;
+  }
+
+  std::vector<Step> path_;
+  std::unordered_set<const ProcessAcquisition*> entered_;
+  std::unordered_map<const ProcessKey*, Looked> looked_;
+};
+
+}  // namespace
+
+std::int32_t ProcessThread::threadId() const { return participant_.threadId(); }
+
+std::vector<ProcessBlocked> ProcessThread::findCycle(const ProcessAcquisition& start) const {
+  return CycleSearch().run(
+      start, [](const ProcessAcquisition& held) { return held.thread->blockedOn_; },
+      [this](const ProcessAcquisition& held) { return held.thread == this; });
 }
 
 std::vector<ProcessThread::Seen> ProcessThread::inspect(int number, FileError& error) {
-  const Section section(&participant_);
+  const Section section;
   ProcessFile& file = *files_[number].file;
   std::vector<Seen> seen;
   const double toWall = static_cast<double>(wallClock() - elapsed());
   const auto add = [&](const ProcessKey& key, const ProcessAcquisition& one, bool waits, Nanoseconds since) {
-    seen.push_back({{key.byte, one.shared, waits, processId(), one.thread->participant_.threadId(),
+    seen.push_back({{key.byte, one.shared, waits, processId(), one.thread->threadId(),
                      (static_cast<double>(since) + toWall) / 1e6, key.text, std::string()},
                     true});
   };

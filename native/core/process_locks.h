@@ -3,7 +3,7 @@
 // All threads that open a file share one ProcessFile, with one LockFile: to the kernel they are one holder. So they settle
 // here which of them holds a key, and the process has the key's byte as long as any does.
 //
-// An acquisition takes its keys in the order of their bytes, and waits in the queue of the first that it cannot have:
+// An acquisition takes its keys in descending order of their bytes, and waits in the queue of the first that it cannot have:
 //
 //   state     is in a queue   holds keys[0 … taken)   who moves it on
 //   kTaking   no              yes                     its thread, now
@@ -27,6 +27,7 @@
 #include <memory>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "core/mode.h"
@@ -95,6 +96,13 @@ struct ProcessRequest {
   bool mayGiveUp = false;
 };
 
+// A thread, and the key that it waits for.
+struct ProcessBlocked {
+  std::int32_t threadId;
+  // Encoded like the keys of a ProcessRequest.
+  std::string key;
+};
+
 struct ProcessOutcome {
   enum class Status : std::uint8_t { kGranted, kPending, kTimedOut, kDeadlock, kInterrupted, kFailed };
   Status status = Status::kFailed;
@@ -103,8 +111,8 @@ struct ProcessOutcome {
   std::uint32_t id = 0;
   std::uint64_t token = 0;
   FileError error;
-  // If refused: each thread waits for the next, the last for the first.
-  std::vector<std::int32_t> cycle;
+  // If refused: each thread waits for the next one, the last for the first.
+  std::vector<ProcessBlocked> cycle;
 };
 
 // One thread's acquisitions. Only that thread calls its members.
@@ -139,6 +147,8 @@ class ProcessThread {
   bool hasReady() const { return hasReady_.load(); }
   // Acquisitions that wait without blocking.
   std::size_t pending() const { return pending_; }
+  // The host's number for the thread.
+  std::int32_t threadId() const;
 
   struct Seen : ProcessPage::Seen {
     // In this process.
@@ -160,13 +170,24 @@ class ProcessThread {
   ProcessOutcome outcomeOf(ProcessAcquisition& acquisition);
   ProcessOutcome end(ProcessAcquisition& acquisition, ProcessOutcome::Status status);
   bool isPaused() const { return blockedOn_ != nullptr || absent_; }
-  // Gives back what its acquisitions have that wait without blocking (L3).
-  void giveBackAll();
-  // They count again.
+  // Whether it waits in its thread's event loop.
+  static bool isWaitingInLoop(const ProcessAcquisition& acquisition) {
+    return !acquisition.blocks && acquisition.state == ProcessAcquisition::State::kWaiting;
+  }
+  // The keys that the thread's event loop waits for, each once, with their files.
+  std::vector<std::pair<ProcessFile*, ProcessKey*>> awaitedKeys() const;
+  // The grants that the thread has not taken wait again.
+  void putGrantsBack();
+  // The thread blocks or is absent from now on. Gives back the keys that the waiters of its event loop have taken (L3), and
+  // serves those behind them.
+  void pause();
+  // The waiters of its event loop can be granted again.
   void resume();
-  std::vector<std::int32_t> findCycle(const ProcessAcquisition& waits) const;
+  // Keeps take() from handing it out.
+  void forgetReady(const ProcessAcquisition& acquisition);
+  std::vector<ProcessBlocked> findCycle(const ProcessAcquisition& waits) const;
   ProcessOutcome::Status block(Lock& lock, ProcessAcquisition& waits, Deadline deadline, Interrupt interrupt,
-                               std::vector<std::int32_t>& cycle);
+                               std::vector<ProcessBlocked>& cycle);
 
   Participant& participant_;
   std::vector<OpenFile> files_;

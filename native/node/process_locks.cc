@@ -123,7 +123,7 @@ napi_value processAttempt(napi_env env, napi_callback_info info) {
   return call.answer(call.thread().attempt(file, request));
 }
 
-// processAcquireSync(file, keys, shared, timeout): if it would never end, the threads of the cycle
+// processAcquireSync(file, keys, shared, timeout): if it would never end, each thread of the cycle and the key that it waits for
 napi_value processAcquireSync(napi_env env, napi_callback_info info) {
   const ProcessCall call(env, info, 4);
   int file = 0;
@@ -134,7 +134,14 @@ napi_value processAcquireSync(napi_env env, napi_callback_info info) {
   const ProcessOutcome outcome = call.environment().acquireSync(env, file, request);
   // Node-API refuses all calls of a thread that is being ended.
   call.answer(outcome);
-  return outcome.cycle.empty() ? nullptr : static_cast<napi_value>(toArray(env, outcome.cycle));
+  if (outcome.cycle.empty()) return nullptr;
+  const Napi::Array cycle = Napi::Array::New(env);
+  std::uint32_t next = 0;
+  for (const ProcessBlocked& blocked : outcome.cycle) {
+    cycle.Set(next++, Napi::Number::New(env, blocked.threadId));
+    cycle.Set(next++, toKey(env, blocked.key));
+  }
+  return cycle;
 }
 
 // processAcquireAsync(file, keys, shared, mayGiveUp)
@@ -184,14 +191,6 @@ napi_value takeProcessNews(napi_env env, napi_callback_info info) {
   return call.boolean(any);
 }
 
-// wakeProcessNews(): takeProcessNews() will be asked from the event loop
-napi_value wakeProcessNews(napi_env env, napi_callback_info info) {
-  const ProcessCall call(env, info, 0);
-  if (!call.isOpen()) return call.refuseRequest();
-  call.environment().participant().wakeReady();
-  return nullptr;
-}
-
 // processInspect(file): of each holder and each waiter, what `entry` below has, one after the other
 napi_value processInspect(napi_env env, napi_callback_info info) {
   const ProcessCall call(env, info, 1);
@@ -232,7 +231,6 @@ void addProcessLocks(Napi::Env env, Napi::Object exports) {
   addFunction(env, exports, "processCancel", processCancel);
   addFunction(env, exports, "processRelease", processRelease);
   addFunction(env, exports, "takeProcessNews", takeProcessNews);
-  addFunction(env, exports, "wakeProcessNews", wakeProcessNews);
   addFunction(env, exports, "processInspect", processInspect);
 }
 

@@ -58,6 +58,22 @@ export const mutants = {
   'process-trusts-a-damaged-header': ['const bool isWhole = isMarked;', 'Process.RepairsADamagedHeader*'],
   'process-makes-an-open-file': ['if (false) {', 'Process.WritesNoHeader*'],
   'process-ignores-other-layouts': ['', 'Process.RefusesALayout*'],
+  'process-looks-once': ['', 'Process.DoesNotMissAReleaseBetween*'],
+  'process-looks-once-for-later-keys': ['', 'Process.DoesNotMissAReleaseOfALaterKey*'],
+  'process-serves-recursively': [
+    'if (serving_) { toServe_.pop_back(); return serveOne(key); }',
+    'Process.FailsAnyNumberOfWaiters*',
+  ],
+  'process-idle-at-sync-deadline': ['', 'Process.TakesAnIdleGrantBackAtTheDeadlineOfABlocked*'],
+  'process-idle-at-async-deadline': ['', 'Process.TakesAnIdleGrantBackAtTheDeadlineOfAnEventLoop'],
+  'process-comes-back-in-vain': ['absent_ = false;', 'Process.GrantsAgainToAThread*'],
+  'process-absent-keeps-first-keys': ['', 'Process.KeepsNothingForAThread*'],
+  'process-absent-takes-first-keys': ['', 'Process.KeepsNothingForAThread*'],
+  'process-ended-keeps-grant': ['if (false) {', 'Process.KeepsNoGrantForAScript*'],
+  'process-graph-readers': ['', 'Process.DoesNotRefuseAReaderBehind*'],
+  'process-graph-holder-that-gives-up': ['', 'Process.DoesNotRefuseToWaitForAList*'],
+  'process-graph-waiter-that-gives-up': ['', 'Process.DoesNotRefuseAReaderBehind*'],
+  'process-graph-paused': ['', 'Process.DoesNotRefuseAReaderBehind*'],
 
   // ── Permits: P1 – P3 ──
   'P1-release': ['if (placesFor(plan.next, waiter->mode) <= kept) break;', 'Permits.AreGrantedTogether*'],

@@ -4,12 +4,14 @@
 #endif
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <pthread.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <functional>
 #include <optional>
 
 #include "core/process_locks.h"
@@ -191,6 +193,47 @@ bool awaitReplaced(Member& member) {
   });
 }
 
+// `count` keys in the order in which acquisitions take them.
+std::vector<std::string> keysInOrder(std::size_t count) {
+  std::vector<std::string> keys;
+  for (std::size_t i = 0; i < count; ++i) keys.push_back("key " + std::to_string(i));
+  std::sort(keys.begin(), keys.end(),
+            [](const std::string& a, const std::string& b) { return byteOfKey(a) > byteOfKey(b); });
+  return keys;
+}
+
+ProcessRequest askUntil(std::vector<std::string> keys, bool shared = false) {
+  ProcessRequest request = ask(std::move(keys), kForever, shared);
+  request.mayGiveUp = true;
+  return request;
+}
+
+// Grants a key to the event loop of `idle`, which does not look, and takes it back for `other` at its deadline.
+void revokeGrant(Member& idle, Member& other) {
+  const Patience patience(kAnHour);
+  const std::uint32_t held = other.hold("granted");
+  idle.pend(ask({"granted"}));
+  other.release(held);
+  const ProcessOutcome outcome = other.sync(ask({"granted"}, 20));
+  ASSERT_EQ(outcome.status, Result::kGranted);
+  other.release(outcome.id);
+}
+
+// Runs a function on a thread whose stack has this size.
+void runOnSmallStack(std::size_t bytes, const std::function<void()>& run) {
+  pthread_attr_t attributes;
+  ASSERT_EQ(pthread_attr_init(&attributes), 0);
+  ASSERT_EQ(pthread_attr_setstacksize(&attributes, bytes), 0);
+  pthread_t thread{};
+  const auto call = [](void* function) -> void* {
+    (*static_cast<const std::function<void()>*>(function))();
+    return nullptr;
+  };
+  ASSERT_EQ(pthread_create(&thread, &attributes, call, const_cast<std::function<void()>*>(&run)), 0);
+  pthread_join(thread, nullptr);
+  pthread_attr_destroy(&attributes);
+}
+
 FileFault faultOf(const std::string& path, std::uint32_t files = 0) {
   Environment environment;
   ProcessThread thread(environment.participant());
@@ -336,6 +379,63 @@ TEST(Process, DoesNotMissAReleaseBetweenItsTryAndItsPlaceInTheQueue) {
   EXPECT_EQ(outcome.status, Result::kGranted);
 }
 
+TEST(Process, DoesNotMissAReleaseOfALaterKeyOfAList) {
+  const Folder folder;
+  const NoSlices noSlices;
+  static Other* other = nullptr;
+  static std::string last;
+  const std::vector<std::string> keys = keysInOrder(2);
+  Member one(folder.file());
+  Member two(folder.file());
+  Other theOther(folder.file());
+  other = &theOther;
+  last = keys[1];
+  EXPECT_TRUE(other->hold(last));
+  const std::uint32_t held = one.hold(keys[0]);
+  const std::uint32_t pending = two.pend(ask(keys));
+  onSeam([](const char* point) {
+    // It has the first key, and was refused the other one.
+    if (std::string_view(point) == "process: before it enqueues") other->free(last);
+  });
+  one.release(held);
+  onSeam(nullptr);
+  const auto news = two.take();
+  ASSERT_TRUE(news);
+  EXPECT_EQ(news->id, pending);
+}
+
+TEST(Process, WakesTheEventLoopOfTheThreadThatReleases) {
+  const Folder folder;
+  Member one(folder.file());
+  const std::uint32_t held = one.hold("a");
+  one.pend(ask({"a"}));
+  EXPECT_EQ(one.environment().wakes(), 0);
+  // Its script may be ended now, before it asks for news.
+  one.release(held);
+  EXPECT_TRUE(one.environment().awaitWake(kStuck));
+  EXPECT_TRUE(one.take());
+}
+
+TEST(Process, WakesItsOwnEventLoopAfterAWaitThatWasInterrupted) {
+  const Folder folder;
+  const UsualSlices usual;
+  static Member* holder = nullptr;
+  static std::uint32_t held = 0;
+  Member one(folder.file());
+  Member two(folder.file());
+  holder = &one;
+  held = one.hold("a");
+  one.hold("b");
+  two.pend(ask({"a"}));
+  const Interrupt interrupt{.requested = [](void*) {
+    holder->release(held);
+    return true;
+  }};
+  EXPECT_EQ(two.thread().acquireSync(two.file(), ask({"b"}), interrupt).status, Result::kInterrupted);
+  EXPECT_TRUE(two.environment().awaitWake(kStuck));
+  EXPECT_TRUE(two.take());
+}
+
 TEST(Process, GivesUpAtItsDeadlineAndHoldsNothing) {
   const Folder folder;
   Member one(folder.file());
@@ -361,6 +461,41 @@ TEST(Process, EndsWhenItsHostWants) {
   one.hold("a");
   const Interrupt interrupt{.requested = [](void*) { return true; }};
   EXPECT_EQ(two.thread().acquireSync(two.file(), ask({"a"}), interrupt).status, Result::kInterrupted);
+}
+
+TEST(Process, KeepsNoGrantForAScriptThatIsEnded) {
+  const Folder folder;
+  static Member* holder = nullptr;
+  static std::uint32_t held = 0;
+  static int asked = 0;
+  Member one(folder.file());
+  Member two(folder.file());
+  holder = &one;
+  {
+    // After the first slice the script may be ended, too.
+    const UsualSlices usual;
+    asked = 0;
+    held = one.hold("a");
+    const Interrupt interrupt{.requested = [](void*) {
+      if (++asked > 1) return true;
+      holder->release(held);
+      return false;
+    }};
+    EXPECT_EQ(two.thread().acquireSync(two.file(), ask({"a"}), interrupt).status, Result::kInterrupted);
+    EXPECT_EQ(asked, 2);
+    EXPECT_TRUE(one.mayHave("a"));
+  }
+  const NoSlices noSlices;
+  held = one.hold("a");
+  ProcessOutcome outcome;
+  std::thread blocked([&] {
+    outcome = two.thread().acquireSync(two.file(), ask({"a"}), {.ending = [](void*) { return true; }});
+  });
+  EXPECT_TRUE(awaitWaits(one, 1));
+  one.release(held);
+  blocked.join();
+  EXPECT_EQ(outcome.status, Result::kInterrupted);
+  EXPECT_TRUE(one.mayHave("a"));
 }
 
 TEST(Process, DoesNotLetNewcomersPassWhoHasWaitedLong) {
@@ -600,6 +735,73 @@ TEST(Process, TakesAGrantBackForAnotherThread) {
   EXPECT_EQ(news->id, pending);
 }
 
+TEST(Process, TakesAnIdleGrantBackAtTheDeadlineOfABlockedThread) {
+  const Folder folder;
+  const NoSlices noSlices;
+  Member one(folder.file());
+  Member two(folder.file());
+  ASSERT_NO_FATAL_FAILURE(revokeGrant(two, one));
+}
+
+TEST(Process, TakesAnIdleGrantBackAtTheDeadlineOfAnEventLoop) {
+  const Folder folder;
+  const NoSlices noSlices;
+  const Patience patience(kAnHour);
+  Member one(folder.file());
+  Member two(folder.file());
+  Member three(folder.file());
+  const std::uint32_t held = one.hold("a");
+  two.pend(ask({"a"}));
+  const std::uint32_t pending = three.pend(ask({"a"}));
+  one.release(held);
+  EXPECT_FALSE(three.take());
+  EXPECT_FALSE(three.thread().cancel(pending, true));
+  const auto news = three.take();
+  ASSERT_TRUE(news);
+  EXPECT_EQ(news->id, pending);
+  EXPECT_EQ(news->status, Result::kGranted);
+}
+
+TEST(Process, GrantsAgainToAThreadThatComesBackAfterAGrantWasTakenBack) {
+  const Folder folder;
+  // No other thread serves it.
+  const NoSlices noSlices;
+  Member one(folder.file());
+  Member two(folder.file());
+  ASSERT_NO_FATAL_FAILURE(revokeGrant(two, one));
+  EXPECT_TRUE(one.mayHave("granted"));
+  EXPECT_TRUE(two.take());
+  EXPECT_FALSE(one.mayHave("granted"));
+}
+
+TEST(Process, KeepsNothingForAThreadThatDoesNotComeBackForAGrant) {
+  const Folder folder;
+  const NoSlices noSlices;
+  const std::vector<std::string> keys = keysInOrder(2);
+  Member one(folder.file());
+  Member two(folder.file());
+  Member three(folder.file());
+  const std::uint32_t held = three.hold(keys[1]);
+  const std::uint32_t before = two.pend(ask(keys));
+  EXPECT_FALSE(one.mayHave(keys[0]));
+  ASSERT_NO_FATAL_FAILURE(revokeGrant(two, one));
+  EXPECT_TRUE(one.mayHave(keys[0]));
+  // Nor for what it asks for before it comes back.
+  const std::uint32_t after = two.pend(ask(keys));
+  EXPECT_TRUE(one.mayHave(keys[0]));
+  three.release(held);
+  EXPECT_TRUE(one.mayHave(keys[1]));
+  EXPECT_EQ(two.thread().pending(), 3u);
+  const auto first = two.awaitNews();
+  const auto second = two.awaitNews();
+  ASSERT_TRUE(first && second);
+  EXPECT_TRUE(first->id == before || second->id == before);
+  two.release(before);
+  const auto third = two.awaitNews();
+  ASSERT_TRUE(third);
+  EXPECT_EQ(third->id, after);
+}
+
 TEST(Process, LetsABlockedThreadPassItsOwnWaiters) {
   const Folder folder;
   Member one(folder.file());
@@ -631,7 +833,9 @@ TEST(Process, RefusesToWaitForItself) {
   one.hold("a");
   const ProcessOutcome refused = one.sync(ask({"b", "a"}));
   EXPECT_EQ(refused.status, Result::kDeadlock);
-  EXPECT_EQ(refused.cycle, std::vector<std::int32_t>{one.environment().threadId()});
+  ASSERT_EQ(refused.cycle.size(), 1u);
+  EXPECT_EQ(refused.cycle[0].threadId, one.environment().threadId());
+  EXPECT_EQ(refused.cycle[0].key, "a");
   Other other(folder.file());
   EXPECT_TRUE(other.lock("b"));
 }
@@ -645,10 +849,112 @@ TEST(Process, RefusesACycleOfThreads) {
   const std::uint32_t b = two.hold("b");
   BlockedMember blocked(two, ask({"a"}));
   EXPECT_TRUE(awaitWaits(one, 1));
-  EXPECT_EQ(one.sync(ask({"b"})).status, Result::kDeadlock);
+  const ProcessOutcome refused = one.sync(ask({"b"}));
+  EXPECT_EQ(refused.status, Result::kDeadlock);
+  ASSERT_EQ(refused.cycle.size(), 2u);
+  EXPECT_EQ(refused.cycle[0].threadId, one.environment().threadId());
+  EXPECT_EQ(refused.cycle[0].key, "b");
+  EXPECT_EQ(refused.cycle[1].threadId, two.environment().threadId());
+  EXPECT_EQ(refused.cycle[1].key, "a");
   one.release(a);
   EXPECT_EQ(blocked.join().status, Result::kGranted);
   two.release(b);
+}
+
+TEST(Process, RefusesACycleThroughAListThatWaitsForever) {
+  const Folder folder;
+  const UsualSlices usual;
+  const std::vector<std::string> keys = keysInOrder(2);
+  Member one(folder.file());
+  Member two(folder.file());
+  two.hold(keys[1]);
+  one.pend(ask(keys));
+  const ProcessOutcome refused = two.sync(ask({keys[0]}));
+  EXPECT_EQ(refused.status, Result::kDeadlock);
+  ASSERT_EQ(refused.cycle.size(), 2u);
+  EXPECT_EQ(refused.cycle[1].key, keys[1]);
+}
+
+TEST(Process, DoesNotRefuseToWaitForAListThatMayGiveUp) {
+  const Folder folder;
+  const UsualSlices usual;
+  const std::vector<std::string> keys = keysInOrder(2);
+  Member one(folder.file());
+  Member two(folder.file());
+  two.hold(keys[1]);
+  const std::uint32_t pending = one.pend(askUntil(keys));
+  BlockedMember blocked(two, ask({keys[0]}));
+  EXPECT_TRUE(awaitWaits(one, 2));
+  EXPECT_TRUE(one.thread().cancel(pending));
+  EXPECT_EQ(blocked.join().status, Result::kGranted);
+}
+
+TEST(Process, DoesNotRefuseAReaderBehindAWriterThatMayGiveUpOrIsPassed) {
+  const Folder folder;
+  const UsualSlices usual;
+  Member one(folder.file());
+  Member two(folder.file());
+  Member three(folder.file());
+  Member four(folder.file());
+  one.hold("a", true);
+  const std::uint32_t b = two.hold("b");
+  const std::uint32_t c = four.hold("c");
+  const std::uint32_t writer = four.pend(askUntil({"a"}));
+  // Its thread blocks, so others pass it.
+  three.pend(ask({"a"}));
+  BlockedMember passed(three, ask({"c"}));
+  BlockedMember reader(one, ask({"b"}));
+  EXPECT_TRUE(awaitWaits(four, 4));
+  waitUntilNobodyMayPass();
+  // Waits for the first writer alone. It shares the key with the thread that waits for it.
+  BlockedMember blocked(two, ask({"a"}, kForever, true));
+  EXPECT_TRUE(awaitWaits(four, 5));
+  EXPECT_TRUE(four.thread().cancel(writer));
+  EXPECT_EQ(blocked.join().status, Result::kGranted);
+  two.release(b);
+  EXPECT_EQ(reader.join().status, Result::kGranted);
+  four.release(c);
+  EXPECT_EQ(passed.join().status, Result::kGranted);
+}
+
+TEST(Process, SearchesForDeadlocksInAsManyStepsAsAcquisitionsWait) {
+  const Folder folder;
+  constexpr int kWaiters = 2000;
+  static std::atomic<int> steps{0};
+  Member one(folder.file());
+  Member two(folder.file());
+  Member three(folder.file());
+  one.hold("a");
+  for (int i = 0; i < kWaiters; ++i) two.pend(ask({"a"}, kForever, i % 2 == 0));
+  steps.store(0);
+  onSeam([](const char* point) {
+    if (std::string_view(point) == "process: a step of the search") steps.fetch_add(1);
+  });
+  EXPECT_EQ(three.sync(ask({"a"}, 1)).status, Result::kTimedOut);
+  onSeam(nullptr);
+  EXPECT_GE(steps.load(), kWaiters);
+  EXPECT_LE(steps.load(), 3 * kWaiters);
+}
+
+TEST(Process, FailsAnyNumberOfWaitersOnASmallStack) {
+  const Folder folder;
+  constexpr std::size_t kWaiters = 3000;
+  const std::vector<std::string> keys = keysInOrder(kWaiters + 1);
+  Member one(folder.file(), 16);
+  Member two(folder.file());
+  const std::uint32_t held = one.hold(keys[kWaiters]);
+  // Each holds a key that the next one waits for.
+  for (std::size_t i = kWaiters; i > 0; --i) two.pend(ask({keys[i - 1], keys[i]}));
+  ASSERT_EQ(unlink(folder.file().c_str()), 0);
+  // Or the release does not look at the file again.
+  sleepFor(2);
+  runOnSmallStack(128 * 1024, [&] { one.release(held); });
+  std::size_t failed = 0;
+  while (const auto news = two.awaitNews()) {
+    EXPECT_EQ(news->error.fault, FileFault::kReplaced);
+    if (++failed == kWaiters) break;
+  }
+  EXPECT_EQ(failed, kWaiters);
 }
 
 // ── deaths ──

@@ -11,7 +11,8 @@ import {
 } from 'node:fs';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Worker } from 'node:worker_threads';
+import { inspect } from 'node:util';
+import { MessageChannel, Worker } from 'node:worker_threads';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { DeadlockError, LockError, LockTimeoutError, type LockKey } from 'stripelock';
 import { ProcessGuard, ProcessLock, type ProcessLockOptions } from 'stripelock/process';
@@ -142,8 +143,8 @@ describe('a lock of a file', () => {
       stripe: -1,
       holders: [0],
     });
-    expect(String(error)).toMatch(
-      /lock "mine": could not acquire keys "b", "a" within 30 ms \(held by thread 0 of this/,
+    expect(String(error)).toContain(
+      `lock "mine", file ${JSON.stringify(lock.path)}: could not acquire keys "b", "a" within 30 ms (held by thread 0 of this`,
     );
     await expect(lock.acquire('a', { timeout: 0 })).rejects.toThrow(LockTimeoutError);
     expect(() => lock.acquireSync('a', { timeout: 0 })).toThrow(LockTimeoutError);
@@ -233,10 +234,124 @@ describe('a lock of a file', () => {
     (await pending).release();
   });
 
-  it('belongs to its thread', () => {
+  it('belongs to its thread: posting it, or a guard, is refused', () => {
     const lock = makeLock();
-    expect(() => structuredClone(lock)).toThrow(/could not be cloned/);
-    expect(() => structuredClone(lock.acquireSync('a'))).toThrow(/could not be cloned/);
+    const { port1, port2 } = new MessageChannel();
+    onTestFinished(() => {
+      port1.close();
+      port2.close();
+    });
+    for (const value of [lock, lock.acquireSync('a'), { nested: [lock.acquireSync('b')] }]) {
+      const refused: unknown = expect.objectContaining({
+        name: 'DataCloneError',
+        message: expect.stringMatching(
+          /belongs to its thread.*another thread makes its own ProcessLock/s,
+        ) as string,
+      });
+      expect(() => structuredClone(value)).toThrow(refused);
+      expect(() => port1.postMessage(value)).toThrow(refused);
+    }
+  });
+
+  it('shows its state, and that of a guard, on the console', async () => {
+    const lock = makeLock({ name: 'mine' });
+    const guard = lock.acquireSync(['a', 7]);
+    const pending = lock.acquire('a');
+    expect(inspect(lock)).toMatch(/^ProcessLock \{/);
+    for (const part of [
+      `path: '${lock.path}'`,
+      "name: 'mine'",
+      'timeout: 5000',
+      'closed: false',
+      'pending: 1',
+    ])
+      expect(inspect(lock, { breakLength: Infinity })).toContain(part);
+    expect(inspect(guard)).toMatch(
+      /^ProcessGuard \{\s*keys: \[ 'a', 7 \],\s*mode: 'exclusive',\s*held: true,/,
+    );
+    guard.release();
+    (await pending).release();
+    await lock.close();
+    expect(inspect(guard)).toContain('held: false');
+    expect(inspect(lock)).toContain('closed: true');
+  });
+
+  it('names its file in each error', async () => {
+    const lock = makeLock();
+    const named = makeLock({ path: lock.path, name: 'mine' });
+    const file = JSON.stringify(lock.path);
+    const guard = lock.acquireSync('a');
+    expect(() => lock.acquireSync('a', { timeout: 0 })).toThrow(
+      `lock file ${file}: could not acquire key "a"`,
+    );
+    expect(() => named.acquireSync('a', { timeout: 0 })).toThrow(`lock "mine", file ${file}: could not`);
+    guard.release();
+    const pending = named.acquire('a').then(() => named.acquire('a'));
+    await sleep(1);
+    await named.close();
+    await expect(pending).rejects.toThrow(`lock "mine", file ${file} was closed`);
+    await lock.close();
+    expect(() => lock.tryAcquire('a')).toThrow(`lock file ${file} was closed`);
+  });
+
+  it('never acquires in the file of another lock, if its keys close it while they are read', async () => {
+    const other = lockPath();
+    const lock = makeLock();
+    let opened: ProcessLock | undefined;
+    /** Gives its number to another file. */
+    const reopen = (): string => {
+      void lock.close();
+      opened ??= makeLock({ path: other });
+      return 'a';
+    };
+    const keys = Object.defineProperty(['a'], 0, { get: reopen });
+    expect(() => lock.acquireSync(keys)).toThrow(/was closed/);
+    expect(opened!.inspect()).toEqual([]);
+    await opened!.close();
+    for (const method of ['tryAcquire', 'acquire', 'acquireSync'] as const) {
+      const closing = makeLock();
+      let next: ProcessLock | undefined;
+      const closer = Object.defineProperty(['a'], 0, {
+        get() {
+          void closing.close();
+          next ??= makeLock();
+          return 'a';
+        },
+      });
+      await expect((async () => closing[method](closer))()).rejects.toMatchObject({
+        code: 'ERR_LOCK_CLOSED',
+      });
+      expect(next!.inspect()).toEqual([]);
+    }
+  });
+
+  it('says which keys and threads would wait for each other for ever', async () => {
+    const lock = makeLock({ name: 'mine' });
+    const file = JSON.stringify(lock.path);
+    const own = lock.acquireSync('a');
+    expect(() => lock.acquireSync(['b', 'a'])).toThrow(
+      `lock "mine", file ${file}: waiting for keys "b", "a" would never end: this same thread (0) holds key "a", by a guard`,
+    );
+    const worker = new Worker(new URL('../workers/process-lock-cycle.mjs', import.meta.url), {
+      workerData: { path: lock.path, holds: 'b', wants: 'a' },
+    });
+    onTestFinished(() => void worker.terminate());
+    await new Promise((resolve) => worker.once('message', resolve));
+    while (lock.inspect().every(({ waiters }) => waiters.length === 0)) await sleep(1);
+    const error = (() => {
+      try {
+        return lock.acquireSync('b');
+      } catch (refused) {
+        return refused;
+      }
+    })();
+    expect(error).toBeInstanceOf(DeadlockError);
+    expect(error).toMatchObject({ keys: ['b'], threads: [0, worker.threadId] });
+    const id = worker.threadId;
+    expect(String(error)).toContain(
+      `thread 0 waits for key "b", which thread ${id} has, thread ${id} waits for key "a", which thread 0 has. Acquire all`,
+    );
+    own.release();
   });
 
   it('tells the next holder of a thread that ended', async () => {
@@ -256,6 +371,26 @@ describe('a lock of a file', () => {
 });
 
 describe('bad arguments', () => {
+  it.each([
+    ['tryAcquire', 'timeout', 5],
+    ['tryAcquire', 'signal', AbortSignal.abort()],
+    ['tryAcquire', 'ifAvailable', true],
+    ['acquireSync', 'signal', AbortSignal.abort()],
+    ['acquireSync', 'ifAvailable', true],
+    ['acquire', 'ifAvailable', true],
+  ] as const)('%s refuses the option %s, which has no meaning for it', async (method, name, value) => {
+    const lock = makeLock();
+    const refused: unknown = await (async () => lock[method]('a', { [name]: value }))().catch(
+      (error: unknown) => error,
+    );
+    expect(refused).toBeInstanceOf(TypeError);
+    expect(refused).toMatchObject({
+      code: 'ERR_INVALID_ARG_TYPE',
+      message: expect.stringContaining(`options.${name} is not an option`) as string,
+    });
+    expect(lock.inspect()).toEqual([]);
+  });
+
   it.each([
     [undefined, 'ERR_INVALID_ARG_TYPE'],
     [{}, 'ERR_INVALID_ARG_TYPE'],

@@ -15,16 +15,26 @@ export interface FileFault {
   readonly number: number;
 }
 
+/** An acquisition that could never have ended. */
+export interface ProcessDeadlock {
+  readonly status: 'deadlock';
+  /** They wait for each other in this order; only one, if it would wait for itself. */
+  readonly threads: readonly number[];
+  /** The key that each of them waits for. */
+  readonly awaited: readonly LockKey[];
+}
+
 /** What came of an acquisition. Unless it was granted or is pending, nothing is held. */
 export type ProcessOutcome =
   | { readonly status: 'granted' | 'pending' | 'timeout' | 'interrupted' }
-  /** `threads` wait for each other in this order. */
-  | { readonly status: 'deadlock'; readonly threads: readonly number[] }
+  | ProcessDeadlock
   | ({ readonly status: 'failed' } & FileFault);
 
 /** An acquisition that waits on the event loop. */
 export interface ProcessWaiter {
   readonly hold: ProcessHold;
+  /** Called when it has become pending. If it throws, the acquisition is cancelled. */
+  begin(): void;
   /** Called once, unless it is cancelled: when it was granted, or failed. Must not throw. */
   settle(outcome: ProcessOutcome): void;
 }
@@ -69,7 +79,7 @@ export interface ProcessLockEngine {
     timeout: number,
     hold: ProcessHold,
   ): ProcessOutcome;
-  /** If it is pending, the waiter is settled later. */
+  /** If it is pending, the waiter has begun, and is settled later. */
   acquireAsync(
     file: number,
     keys: LockKey | readonly LockKey[],

@@ -55,7 +55,7 @@ interface ProcessLockAddon {
     keys: LockKey | readonly LockKey[],
     shared: boolean,
     timeout: number,
-  ): number[] | undefined;
+  ): LockKey[] | undefined;
   processAcquireAsync(
     file: number,
     keys: LockKey | readonly LockKey[],
@@ -65,7 +65,6 @@ interface ProcessLockAddon {
   processCancel(id: number, last: boolean): boolean;
   processRelease(id: number): boolean;
   takeProcessNews(): boolean;
-  wakeProcessNews(): void;
   processInspect(file: number): (string | number | boolean | Uint8Array | undefined)[];
 }
 

@@ -1,6 +1,7 @@
 import type { LockKey } from '../../common/types.js';
 import type {
   FileFault,
+  ProcessDeadlock,
   ProcessHold,
   ProcessLockEngine,
   ProcessOutcome,
@@ -35,7 +36,13 @@ const INTERRUPTED: ProcessOutcome = { status: 'interrupted' };
 /** Numbers in an entry of `processInspect`. */
 const USE_ENTRY = 8;
 
-/** This thread's side of the addon's locks of files. The addon keeps the event loop alive while acquisitions are pending. */
+/**
+ * This thread's side of the addon's locks of files. The addon keeps the event loop alive while acquisitions are pending, and
+ * wakes it for each grant.
+ *
+ * After a call of the addon, every other call can fail by a stack overflow. Then another call of the addon, which needs no more
+ * stack than the first one, gives back the grant or leaves the queue (keeps T1).
+ */
 export class NativeProcessLocks implements ProcessLockEngine {
   readonly #addon: Addon;
   readonly #thread: NativeThread;
@@ -73,9 +80,14 @@ export class NativeProcessLocks implements ProcessLockEngine {
     hold: ProcessHold,
   ): ProcessOutcome {
     this.#addon.processAttempt(file, keys, shared);
-    const outcome = this.#outcome(hold);
-    this.#tellReady();
-    return outcome;
+    try {
+      this.#tellReady();
+      return this.#outcome(hold);
+    } catch (error) {
+      if (this.#integers[PROCESS_ANSWER] === PROCESS_GRANTED)
+        this.#addon.processRelease(this.#integers[PROCESS_ID]!);
+      throw error;
+    }
   }
 
   acquireSync(
@@ -88,12 +100,17 @@ export class NativeProcessLocks implements ProcessLockEngine {
     // Mostly the keys are free, and then nothing need be prepared for a thread that blocks.
     const tried = this.attempt(file, keys, shared, hold);
     if (tried !== TIMED_OUT || timeout === 0) return tried;
-    const threads = this.#thread.whileBlocked(() =>
-      this.#addon.processAcquireSync(file, keys, shared, timeout),
-    );
-    const outcome = this.#outcome(hold, threads);
-    this.#tellReady();
-    return outcome;
+    try {
+      const cycle = this.#thread.whileBlocked(() =>
+        this.#addon.processAcquireSync(file, keys, shared, timeout),
+      );
+      this.#tellReady();
+      return this.#outcome(hold, cycle);
+    } catch (error) {
+      if (this.#integers[PROCESS_ANSWER] === PROCESS_GRANTED)
+        this.#addon.processRelease(this.#integers[PROCESS_ID]!);
+      throw error;
+    }
   }
 
   acquireAsync(
@@ -103,13 +120,31 @@ export class NativeProcessLocks implements ProcessLockEngine {
     mayGiveUp: boolean,
     waiter: ProcessWaiter,
   ): ProcessOutcome {
+    const { hold } = waiter;
+    const integers = this.#integers;
     this.#addon.processAcquireAsync(file, keys, shared, mayGiveUp);
-    const outcome = this.#outcome(waiter.hold);
-    if (outcome === PENDING) this.#waiters[waiter.hold.id] = waiter;
-    // Not from a microtask: another thread may have granted it by now. Code that blocks in its own next microtask, before that
-    // of whoever awaits this, would then wait for its own thread.
-    if (this.#integers[PROCESS_READY] !== 0) this.#addon.wakeProcessNews();
-    return outcome;
+    const id = integers[PROCESS_ID]!;
+    const pends = integers[PROCESS_ANSWER] === PROCESS_PENDING;
+    if (pends) {
+      // Before anything is called: from here on a script that is ended loses no grant.
+      hold.id = id;
+      this.#waiters[id] = waiter;
+    }
+    try {
+      this.#tellReady();
+      if (!pends) return this.#outcome(hold);
+      waiter.begin();
+      return PENDING;
+    } catch (error) {
+      if (pends) {
+        this.#waiters[id] = undefined;
+        this.#addon.processCancel(id, false);
+      } else if (integers[PROCESS_ANSWER] === PROCESS_GRANTED) {
+        this.#addon.processRelease(id);
+      }
+      hold.id = -1;
+      throw error;
+    }
   }
 
   cancel(waiter: ProcessWaiter, last = false): boolean {
@@ -166,20 +201,17 @@ export class NativeProcessLocks implements ProcessLockEngine {
   }
 
   /** What the addon has just said. The hold is up to date before anything is called that could fail. */
-  #outcome(hold: ProcessHold, threads: readonly number[] = []): ProcessOutcome {
+  #outcome(hold: ProcessHold, cycle: readonly LockKey[] = []): ProcessOutcome {
     const integers = this.#integers;
     const answer = integers[PROCESS_ANSWER];
-    const has = answer === PROCESS_GRANTED || answer === PROCESS_PENDING;
-    hold.id = has ? integers[PROCESS_ID]! : -1;
+    hold.id = answer === PROCESS_GRANTED ? integers[PROCESS_ID]! : -1;
     hold.abandoned = integers[PROCESS_ABANDONED] !== 0;
     hold.token = this.#tokens[PROCESS_TOKEN]!;
     switch (answer) {
       case PROCESS_GRANTED:
         return GRANTED;
-      case PROCESS_PENDING:
-        return PENDING;
       case PROCESS_DEADLOCK:
-        return { status: 'deadlock', threads };
+        return { status: 'deadlock', ...cycleOf(cycle) };
       case PROCESS_INTERRUPTED:
         return INTERRUPTED;
       case PROCESS_FAILED:
@@ -194,8 +226,18 @@ export class NativeProcessLocks implements ProcessLockEngine {
     try {
       this.#delivery.schedule();
     } catch {
-      // The stack overflowed. The addon can still be called, as it just was: the event loop tells them.
-      this.#addon.wakeProcessNews();
+      // The stack overflowed. The event loop settles them, as the addon has woken it.
     }
   }
+}
+
+/** `flat`: threads and the keys that they wait for, one after the other. */
+function cycleOf(flat: readonly LockKey[]): Pick<ProcessDeadlock, 'threads' | 'awaited'> {
+  const threads: number[] = [];
+  const awaited: LockKey[] = [];
+  for (let i = 0; i < flat.length; i += 2) {
+    threads.push(flat[i] as number);
+    awaited.push(flat[i + 1]!);
+  }
+  return { threads, awaited };
 }
