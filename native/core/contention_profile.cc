@@ -34,7 +34,9 @@ bool ContentionProfile::start(double threshold, double every, std::vector<std::s
   {
     const Lock lock(mutex_);
     if (std::exchange(running_, true)) return false;
+    // mutant: profile-keeps-earlier-records
     taken_ = {};
+    // mutant: profile-keeps-earlier-pace
     factor_.store(1);
     inWindow_.store(0);
     threshold_.store(nanoseconds(threshold));

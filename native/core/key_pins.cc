@@ -9,12 +9,15 @@ namespace stripelock {
 
 KeyPins::KeyPins(const Membership& membership) : membership_(membership), keys_(*membership.table().keys()) {}
 
-KeyPins::Pinned KeyPins::pin(const KeyView& key, std::uint32_t idle) {
+KeyPins::Pinned KeyPins::pin(const KeyView& key, std::uint32_t idle, bool blocked) {
+  // mutant: N4-gives-awaited
+  if (blocked) idle = KeyTable::kNone;
   // mutant: N4-gives-used
   const bool ends = idle != KeyTable::kNone && has(idle) && !uses(idle);
   if (ends) remove(idle);
   const KeyTable::Pinned got = keys_.pin(key, ends ? idle : KeyTable::kNone);
   const std::uint32_t stripe = got.stripe;
+  // mutant: N4-hides-end
   if (stripe == KeyTable::kNone) return {.stripe = stripe, .ended = ends};
   if (has(stripe)) {
     keys_.unpin(stripe);
@@ -37,7 +40,9 @@ std::size_t KeyPins::unpin(std::int32_t* stripes, std::size_t count, bool blocke
     if (!has(stripe)) continue;
     // Also if it is used, until the end: so each is kept once.
     remove(stripe);
-    if (blocked || uses(stripe))
+    // mutant: N4-unpins-blocked
+    const bool stays = blocked || uses(stripe);
+    if (stays)
       stripes[kept++] = stripes[i];
     else
       keys_.unpin(stripe);

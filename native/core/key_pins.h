@@ -25,15 +25,16 @@ class KeyPins {
     bool again = false;
     // See KeyTable::Pinned.
     bool crowded = false;
-    // `idle` is not pinned any more, unless it is the key's.
+    // `idle` is not pinned any more, unless it is the key's. Also if there is no stripe for the key.
     bool ended = false;
   };
 
   // The membership's table has exact keys, and the membership outlives this.
   explicit KeyPins(const Membership& membership);
 
-  // `idle`: a stripe to unpin, and to give to the key if that needs one; or kNone. It stays pinned if this thread uses it.
-  Pinned pin(const KeyView& key, std::uint32_t idle = KeyTable::kNone);
+  // `idle`: a stripe to unpin, and to give to the key if that needs one; or kNone. It stays pinned if this thread uses it, or
+  // is blocked.
+  Pinned pin(const KeyView& key, std::uint32_t idle = KeyTable::kNone, bool blocked = false);
   // Unpins the stripes that this thread has pinned and does not use(). Those that it uses come to the front, or all that it
   // has pinned if it is blocked. Returns how many these are. No more than it has pinned, however often each is in the list.
   std::size_t unpin(std::int32_t* stripes, std::size_t count, bool blocked = false);

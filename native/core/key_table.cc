@@ -21,6 +21,11 @@ constexpr std::uint32_t kMostSpares = 0;
 constexpr std::uint32_t kMostSpares = 16;
 #endif
 
+std::uint32_t mostOrphansOf(std::uint32_t stripes) {
+  // mutant: N2-orphans-without-bound
+  return std::clamp(stripes / 4, kFewOrphans, kMostOrphans);
+}
+
 }  // namespace
 
 void KeyTable::Freed::operator()(Entry** entries) const { std::free(entries); }
@@ -29,13 +34,15 @@ KeyTable::KeyTable(Table& table)
     : table_(table),
       // calloc takes large blocks as untouched zero pages.
       byStripe_(static_cast<Entry**>(std::calloc(table.stripes(), sizeof(void*)))),
-      mostOrphans_(std::clamp(table.stripes() / 4, kFewOrphans, kMostOrphans)) {
+      mostOrphans_(mostOrphansOf(table.stripes())) {
   // As operator new does with exceptions disabled.
   if (!byStripe_) std::abort();
-  // Anybody who has a handle can write to this number.
-  const auto left = static_cast<std::uint64_t>(table.cell(kLeftOrphans).exchange(0));
-  used_.store(
-      static_cast<std::uint32_t>(std::min<std::uint64_t>(left, std::min(mostOrphans_, table.stripes()))));
+  // Any code that has a handle can write to this number.
+  const auto found = static_cast<std::uint64_t>(table.cell(kLeftOrphans).exchange(0));
+  // mutant: N1-left-beyond-stripes
+  const std::uint64_t left = std::min<std::uint64_t>(found, table.stripes());
+  // mutant: N2-left-beyond-bound
+  used_.store(static_cast<std::uint32_t>(std::min<std::uint64_t>(left, mostOrphans_)));
   for (std::uint32_t stripe = 0; stripe < used_.load(); ++stripe) {
     auto entry = std::make_unique<Entry>(static_cast<std::uint64_t>(table.cell(leftHashCell(stripe)).load()));
     entry->stripe = stripe;
@@ -64,6 +71,7 @@ KeyTable::Pinned KeyTable::pin(const KeyView& key, std::uint32_t idle) {
       own = endPin(shard, entry);
     }
     if (own) return pinWith(key, std::move(own));
+    // mutant: N2-given-up-without-bound
     forgetTooMany();
   }
   Shard& shard = shards_[shardOf(key)];
@@ -130,6 +138,7 @@ void KeyTable::unpin(std::uint32_t stripe) {
     std::unique_ptr<Entry> unused = endPin(shard, entry);
     if (unused) release(shard, std::move(unused));
   }
+  // mutant: N2-unpinned-without-bound
   forgetTooMany();
 }
 

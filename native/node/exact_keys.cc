@@ -127,9 +127,9 @@ napi_value pin(napi_env env, napi_callback_info info) {
   if (!pins || !key.read(env, call.at(1)) || napi_get_value_int32(env, call.at(2), &idle) != napi_ok)
     return call.refuse("expected an exact table, a key and a stripe");
   // Keeps N4: as in unpin().
-  if (call.environment().blocked()) idle = kNoStripe;
+  const bool blocked = call.environment().blocked();
   // No thread has pinned kNoStripe, which is too high for a stripe.
-  const KeyPins::Pinned pinned = pins->pin(key.view(), static_cast<std::uint32_t>(idle));
+  const KeyPins::Pinned pinned = pins->pin(key.view(), static_cast<std::uint32_t>(idle), blocked);
   const std::int32_t stripe =
       pinned.stripe == KeyTable::kNone ? kNoStripe : static_cast<std::int32_t>(pinned.stripe);
   const std::int32_t again = pinned.again ? kPinnedAgain : 0;

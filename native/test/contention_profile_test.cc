@@ -88,6 +88,21 @@ TEST(ContentionProfile, KeepsWhatIsAddedUntilItIsTakenAndCountsWhatHasNoRoom) {
   EXPECT_TRUE(ContentionProfile::instance().take().records.empty());
 }
 
+TEST(ContentionProfile, StartsWithoutTheRecordsAndThePaceOfTheOneBefore) {
+  constexpr std::size_t kMost = 16'384;
+  {
+    const Profiling before(0, 10);
+    for (std::size_t i = 0; i < kMost + 5; ++i) before.profile.add("before");
+    for (int i = 0; i < 1000; ++i) before.profile.draw(20 * kMillisecond);
+    EXPECT_GT(before.profile.every(), 10 * kMillisecond);
+  }
+  const Profiling on(0, 10);
+  EXPECT_EQ(on.profile.every(), 10 * kMillisecond);
+  const ContentionProfile::Taken taken = on.profile.take();
+  EXPECT_TRUE(taken.records.empty());
+  EXPECT_EQ(taken.leftOut, 0u);
+}
+
 TEST(ContentionProfile, MarksLocksByTheirNamesAlsoThoseThatAreOpenedLater) {
   SharedMemory wanted(1);
   SharedMemory other(1);

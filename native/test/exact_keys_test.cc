@@ -5,6 +5,7 @@
 #include <set>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include <gtest/gtest.h>
 
@@ -58,6 +59,16 @@ TEST(ExactKeys, MayBeLeftInAnyNumberByWhoeverWritesToTheMemory) {
     EXPECT_EQ(peer.keys().orphans(), 4u);
     for (const char* const key : {"a", "b", "c", "d"}) EXPECT_NE(peer.pin(key), KeyTable::kNone);
     EXPECT_EQ(peer.pin("e"), KeyTable::kNone);
+  }
+  // No more than a table of this size keeps, which is 100 of 400 and would be 4 of fewer.
+  for (const auto& [stripes, kept] : {std::pair{1u, 1u}, {2u, 2u}, {3u, 3u}, {17u, 4u}, {400u, 100u}}) {
+    SharedMemory memory(stripes);
+    static_cast<Cell*>(memory.data())[kLeftOrphans].store(400);
+    ExactPeer peer(memory);
+    EXPECT_EQ(peer.keys().orphans(), kept);
+    EXPECT_EQ(peer.keys().used(), kept);
+    for (std::uint32_t i = 0; i < stripes; ++i) EXPECT_LT(peer.pin(std::to_string(i)), stripes);
+    EXPECT_EQ(peer.pin("another"), KeyTable::kNone);
   }
 }
 
@@ -178,6 +189,50 @@ TEST(ExactKeys, AreGivenUpForAnotherOnlyWhileTheirThreadDoesNotUseThem) {
   EXPECT_FALSE(peer.unpin(held));
   EXPECT_FALSE(peer.unpin(beside.stripe));
   EXPECT_EQ(peer.keys().size(), 0u);
+}
+
+TEST(ExactKeys, AreGivenUpAlsoIfThereIsNoStripeForTheOther) {
+  SharedMemory memory(2);
+  ExactPeer peer(memory);
+  ExactPeer other(memory);
+  const std::uint32_t stripe = peer.pin("both");
+  ASSERT_EQ(other.pin("both"), stripe);
+  ASSERT_NE(other.pin("theirs"), KeyTable::kNone);
+  const KeyPins::Pinned refused = peer.pins().pin(KeyView("new"), stripe);
+  EXPECT_EQ(refused.stripe, KeyTable::kNone);
+  EXPECT_TRUE(refused.ended);
+  EXPECT_FALSE(peer.unpin(stripe));
+  // The other thread's pin is the last one.
+  EXPECT_FALSE(other.unpin(stripe));
+  EXPECT_EQ(peer.keys().size(), 1u);
+  EXPECT_EQ(peer.pin("new"), stripe);
+}
+
+// A debugger's code runs in the middle of the blocked call, and looks up and unpins keys, too.
+TEST(ExactKeys, StayPinnedWhileTheirThreadBlocks) {
+  SharedMemory memory(2);
+  ExactPeer holder(memory);
+  ExactPeer waiter(memory);
+  const std::uint32_t stripe = holder.pin("key");
+  ASSERT_EQ(waiter.pin("key"), stripe);
+  ASSERT_TRUE(holder.client.take(stripe));
+  Blocking blocked(waiter.client, {stripe});
+  ASSERT_TRUE(awaitWaiters(holder.client, stripe, 1));
+  const KeyPins::Pinned beside = waiter.pins().pin(KeyView("other"), stripe, true);
+  EXPECT_FALSE(beside.ended);
+  EXPECT_NE(beside.stripe, stripe);
+  std::array<std::int32_t, 2> both{static_cast<std::int32_t>(stripe),
+                                   static_cast<std::int32_t>(beside.stripe)};
+  EXPECT_EQ(waiter.pins().unpin(both.data(), both.size(), true), 2u);
+  ASSERT_TRUE(holder.client.release({stripe}));
+  EXPECT_EQ(blocked.status(), Status::kGranted);
+  EXPECT_FALSE(holder.unpin(stripe));
+  EXPECT_TRUE(waiter.pins().pin(KeyView("key")).again);
+  // The holder keeps its key. The other one makes room now.
+  EXPECT_EQ(waiter.pins().unpin(both.data(), both.size()), 1u);
+  EXPECT_EQ(both[0], static_cast<std::int32_t>(stripe));
+  EXPECT_EQ(holder.pin("new"), beside.stripe);
+  ASSERT_TRUE(waiter.client.release({stripe}));
 }
 
 // The thread that unpins last reads the word while the other waits for the shard, and pins the key right after that.

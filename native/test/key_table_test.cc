@@ -1,9 +1,11 @@
 #include "core/key_table.h"
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include <gtest/gtest.h>
 
@@ -124,6 +126,23 @@ TEST(KeyTable, ForgetsTheOldestAbandonedKeysBeyondABound) {
   for (std::uint32_t stripe = 0; stripe < 100; ++stripe)
     abandoned += of.memory.word(stripe).load() != 0 ? 1 : 0;
   EXPECT_EQ(abandoned, 25);
+}
+
+TEST(KeyTable, ForgetsTheOldestAbandonedKeysAlsoOfThoseGivenUp) {
+  Names of(100);
+  std::uint32_t idle = of.pin(name(0));
+  for (std::size_t i = 1; i <= 60; ++i) {
+    of.abandon(idle);
+    idle = of.keys().pin(view(name(i)), idle).stripe;
+    EXPECT_EQ(of.keys().orphans(), std::min<std::size_t>(i, 25));
+  }
+  EXPECT_EQ(of.keys().size(), 26u);
+}
+
+TEST(KeyTable, KeepsAQuarterOfItsKeysAbandonedButAtLeastFourAndAtMostAThousand) {
+  for (const auto& [stripes, most] :
+       {std::pair{1u, 4u}, {8u, 4u}, {400u, 100u}, {4096u, 1024u}, {65'536u, 1024u}})
+    EXPECT_EQ(Names(stripes).keys().mostOrphans(), most) << stripes;
 }
 
 TEST(KeyTable, ForgetsAbandonedKeysRatherThanRefuseOne) {

@@ -141,6 +141,17 @@ export const mutants = {
     'ExactKeys.OfAThreadThatEndsAreUnpinned*',
   ],
   'N2-forgets-pinned': ['if (!oldestOrphan_) continue;', 'KeyTable.ForgetsOnlyAKey*'],
+  'N1-left-beyond-stripes': ['const std::uint64_t left = found;', 'ExactKeys.MayBeLeftInAnyNumber*'],
+  'N2-left-beyond-bound': [
+    'used_.store(static_cast<std::uint32_t>(left));',
+    'ExactKeys.MayBeLeftInAnyNumber*',
+  ],
+  'N2-orphans-without-bound': [
+    'return std::max(stripes / 4, kFewOrphans);',
+    'KeyTable.KeepsAQuarterOfItsKeysAbandoned*',
+  ],
+  'N2-given-up-without-bound': ['', 'KeyTable.ForgetsTheOldestAbandonedKeysAlsoOfThoseGivenUp'],
+  'N2-unpinned-without-bound': ['', 'KeyTable.ForgetsTheOldestAbandonedKeysBeyondABound'],
   'N3-tells-next-key': ['', 'KeyTable.ForgetsAbandonedKeysRatherThanRefuse*'],
   'N4-unpins-awaited': ['', 'ExactKeys.StayPinnedWhileAnAcquisitionWaits*'],
   'N5-refuses-beside-free': [
@@ -150,6 +161,12 @@ export const mutants = {
   'N4-gives-used': [
     'const bool ends = idle != KeyTable::kNone && has(idle);',
     'ExactKeys.AreGivenUpForAnother*',
+  ],
+  'N4-gives-awaited': ['', 'ExactKeys.StayPinnedWhileTheirThreadBlocks'],
+  'N4-unpins-blocked': ['const bool stays = uses(stripe);', 'ExactKeys.StayPinnedWhileTheirThreadBlocks'],
+  'N4-hides-end': [
+    'if (stripe == KeyTable::kNone) return {.stripe = stripe};',
+    'ExactKeys.AreGivenUpAlsoIfThereIsNoStripe*',
   ],
   'N5-loses-idle': ['', 'KeyTable.FreesAStripeThatIsGivenUp*'],
   'N5-loses-dropped': ['', 'KeyTable.GivesTheStripe*'],
@@ -167,6 +184,10 @@ export const mutants = {
   'web-grant-wakes-nobody': ['', 'WebLocksTest.ServesEachName*'],
   'W6-changes-before-copy': ['', 'WebLocksTest.AreSeenAtOneMoment*'],
   'web-names-mix-widths': ['', 'WebLockNames.DistinguishEveryString*'],
+
+  // ── Profiles of contention ──
+  'profile-keeps-earlier-records': ['', 'ContentionProfile.StartsWithoutTheRecords*'],
+  'profile-keeps-earlier-pace': ['', 'ContentionProfile.StartsWithoutTheRecords*'],
 
   // ── Leases and gates ──
   'lease-kept-after-death': ['const bool lives = true;', 'LeaseKept.EndsWithinATtlAfterItsThread*'],

@@ -65,4 +65,15 @@ describe('a thread that blocks in acquireSync', () => {
       pending: true,
     });
   });
+
+  // The second key is too long to be remembered.
+  it.each(['key', 'key'.padEnd(300, '!')])(
+    'runs code of a debugger that uses up all exact keys, and keeps the one that it waits for (%#)',
+    async (key) => {
+      const { code, signal, stdout, stderr } = await runProgram('debugged-keys.mjs', [key]);
+      expect({ code, signal, stderr }).toEqual({ code: 0, signal: null, stderr: '' });
+      // While the thread is blocked, no pin ends. Afterwards there is room for all keys but the one that it holds.
+      expect(JSON.parse(stdout)).toEqual({ waiting: 1, used: 7, refusal: 'ERR_LOCK_CAPACITY', room: 7 });
+    },
+  );
 });
