@@ -3,7 +3,8 @@ import { types } from 'node:util';
 /** Whether a value is a Uint8Array, of any realm. False for an object that only has its prototype. */
 export const isBytes: (value: unknown) => value is Uint8Array = types.isUint8Array;
 
-const typedArray = Object.getPrototypeOf(Uint8Array.prototype) as object;
+const typedArray: unknown = Object.getPrototypeOf(Uint8Array.prototype);
+const { at } = typedArray as Uint8Array;
 const { get: getLength } = Object.getOwnPropertyDescriptor(typedArray, 'length') as {
   get: (this: Uint8Array) => number;
 };
@@ -14,6 +15,19 @@ const { get: getLength } = Object.getOwnPropertyDescriptor(typedArray, 'length')
  */
 export function lengthOfBytes(bytes: Uint8Array): number {
   return getLength.call(bytes);
+}
+
+/** False if the memory was detached, or shrank so that the array is out of its bounds: then it looks like an empty one. */
+export function hasMemory(bytes: Uint8Array): boolean {
+  if (lengthOfBytes(bytes) > 0) return true;
+  try {
+    at.call(bytes, 0);
+    return true;
+  } catch (error) {
+    // A stack overflow, which says nothing of the memory.
+    if (error instanceof RangeError) throw error;
+    return false;
+  }
 }
 
 /**

@@ -1,5 +1,5 @@
-import { isBytes } from '../common/bytes.js';
-import { invalidArgType, outOfRange } from '../common/errors.js';
+import { hasMemory, isBytes } from '../common/bytes.js';
+import { invalidArg, invalidArgType, outOfRange } from '../common/errors.js';
 import { CACHED_KEYS, StripeCache } from './stripe-cache.js';
 
 /** What errors call the only key of an acquisition, which has looked up nothing else. */
@@ -33,7 +33,13 @@ export function isRememberable(key: unknown): boolean {
 
 /** Throws unless the value is a key. */
 export function checkKey(key: unknown, name: string): void {
-  if (typeof key === 'string' || isBytes(key)) return;
+  if (typeof key === 'string') return;
+  if (isBytes(key)) {
+    if (hasMemory(key)) return;
+    throw invalidArg(
+      `${name} must be bytes that can be read; the memory of this Uint8Array was detached or shrank`,
+    );
+  }
   if (typeof key !== 'number') throw invalidArgType(name, 'a string, a safe integer or a Uint8Array', key);
   if (!Number.isSafeInteger(key)) throw outOfRange(name, 'a safe integer', key);
 }

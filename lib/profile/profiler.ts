@@ -57,15 +57,21 @@ export function profileContention(options: ContentionProfileOptions = {}): Promi
 /** The same without a promise. */
 export function startProfiler(options: ContentionProfileOptions): Profiler {
   checkPart(options, NAMES, 'options');
-  const { locks = [], threshold = THRESHOLD, sample = SAMPLE } = options;
-  if (!Array.isArray(locks) || !locks.every((name) => typeof name === 'string'))
-    throw invalidArgType('options.locks', 'a list of names', locks);
+  const { locks, threshold = THRESHOLD, sample = SAMPLE } = options;
+  const names = locks === undefined ? [] : namesIn(locks);
   checkTime(threshold, 'options.threshold', false);
   checkTime(sample, 'options.sample', true);
   const engine = contentionEngine();
-  if (!engine.start(threshold, sample, locks))
+  if (!engine.start(threshold, sample, names))
     throw new LockError('ERR_LOCK_PROFILE', 'another profile of contention is being taken');
   return new Profiler(engine);
+}
+
+/** Reads each name once: a list may have getters, which throw or return something else the next time. */
+function namesIn(locks: unknown): readonly string[] {
+  const names: unknown[] | undefined = Array.isArray(locks) ? Array.from(locks as unknown[]) : undefined;
+  if (names?.every((name) => typeof name === 'string')) return names;
+  throw invalidArgType('options.locks', 'a list of names', locks);
 }
 
 function checkTime(time: unknown, name: string, positive: boolean): void {

@@ -24,6 +24,8 @@ napi_value startProfile(napi_env env, napi_callback_info info) {
   std::vector<std::string> names;
   for (std::uint32_t i = 0; i < list.Length(); ++i) {
     const Napi::Value name = list.Get(i);
+    // A getter threw.
+    if (name.IsEmpty()) return nullptr;
     if (!name.IsString()) return call.refuse("expected names");
     names.push_back(name.As<Napi::String>().Utf8Value());
   }

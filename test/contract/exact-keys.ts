@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { KeyedLock, StripedLock, type Guard, type LockKey, type KeyedLockOptions } from 'stripelock';
 import { Agent } from '../support/agent.js';
+import { withoutMemory } from '../support/bytes.js';
 import type { EngineUnderTest } from '../support/engine.js';
 import { seedFor } from '../support/seed.js';
 import { sameTextDifferently } from '../support/strings.js';
@@ -74,6 +75,23 @@ export const exactKeysSuite = (engine: EngineUnderTest): void => {
       for (const guard of guards) guard!.release();
       expect(lock.tryAcquire(0)!.keys).toEqual([0]);
       expect(lock.tryAcquire(-0)).toBeUndefined();
+    });
+
+    it('refuses bytes whose memory was detached or shrank, and does not take them for the empty key', async () => {
+      const lock = makeLock();
+      const refusal = expect.objectContaining({ code: 'ERR_INVALID_ARG_TYPE' }) as Error;
+      for (const gone of withoutMemory()) {
+        for (const keys of [gone, ['a', gone]]) {
+          expect(thrownBy(() => lock.acquireSync(keys))).toEqual(refusal);
+          expect(thrownBy(() => lock.tryAcquire(keys))).toEqual(refusal);
+          expect(await rejectionOf(lock.acquire(keys))).toEqual(refusal);
+        }
+        expect(thrownBy(() => lock.stateOf(gone))).toEqual(refusal);
+      }
+      const guard = lock.acquireSync(new Uint8Array());
+      expect(lock.inspect()).toMatchObject([{ key: new Uint8Array() }]);
+      guard.release();
+      expect(lock.size).toBe(0);
     });
 
     it('tells the state of keys for which it has no room', () => {

@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { listen } from '../support/channels.js';
 import type { Suite } from '../support/engine.js';
 import { EVERY_TRAP, throwing } from '../support/refusals.js';
+import { resized, withoutMemory } from '../support/bytes.js';
 import { rejectionOf, thrownBy } from '../support/waiting.js';
 
 export const oddBytesSuite: Suite = (makeLock) => {
@@ -32,16 +33,41 @@ export const oddBytesSuite: Suite = (makeLock) => {
       }
     });
 
-    it('are empty if their memory was detached', () => {
+    it('are refused, and not taken for the empty key, if their memory was detached or shrank', async () => {
       const lock = makeLock({ stripes: 65_537 });
-      const gone = Uint8Array.of(1, 2, 3);
-      structuredClone(gone.buffer, { transfer: [gone.buffer] });
-      expect(lock.stripeOf(gone)).toBe(lock.stripeOf(''));
-      const guard = lock.acquireSync([gone, 'b']);
-      expect(thrownBy(() => lock.acquireSync(gone, { timeout: 0 }))).toMatchObject({
-        code: 'ERR_LOCK_TIMEOUT',
+      const refusal = expect.objectContaining({
+        name: 'TypeError',
+        code: 'ERR_INVALID_ARG_TYPE',
+        message: expect.stringMatching(/^key(s\[\])? must be bytes .* detached or shrank$/) as string,
+      }) as Error;
+      for (const gone of [...withoutMemory()]) {
+        for (const keys of [gone, ['a', gone], [gone]]) {
+          expect(thrownBy(() => lock.acquireSync(keys))).toEqual(refusal);
+          expect(thrownBy(() => lock.tryAcquire(keys))).toEqual(refusal);
+          expect(thrownBy(() => lock.withLockSync(keys, throwing))).toEqual(refusal);
+          expect(await rejectionOf(lock.acquire(keys))).toEqual(refusal);
+          expect(await rejectionOf(lock.acquire(keys, { mode: 'shared', timeout: 5 }))).toEqual(refusal);
+        }
+        expect(thrownBy(() => lock.stripeOf(gone))).toEqual(refusal);
+        expect(thrownBy(() => lock.stateOf(gone))).toEqual(refusal);
+      }
+      // Reading the list takes the memory away.
+      const bytes = Uint8Array.of(1, 2);
+      const list = Object.defineProperty([bytes, 'b'], 0, {
+        get: () => {
+          if (bytes.length > 0) structuredClone(bytes.buffer, { transfer: [bytes.buffer] });
+          return bytes;
+        },
       });
-      guard.release();
+      expect(thrownBy(() => lock.acquireSync(list))).toEqual(refusal);
+      expect(lock.stats()).toMatchObject({ held: 0, waiting: 0 });
+      // These are empty.
+      const atEnd = new Uint8Array(resized(2), 2);
+      for (const empty of [new Uint8Array(), Uint8Array.of(1).subarray(1), atEnd]) {
+        const guard = lock.acquireSync(empty);
+        expect(lock.tryAcquire(new Uint8Array())).toBeUndefined();
+        guard.release();
+      }
     });
 
     it('are shown in messages and errors as they were when the acquisition began to wait', async () => {

@@ -16,6 +16,7 @@ import { MessageChannel, Worker } from 'node:worker_threads';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { DeadlockError, LockError, LockTimeoutError, type LockKey } from 'stripelock';
 import { ProcessGuard, ProcessLock, type ProcessLockOptions } from 'stripelock/process';
+import { withoutMemory } from '../support/bytes.js';
 import { lockPath } from './peer.js';
 
 function makeLock(options: Partial<ProcessLockOptions> = {}): ProcessLock {
@@ -68,6 +69,19 @@ describe('a lock of a file', () => {
     expect(lock.tryAcquire()).toBeUndefined();
     expect(lock.tryAcquire(-0)?.keys).toEqual([-0]);
     expect(lock.tryAcquire(0)).toBeUndefined();
+  });
+
+  it('refuses bytes whose memory was detached or shrank, and does not take them for the empty key', async () => {
+    const lock = makeLock();
+    const refusal = expect.objectContaining({ code: 'ERR_INVALID_ARG_TYPE' }) as Error;
+    for (const gone of withoutMemory()) {
+      for (const keys of [gone, ['a', gone]]) {
+        expect(() => lock.tryAcquire(keys)).toThrow(refusal);
+        expect(() => lock.acquireSync(keys)).toThrow(refusal);
+        await expect(lock.acquire(keys)).rejects.toThrow(refusal);
+      }
+    }
+    expect(lock.tryAcquire(new Uint8Array())?.held).toBe(true);
   });
 
   it('takes several keys at once, or none', async () => {

@@ -8,6 +8,7 @@ import {
   type ContentionProfileOptions,
   type ContentionProfiler,
 } from 'stripelock/profile';
+import { loadAddon } from '../../unbundled/engine/native/addon.js';
 import { startThread } from '../support/threads.js';
 import { thrownBy } from '../support/waiting.js';
 
@@ -204,5 +205,31 @@ describe('profileContention', () => {
     for (const options of [{ threshold: -1 }, { threshold: Infinity }, { sample: 0 }, { sample: NaN }])
       expect(await refused(options), JSON.stringify(options)).toBe('ERR_OUT_OF_RANGE');
     await start(undefined);
+  });
+
+  it('reads each name once, and throws the error of a getter', async () => {
+    const failing = (reads: number): string[] => {
+      let left = reads;
+      return Object.defineProperty(['wanted', 'other'], 1, {
+        get: () => {
+          if (left-- > 0) return 'second';
+          throw new EvalError('of the getter');
+        },
+      });
+    };
+    await expect(profileContention({ locks: failing(0) })).rejects.toThrow(EvalError);
+    // None is being taken.
+    const profiler = await start({ locks: failing(1) });
+    await waitsWithin(new StripedLock({ name: 'second' }), 'key', 5);
+    expect(shown(await profiler.stop())).toMatchObject([{ lock: 'second' }]);
+  });
+
+  it('does not abort where a list of names throws in the addon', () => {
+    const names = Object.defineProperty(['wanted'], 0, {
+      get: () => {
+        throw new EvalError('of the getter');
+      },
+    });
+    expect(() => loadAddon().startProfile(0, 1, names)).toThrow(EvalError);
   });
 });
