@@ -14,6 +14,7 @@ interface FakeTimer {
 
 const host = vi.hoisted(() => ({
   timers: [] as FakeTimer[],
+  microtasks: [] as (() => void)[],
   failing: undefined as string | undefined,
   fail(what: string): void {
     if (host.failing === what) throw new RangeError('Maximum call stack size exceeded');
@@ -33,14 +34,24 @@ vi.mock('../../lib/common/host.js', () => ({
   },
   keepAlive: (timer: FakeTimer | undefined) => timer && (timer.keepsAlive = true),
   letGo: (timer: FakeTimer | undefined) => timer && (timer.keepsAlive = false),
+  defer(run: () => void): void {
+    host.fail('defer');
+    host.microtasks.push(run);
+  },
 }));
 
 beforeEach(() => {
   host.timers.length = 0;
+  host.microtasks.length = 0;
   host.failing = undefined;
 });
 
 const delays = (): number[] => host.timers.map(({ delay }) => delay);
+
+/** Ends the call that the test has made, as far as the host can tell. */
+function runMicrotasks(): void {
+  for (const run of host.microtasks.splice(0)) run();
+}
 
 function fire(): void {
   host.timers.shift()!.callback();
@@ -159,9 +170,11 @@ describe('a deadline timer', () => {
     const timer = new DeadlineTimer<Timed>(clock, () => undefined, true);
     const [first, second] = [entry(130), entry(150)];
     timer.add(entry(Infinity));
+    runMicrotasks();
     expect(delays()).toEqual([]);
     timer.add(second);
     timer.add(first);
+    runMicrotasks();
     expect(delays()).toEqual([30]);
     now = 130;
     fire();
@@ -178,8 +191,11 @@ describe('a deadline timer', () => {
     const timer = new DeadlineTimer<Timed>(clock, () => undefined, true);
     timer.add(entry(130));
     timer.ringBy(140);
+    runMicrotasks();
     expect(delays()).toEqual([30]);
     timer.ringBy(110);
+    timer.ringBy(120);
+    runMicrotasks();
     expect(delays()).toEqual([10]);
     now = 110;
     fire();
@@ -187,13 +203,34 @@ describe('a deadline timer', () => {
     expect(delays()).toEqual([20]);
   });
 
-  it('loses no deadline for which no timer could be set', () => {
+  it('sets no timer, and changes none, within a call of the program, which may be near a stack overflow', () => {
+    const timer = new DeadlineTimer<Timed>(clock, () => undefined, false);
+    timer.add(entry(130));
+    timer.ringBy(110);
+    timer.keepAlive(true);
+    expect(host.timers).toEqual([]);
+    // The call itself takes a while.
+    now = 105;
+    runMicrotasks();
+    expect(host.timers).toMatchObject([{ delay: 5, keepsAlive: true }]);
+    timer.keepAlive(false);
+    expect(host.timers).toMatchObject([{ keepsAlive: true }]);
+    runMicrotasks();
+    expect(host.timers).toMatchObject([{ keepsAlive: false }]);
+  });
+
+  it('loses no deadline where a stack overflow ends the call that adds it, or no timer can be set', () => {
     const timer = new DeadlineTimer<Timed>(clock, () => undefined, true);
     const first = entry(130);
-    host.failing = 'start';
+    host.failing = 'defer';
     expect(() => timer.add(first)).toThrow(RangeError);
     host.failing = undefined;
     timer.add(entry(150));
+    host.failing = 'start';
+    expect(runMicrotasks).toThrow(RangeError);
+    host.failing = undefined;
+    timer.add(entry(160));
+    runMicrotasks();
     expect(timer.first).toBe(first);
     expect(delays()).toEqual([30]);
   });

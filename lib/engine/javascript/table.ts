@@ -309,11 +309,16 @@ export class JavaScriptTable implements LockTable, StandsAside {
   #serveSoon(stripe: number): void {
     this.#due.add(stripe);
     if (this.#isScheduled) return;
-    if (++this.#inARow % IN_A_ROW === 0) afterTurn(this.#serveDue);
-    else defer(this.#serveDue, undefined);
+    defer(this.#serveSometimesLater, undefined);
     // Noted last: where the call fails, nothing is scheduled.
     this.#isScheduled = true;
   }
+
+  /** With an empty stack: an overflow in the host's functions can break them for good. */
+  readonly #serveSometimesLater = (): void => {
+    if (++this.#inARow % IN_A_ROW === 0) afterTurn(this.#serveDue);
+    else this.#serveDue();
+  };
 
   readonly #serveDue = (): void => {
     this.#isScheduled = false;

@@ -1,9 +1,9 @@
 import { offsetOf } from '../../common/clock-offset.js';
+import { DeferredCall } from '../../common/deferred-call.js';
 import { LockError } from '../../common/errors.js';
 import { HostFinalizationRegistry } from '../../common/host.js';
 import type { GateTable, LeaseEngine, LeaseInfo, LeaseTable, LeaseWatch } from '../contract/lease-table.js';
 import type { Addon } from './addon.js';
-import { DeferredCall } from './deferred-call.js';
 import {
   BATCH,
   EXCHANGE_AT,

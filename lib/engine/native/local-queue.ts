@@ -1,5 +1,5 @@
+import { DeferredCall } from '../../common/deferred-call.js';
 import type { AsyncWaiter } from '../contract/engine.js';
-import { DeferredCall } from './deferred-call.js';
 import type { LocalWaits } from './local-waits.js';
 import type { LocalWait } from './stripe-state.js';
 

@@ -1,3 +1,4 @@
+import { DeferredCall } from '../../common/deferred-call.js';
 import type { LockKey } from '../../common/types.js';
 import type {
   FileFault,
@@ -9,7 +10,6 @@ import type {
   ProcessWaiter,
 } from '../contract/process-locks.js';
 import type { Addon } from './addon.js';
-import { DeferredCall } from './deferred-call.js';
 import {
   NOT_OPENED,
   PROCESS_ABANDONED,

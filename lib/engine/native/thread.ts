@@ -1,5 +1,6 @@
 import { threadId } from 'node:worker_threads';
 import { Alarm } from '../../common/alarm.js';
+import { DeferredCall } from '../../common/deferred-call.js';
 import { afterTurn, performance } from '../../common/host.js';
 import {
   GRANTED,
@@ -11,7 +12,6 @@ import {
 } from '../contract/engine.js';
 import type { Mode } from '../contract/mode.js';
 import type { Addon } from './addon.js';
-import { DeferredCall } from './deferred-call.js';
 import { HandOvers, LocalQueue } from './local-queue.js';
 import { LocalWaits } from './local-waits.js';
 import {

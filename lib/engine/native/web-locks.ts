@@ -1,3 +1,4 @@
+import { DeferredCall } from '../../common/deferred-call.js';
 import { LockError } from '../../common/errors.js';
 import { modeCoded, type Mode } from '../contract/mode.js';
 import type {
@@ -8,7 +9,6 @@ import type {
   WebLockSnapshot,
 } from '../contract/web-locks.js';
 import type { Addon } from './addon.js';
-import { DeferredCall } from './deferred-call.js';
 import {
   BATCH,
   ENTRY_DETAIL,

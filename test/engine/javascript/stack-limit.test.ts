@@ -2,9 +2,12 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { KeyedLock, StripedLock, type Guard, type LockMode } from 'stripelock';
+import { runProgram } from '../../support/programs.js';
 
 /** Frames of a small function: from no room on the stack to enough for each call. */
 const FRAMES = 1500;
+/** Milliseconds: many times what the program takes on a busy machine. */
+const HANGS = 120_000;
 
 /** Calls `last` at each of the last frames before the stack overflows. */
 function descend(last: () => void): number {
@@ -69,5 +72,13 @@ describe.each(['StripedLock', 'KeyedLock'] as const)('a %s near a stack overflow
       for (const guard of guards) guard.release();
     }
     expect(granted).toBeGreaterThan(100);
+  });
+});
+
+describe('a timeout after a stack overflow', () => {
+  // In a process of its own: the timers of a test runner can set right what the overflow has done to those of Node.
+  it.each(['StripedLock', 'KeyedLock'])('passes (%s)', { timeout: HANGS + 10_000 }, async (kind) => {
+    const { code, stdout } = await runProgram('overflown-deadlines.mjs', [kind], [], HANGS);
+    expect({ code, stdout: stdout.trim() }).toEqual({ code: 0, stdout: '120' });
   });
 });

@@ -1,4 +1,4 @@
-import { afterTurn, defer } from '../../common/host.js';
+import { afterTurn, defer } from './host.js';
 
 /** This often in a row the microtask queue calls. Then the event loop has a turn, with its timers and messages. */
 const IN_A_ROW = 1024;
