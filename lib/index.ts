@@ -20,6 +20,8 @@ export { MemoryLeaseStore, type MemoryLeaseStoreOptions } from './lease/memory/m
 export type {
   AdvancingClock,
   Clock,
+  ClosableLeaseStore,
+  ExactLeaseStore,
   FencingToken,
   InfoLeaseState,
   InfoLeaseStore,

@@ -59,13 +59,6 @@ export interface Asked {
   unreachable?(): unknown;
 }
 
-/** What to do if an operation is not answered in time. */
-export interface Late<T> {
-  timedOut(): void;
-  /** Called when it was answered after all, or failed without an answer. */
-  settled(answer?: T): void;
-}
-
 /** Operations on a server, each within the time limit. */
 export class Requests {
   readonly #asked: Asked;
@@ -78,24 +71,26 @@ export class Requests {
     this.#replies = new Replies(timeout, asked.title);
   }
 
-  /** Rejects with a LockError: with a LeaseStoreError unless no repetition could help. */
-  run<T>(operation: Operation, ask: () => Promise<T>, late?: Late<T>): Promise<T> {
+  /**
+   * Rejects with a LockError: with a LeaseStoreError unless no repetition could help. Calls `late` with an answer that arrives
+   * after the time limit.
+   */
+  run<T>(operation: Operation, ask: () => Promise<T>, late?: (answer: T) => void): Promise<T> {
     if (this.#closed) {
       return Promise.reject(new LeaseStoreError(`the lease store over ${this.#asked.title} was closed`));
     }
     return new Promise((resolve, reject) => {
       const awaited = this.#replies.expect((error) => {
         operation.end();
-        late?.timedOut();
         reject(this.#explained(error.message, operation.failure));
       });
       this.#answer(operation, ask).then(
         (result) => {
           if (this.#replies.arrived(awaited)) resolve(result);
-          else late?.settled(result);
+          else late?.(result);
         },
         (error: unknown) => {
-          if (!this.#replies.arrived(awaited)) late?.settled();
+          this.#replies.arrived(awaited);
           reject(this.#failureOf(error));
         },
       );

@@ -4,7 +4,9 @@ import {
   checkInfo,
   checkKey,
   checkOwner,
+  checkToken,
   checkTtl,
+  type ExactLeaseStore,
   type FencingToken,
   type InfoLeaseState,
   type InfoLeaseStore,
@@ -23,10 +25,16 @@ import { Wakers, type Hearing } from './wakers.js';
 /** Milliseconds. */
 const DEFAULT_TIMEOUT = 1000;
 
-/** What is asked for, all checked, and as the server keeps it. */
-export interface Wanted {
+/** Keys of one owner, all checked, and as the server keeps them. */
+export interface Owned {
   readonly names: readonly string[];
   readonly owner: string;
+  /** For each key, the token of the grant that is meant; undefined for any grant. */
+  readonly tokens?: readonly FencingToken[] | undefined;
+}
+
+/** The keys that a caller wants to have, or to have for longer. */
+export interface Wanted extends Owned {
   /** Milliseconds, with the drift of clocks. */
   readonly length: number;
   /** Undefined for none, and to leave it as it is. */
@@ -87,9 +95,11 @@ export interface Backend extends Asked {
   /** For a backend that wakes waiters by itself. Returns a function that ends it. */
   listen?(name: string, listener: () => void): () => void;
   acquire(wanted: Wanted, attempt: Attempt, operation: Operation): Promise<Granted | Refused>;
-  /** Says which were extended. */
+  /** Shortens no lease. Returns for each key whether the owner holds it. */
   renew(wanted: Wanted, operation: Operation): Promise<readonly boolean[]>;
-  release(names: readonly string[], owner: string, operation: Operation): Promise<readonly Release[]>;
+  /** Sets the length of a grant of one key, whose token is given, also to a shorter one. False if the owner does not hold it. */
+  keep(wanted: Wanted, operation: Operation): Promise<boolean>;
+  release(owned: Owned, operation: Operation): Promise<readonly Release[]>;
   /** Undefined if nobody holds the key. */
   inspect(name: string, operation: Operation): Promise<Kept | undefined>;
   /** Whether one step can reach all of these keys. Default: always. */
@@ -122,7 +132,7 @@ export function checkTerms(
 }
 
 /** A store over a server that does each operation with one key. */
-export class ServerStore implements InfoLeaseStore, WakingLeaseStore, ReopenableLeaseStore {
+export class ServerStore implements InfoLeaseStore, ExactLeaseStore, WakingLeaseStore, ReopenableLeaseStore {
   readonly source: LeaseStoreSource | undefined;
   protected readonly backend: Backend;
   readonly #drift: number;
@@ -156,9 +166,19 @@ export class ServerStore implements InfoLeaseStore, WakingLeaseStore, Reopenable
     return renewed!;
   }
 
-  async release(key: string, owner: string): Promise<boolean> {
-    const [freed] = await this.free([checkKey(key)], owner);
+  async release(key: string, owner: string, token?: FencingToken): Promise<boolean> {
+    const [freed] = await this.free([checkKey(key)], owner, token === undefined ? undefined : [token]);
     return freed!;
+  }
+
+  async keep(key: string, owner: string, ttl: number, token: FencingToken): Promise<boolean> {
+    const wanted = this.wanted([checkKey(key)], owner, ttl, undefined);
+    const [name] = wanted.names;
+    const exactly = { ...wanted, tokens: [this.#highest.storedFor(name!, checkToken(token))] };
+    const operation = this.#begin();
+    const kept = await this.#requests.run(operation, () => this.backend.keep(exactly, operation));
+    this.#highest.ended(name!, wanted.owner, token);
+    return kept;
   }
 
   async inspect(key: string): Promise<InfoLeaseState | undefined> {
@@ -186,18 +206,19 @@ export class ServerStore implements InfoLeaseStore, WakingLeaseStore, Reopenable
 
   /** Tokens, or the place of a key that another owner has. */
   protected async acquire(wanted: Wanted): Promise<readonly FencingToken[] | number> {
-    const { names } = wanted;
+    const { names, owner } = wanted;
     const ended = this.#wakers.attempt(names);
     const attempt = {
       known: names.map((name) => this.#highest.of(name)),
       isAwaited: ended !== undefined,
     };
     const operation = this.#begin();
+    const hasAnswer = this.#late.begin(wanted);
     const ask = (): Promise<Granted | Refused> => this.backend.acquire(wanted, attempt, operation);
     try {
-      const answer = await this.#requests.run(operation, ask, this.#late.sent(wanted));
+      const answer = await this.#requests.run(operation, ask, (late) => this.#giveBack(wanted, late));
       if ('tokens' in answer) {
-        names.forEach((name, i) => this.#highest.add(name, answer.tokens[i]!));
+        names.forEach((name, i) => this.#highest.add(name, owner, answer.tokens[i]!));
         return answer.tokens;
       }
       this.#wakers.refused(names[answer.place]!, answer.wakeIn, answer.isKnown === true);
@@ -206,25 +227,66 @@ export class ServerStore implements InfoLeaseStore, WakingLeaseStore, Reopenable
       if (operation.isLate && this.backend.lateIsRefused === true) return 0;
       throw error;
     } finally {
+      hasAnswer();
       ended?.();
     }
   }
 
   protected async extend(wanted: Wanted): Promise<readonly boolean[]> {
     const operation = this.#begin();
-    return this.#requests.run(operation, () => this.backend.renew(wanted, operation));
+    const renewed = await this.#requests.run(operation, () => this.backend.renew(wanted, operation));
+    wanted.names.forEach((name, i) => {
+      if (!renewed[i]!) this.#highest.ended(name, wanted.owner, undefined);
+    });
+    return renewed;
   }
 
-  protected async free(keys: readonly string[], owner: string): Promise<readonly boolean[]> {
+  /** `tokens`: of the grants that the caller means; undefined for any. */
+  protected async free(
+    keys: readonly string[],
+    owner: string,
+    tokens: readonly FencingToken[] | undefined,
+  ): Promise<readonly boolean[]> {
     const names = keys.map((key) => this.backend.nameOf(key));
-    const stored = encodeText(checkOwner(owner));
+    const given = tokens?.map(checkToken);
+    return this.#free({ names, owner: encodeText(checkOwner(owner)), tokens: given });
+  }
+
+  async #free({ names, owner, tokens: given }: Owned): Promise<readonly boolean[]> {
+    const tokens = given?.map((token, i) => this.#highest.storedFor(names[i]!, token));
     const operation = this.#begin();
     const releases = await this.#requests.run(operation, () =>
-      this.backend.release(names, stored, operation),
+      this.backend.release({ names, owner, tokens }, operation),
     );
-    return releases.map((release, i) => {
-      if (release === 'untold') this.#wakers.released(names[i]!);
-      return release !== 'not held';
+    const freed: boolean[] = [];
+    for (const [i, name] of names.entries()) {
+      const release = releases[i]!;
+      if (release === 'untold') this.#wakers.released(name);
+      const token = given?.[i];
+      // While this was under way, the store may have learnt that a late attempt has replaced the grant.
+      if (
+        release === 'not held' &&
+        token !== undefined &&
+        this.#highest.storedFor(name, token) !== tokens![i]
+      ) {
+        freed.push(...(await this.#free({ names: [name], owner, tokens: [token] })));
+        continue;
+      }
+      this.#highest.ended(name, owner, token);
+      freed.push(release !== 'not held');
+    }
+    return freed;
+  }
+
+  /**
+   * An attempt was answered after its time limit. It returns what it was granted, unless the owner counts on an earlier grant
+   * of the key, in whose place the late one stands: then a release returns it.
+   */
+  #giveBack(wanted: Wanted, answer: Granted | Refused): void {
+    if (!('tokens' in answer)) return;
+    const { names, owner } = wanted;
+    this.#late.decide(wanted, (i) => {
+      if (!this.#highest.addLate(names[i]!, owner, answer.tokens[i]!)) answer.giveBack(i);
     });
   }
 
@@ -270,8 +332,16 @@ export class SeveralServerStore extends ServerStore implements SeveralKeysLeaseS
     return this.extend(this.wanted(checkKeyList(keys), owner, ttl, info));
   }
 
-  async releaseAll(keys: readonly string[], owner: string): Promise<readonly boolean[]> {
-    return this.free(checkKeyList(keys), owner);
+  async releaseAll(
+    keys: readonly string[],
+    owner: string,
+    tokens?: readonly FencingToken[],
+  ): Promise<readonly boolean[]> {
+    const checked = checkKeyList(keys);
+    if (tokens !== undefined && (!Array.isArray(tokens) || tokens.length !== checked.length)) {
+      throw invalidArgType('tokens', 'a list of as many bigints as there are keys', tokens);
+    }
+    return this.free(checked, owner, tokens);
   }
 
   inOneStep(keys: readonly string[]): boolean {

@@ -57,16 +57,6 @@ export const expiry: readonly Sentence[] = [
     },
   ],
   [
-    'renewal can shorten it, too',
-    async (on) => {
-      await on.store.tryAcquire('key', 'a', 100 * on.ttl);
-      on.expect(await on.store.renew('key', 'a', on.ttl)).toBe(true);
-      await on.expire();
-      on.expect(await on.store.inspect('key')).toBe(undefined);
-      on.expect(typeof (await on.store.tryAcquire('key', 'b', on.ttl))).toBe('bigint');
-    },
-  ],
-  [
     'its owner who takes it again has it for the new TTL',
     async (on) => {
       await on.store.tryAcquire('key', 'a', on.ttl);

@@ -9,6 +9,7 @@ import {
 } from './framework.js';
 import { holding } from './holding.js';
 import { infos } from './infos.js';
+import { lateRequests } from './late-requests.js';
 import { managed } from './managed.js';
 import { oddTexts } from './odd-texts.js';
 import { severalKeys, severalManaged } from './several-keys.js';
@@ -19,6 +20,7 @@ export type { ContractFramework, Expect, MakeStore, StoreUnderTest } from './fra
 const CHAPTERS: Readonly<Record<string, readonly Sentence[]>> = {
   'who holds a key': holding,
   'when it expires': expiry,
+  'requests that come late, or twice': lateRequests,
   'fencing tokens': tokens,
   'bad input': badInput,
   'texts that mean something to a database': oddTexts,

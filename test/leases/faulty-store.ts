@@ -1,10 +1,10 @@
-import { MemoryLeaseStore, type Clock, type LeaseState, type LeaseStore } from 'stripelock';
+import { MemoryLeaseStore, type Clock, type ExactLeaseStore, type LeaseState } from 'stripelock';
 
-type Operation = 'tryAcquire' | 'renew' | 'release';
+type Operation = 'tryAcquire' | 'renew' | 'keep' | 'release';
 type Hooks = Partial<Record<Operation, (() => Promise<void> | void) | undefined>>;
 
 /** A store like one at the other end of a network: it can be slow, fail or hang, and records what it was asked. */
-export class FaultyStore implements LeaseStore {
+export class FaultyStore implements ExactLeaseStore {
   readonly inner: MemoryLeaseStore;
   /** What was asked, in order. */
   readonly asked: string[] = [];
@@ -24,8 +24,12 @@ export class FaultyStore implements LeaseStore {
     return this.#run('renew', () => this.inner.renew(key, owner, ttl));
   }
 
-  release(key: string, owner: string): Promise<boolean> {
-    return this.#run('release', () => this.inner.release(key, owner));
+  keep(key: string, owner: string, ttl: number, token: bigint): Promise<boolean> {
+    return this.#run('keep', () => this.inner.keep(key, owner, ttl, token));
+  }
+
+  release(key: string, owner: string, token?: bigint): Promise<boolean> {
+    return this.#run('release', () => this.inner.release(key, owner, token));
   }
 
   inspect(key: string): Promise<LeaseState | undefined> {

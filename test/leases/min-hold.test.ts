@@ -140,9 +140,9 @@ it('gives back at once a lease that came after its acquisition was aborted', asy
 it('a release that failed can be repeated, and keeps the rest of the time', async () => {
   const store = new FaultyStore();
   const lease = await new LeaseManager({ store, minHold: LONG }).acquire('key');
-  store.before.renew = failing;
+  store.before.keep = failing;
   expect(await rejectionOf(lease.release())).toMatchObject({ code: 'ERR_LEASE_STORE' });
-  delete store.before.renew;
+  delete store.before.keep;
   await lease.release();
   expect((await store.inner.inspect('key'))!.remaining).toBeGreaterThan(LONG / 2);
 });

@@ -1,9 +1,14 @@
 import type { Worker } from 'node:worker_threads';
-import { MemoryLeaseStore, type LeaseStoreSource, type ReopenableLeaseStore } from 'stripelock';
+import {
+  MemoryLeaseStore,
+  type ExactLeaseStore,
+  type LeaseStoreSource,
+  type ReopenableLeaseStore,
+} from 'stripelock';
 import { workerScript } from '../support/threads.js';
 
 /** A store like one outside the process, which the thread that renews leases can open, and in which it can fail. */
-export class ReopenableStore implements ReopenableLeaseStore {
+export class ReopenableStore implements ReopenableLeaseStore, ExactLeaseStore {
   readonly inner = new MemoryLeaseStore();
   readonly source: LeaseStoreSource;
   /** What this thread has asked, in order. */
@@ -51,9 +56,14 @@ export class ReopenableStore implements ReopenableLeaseStore {
     return this.inner.renew(key, owner, ttl, info);
   }
 
-  release(key: string, owner: string): Promise<boolean> {
+  keep(key: string, owner: string, ttl: number, token: bigint): Promise<boolean> {
+    this.asked.push('keep');
+    return this.inner.keep(key, owner, ttl, token);
+  }
+
+  release(key: string, owner: string, token?: bigint): Promise<boolean> {
     this.asked.push('release');
-    return this.inner.release(key, owner);
+    return this.inner.release(key, owner, token);
   }
 
   inspect(key: string): ReturnType<MemoryLeaseStore['inspect']> {

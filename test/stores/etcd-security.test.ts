@@ -15,7 +15,7 @@ const CREDENTIALS = { username: 'worker', password: 'pass "word"' };
 
 function open(options: EtcdLeaseStoreOptions): EtcdStore {
   const store = etcdLeaseStore({ timeout: 30_000, ...options });
-  onTestFinished(() => store.close?.());
+  onTestFinished(() => store.close());
   return store;
 }
 

@@ -63,7 +63,7 @@ export class EtcdScene {
     // A test that is not about the time limit must not fail by it on a busy machine.
     const { endpoints } = this.cluster;
     const store = etcdLeaseStore({ endpoints, prefix: this.prefix, timeout: 30_000, ...options });
-    onTestFinished(() => store.close?.());
+    onTestFinished(() => store.close());
     return store;
   }
 

@@ -22,7 +22,7 @@ describe.runIf(hasEtcd)('the etcd store', () => {
     expect(await etcd.leases()).toContain(entry!.lease);
     expect(await store.release('job:nightly', 'me')).toBe(true);
     expect(await etcd.entry('job:nightly')).toBeUndefined();
-    await store.close?.();
+    await store.close();
     expect(await etcd.leases()).not.toContain(entry!.lease);
   });
 
@@ -197,8 +197,8 @@ describe.runIf(hasEtcd)('the etcd store', () => {
 
   it('refuses operations after it was closed, and closes twice', async () => {
     const store = etcd.store();
-    await store.close?.();
-    await store.close?.();
+    await store.close();
+    await store.close();
     await expect(store.tryAcquire('key', 'me', LONG)).rejects.toThrow(/was closed/);
     await expect(store.inspect('key')).rejects.toMatchObject({ code: 'ERR_LEASE_STORE' });
     store.onRelease('key', () => undefined)();

@@ -61,7 +61,7 @@ export class MongodbScene {
   storeWith(options: Options = {}, collection: MongodbCollection = this.collection): MongodbStore {
     // A test that is not about the time limit must not fail by it on a busy machine.
     const store = mongodbLeaseStore({ collection, timeout: 30_000, ...options });
-    onTestFinished(() => store.close?.());
+    onTestFinished(() => store.close());
     return store;
   }
 
@@ -70,7 +70,7 @@ export class MongodbScene {
     const { client, close } = await this.connect(clientOptions);
     const store = this.storeWith(options, client.db('test').collection('leases'));
     onTestFinished(async () => {
-      await store.close?.();
+      await store.close();
       await close();
     });
     return store;

@@ -147,7 +147,7 @@ describe.each(mongodbDrivers)('who waits in the MongoDB store on %s', (driver) =
     await streamsAre(0);
     mongo.store.onRelease('key', () => undefined);
     await streamsAre(1);
-    await mongo.store.close?.();
+    await mongo.store.close();
     await streamsAre(0);
   });
 

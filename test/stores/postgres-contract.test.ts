@@ -29,7 +29,7 @@ if (hasPostgres) {
         peers: stores.slice(1),
         keepsInfo: true,
         async dispose() {
-          for (const store of stores) await store.close?.();
+          for (const store of stores) await store.close();
           for (const { close } of clients) await close();
         },
       };

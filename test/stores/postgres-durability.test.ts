@@ -20,7 +20,7 @@ async function using<T>(
   try {
     return await use(store);
   } finally {
-    await store.close?.();
+    await store.close();
     // It waits for statements that are under way, and the server may never answer.
     void close();
   }

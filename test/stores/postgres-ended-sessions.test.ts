@@ -14,7 +14,7 @@ it.each(['pg', 'postgres'] as const)(
     process.on('uncaughtException', unhandled);
     process.on('unhandledRejection', unhandled);
     onTestFinished(async () => {
-      await store.close?.();
+      await store.close();
       void close();
       process.off('uncaughtException', unhandled);
       process.off('unhandledRejection', unhandled);

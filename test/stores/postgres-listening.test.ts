@@ -31,7 +31,7 @@ describe.skipIf(postgresLibraries.length === 0)('who listens by the package post
         woken = 0;
         proxy.cut();
         await expect.poll(() => woken, { timeout: 20_000 }).toBeGreaterThanOrEqual(2);
-        for (const store of stores) await store.close?.();
+        for (const store of stores) await store.close();
         expect(listenersOf(sql)).toEqual([1]);
       }
       await proxy.close();

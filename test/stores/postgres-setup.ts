@@ -47,7 +47,7 @@ export class PostgresScene {
   /** A store, which ends with the test. A test that is not about the time limit must not fail by it on a busy machine. */
   storeOn(client: object, options: Partial<PostgresLeaseStoreOptions> = {}): PostgresStore {
     const store = postgresLeaseStore({ timeout: 30_000, ...options, client } as PostgresLeaseStoreOptions);
-    onTestFinished(() => store.close?.());
+    onTestFinished(() => store.close());
     return store;
   }
 }

@@ -237,7 +237,7 @@ describe.skipIf(postgresLibraries.length === 0)('the PostgreSQL store', () => {
     );
     await expect.poll(() => pool.totalCount).toBe(0);
     expect(await store.tryAcquire('key', 'a', LONG)).toBeTypeOf('bigint');
-    await store.close?.();
+    await store.close();
     expect(pool.listenerCount('error')).toBe(0);
   });
 
@@ -289,7 +289,7 @@ describe.skipIf(postgresLibraries.length === 0)('the PostgreSQL store', () => {
   it('rejects once it is closed, and leaves the client open', async () => {
     const client = (await scene.connect()) as pg.Pool;
     const store = scene.storeOn(client, { table: scene.newTable() });
-    await store.close?.();
+    await store.close();
     await expect(store.inspect('key')).rejects.toMatchObject({ code: 'ERR_LEASE_STORE' });
     expect((await client.query('SELECT 1 AS one')).rows).toEqual([{ one: 1 }]);
   });

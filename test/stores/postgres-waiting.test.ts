@@ -72,7 +72,7 @@ describe.each(postgresLibraries)('who waits for a lease in PostgreSQL, on %s', (
     await holder.release('key', 'holder');
     const lease = await waiting;
     expect(await lease.release()).toBe(true);
-    await store.close?.();
+    await store.close();
     await proxy.close();
   });
 

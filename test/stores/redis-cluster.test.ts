@@ -23,7 +23,7 @@ if (redisCommand === undefined) {
       const { client, close } = await connect(cluster.ports[0]!);
       const store = redisLeaseStore({ client });
       onTestFinished(async () => {
-        await store.close?.();
+        await store.close();
         close();
       });
       return store;

@@ -56,7 +56,7 @@ it('wakes a waiter on news of a release that arrives before the refusal of its a
   await turn();
   expect(woken).toBe(1);
   expect(client.sent).toHaveLength(1);
-  await store.close?.();
+  await store.close();
 });
 
 it('passes such news on if nobody waits after the refusal', async () => {
@@ -69,7 +69,7 @@ it('passes such news on if nobody waits after the refusal', async () => {
   const channel = attempt!.at(-1);
   expect(channel).toMatch(/^stripelock:waiter:/);
   expect(passed!.slice(1)).toEqual([LEASE, 'stripelock:{108}?key', channel]);
-  await store.close?.();
+  await store.close();
 });
 
 it('gives back a grant that comes after its attempt has failed, by its token', async () => {

@@ -56,7 +56,7 @@ export class RedisScene {
   storeWith(options: Partial<RedisLeaseStoreOptions> = {}): RedisStore {
     // A test that is not about the time limit must not fail by it on a busy machine.
     const store = redisLeaseStore({ client: this.client, timeout: 30_000, ...options });
-    onTestFinished(() => store.close?.());
+    onTestFinished(() => store.close());
     return store;
   }
 

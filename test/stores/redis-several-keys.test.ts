@@ -115,7 +115,7 @@ describe.skipIf(redisLibraries.length === 0)('several keys on a cluster', () => 
       const { client, close } = await connect(cluster.ports[0]!);
       const store = redisLeaseStore({ client });
       onTestFinished(async () => {
-        await store.close?.();
+        await store.close();
         close();
       });
       expect(store.inOneStep!(KEYS)).toBe(false);

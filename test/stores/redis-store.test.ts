@@ -103,7 +103,7 @@ describe.each(redisLibraries)('the Redis store on %s', (library) => {
       const manager = new LeaseManager({ store: cutOff });
       onTestFinished(async () => {
         await manager.close().catch(() => undefined);
-        await cutOff.close?.();
+        await cutOff.close();
         cut.close();
         await proxy.close();
       });
@@ -138,7 +138,7 @@ describe.each(redisLibraries)('the Redis store on %s', (library) => {
       const cut = await connectorOf(library)(proxy.port);
       const cutOff = redis.storeWith({ client: cut.client, timeout: 20_000 });
       onTestFinished(async () => {
-        await cutOff.close?.();
+        await cutOff.close();
         cut.close();
         await proxy.close();
       });
@@ -170,7 +170,7 @@ describe.each(redisLibraries)('the Redis store on %s', (library) => {
 
   it('refuses operations once it is closed, and leaves the client open', async () => {
     await redis.store.tryAcquire('key', 'a', 60_000);
-    await redis.store.close?.();
+    await redis.store.close();
     await expect(redis.store.inspect('key')).rejects.toThrow(/was closed/);
     expect((await redis.storeWith().inspect('key'))?.owner).toBe('a');
   });

@@ -19,7 +19,7 @@ describe.skipIf(redisLibraries.length === 0)('a Redis store that connects by its
       const lease = await new LeaseManager({ store }).acquire('key', { timeout: 20_000 });
       expect(await redis.store.inspect('key')).toMatchObject({ token: lease.token });
       expect(await lease.release()).toBe(true);
-      await store.close?.();
+      await store.close();
       end();
     },
   );
@@ -37,13 +37,13 @@ describe.skipIf(redisLibraries.length === 0)('a Redis store that connects by its
     const store = redisLeaseStore({ client: connected.client, timeout: 20_000 });
     await store.inspect('key');
     expect(connected.failure()).toBeUndefined();
-    await store.close?.();
+    await store.close();
     connected.end();
   });
 
   it('rejects with the reason if it cannot reach the server, and so does an acquisition that waits', async () => {
     const store = redisLeaseStore({ url: `redis://127.0.0.1:${await freePort()}`, timeout: 500 });
-    onTestFinished(() => store.close?.());
+    onTestFinished(() => store.close());
     const reason = {
       code: 'ERR_LEASE_STORE',
       cause: { code: 'ECONNREFUSED' },

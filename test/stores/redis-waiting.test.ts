@@ -175,7 +175,7 @@ it.each(redisLibraries.filter((name) => name !== 'redis'))(
     const closed = new Promise<void>((resolve) => {
       subscriber!.once('ready', () => {
         subscriber!.stream.destroy();
-        void store.close?.().then(resolve);
+        void store.close().then(resolve);
       });
     });
     subscriber!.disconnect(true);
@@ -193,7 +193,7 @@ it.runIf(redisCommand !== undefined)(
     const clients = [1, 2].map(() => new Redis(server.port, '127.0.0.1', { keyPrefix: 'app:' }));
     const stores = clients.map((client) => redisLeaseStore({ client }));
     onTestFinished(async () => {
-      for (const store of stores) await store.close?.();
+      for (const store of stores) await store.close();
       for (const client of clients) client.disconnect();
       await server.stop();
     });

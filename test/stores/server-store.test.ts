@@ -59,6 +59,9 @@ class Scripted implements Backend {
   renew(): Promise<boolean[]> {
     return this.fails() ?? Promise.resolve([true]);
   }
+  keep(): Promise<boolean> {
+    return this.fails() ?? Promise.resolve(true);
+  }
   release(): Promise<('freed' | 'untold')[]> {
     return this.fails() ?? Promise.resolve(['untold']);
   }

@@ -190,8 +190,8 @@ describe.each(sqliteDrivers)('the SQLite store on $name', (driver) => {
       const store = sqliteLeaseStore({ path: sqlite.file });
       const token = await store.tryAcquire('key', 'a', 60_000);
       expect((await sqliteLeaseStore({ database: sqlite.open() }).inspect('key'))?.token).toBe(token);
-      await store.close?.();
-      await store.close?.();
+      await store.close();
+      await store.close();
       await expect(store.inspect('key')).rejects.toThrow(/was closed/);
     },
   );
@@ -207,11 +207,11 @@ describe.each(sqliteDrivers)('the SQLite store on $name', (driver) => {
       );
     const refused = opened(40);
     await expect(refused.release('key', 'a')).rejects.toMatchObject({ code: 'ERR_LEASE_STORE' });
-    await refused.close?.();
+    await refused.close();
     const store = opened(30_000);
     const acquiring = store.tryAcquire('key', 'a', 60_000);
     setTimeout(() => theirs.exec('COMMIT'), 50);
     expect(await acquiring).toBeTypeOf('bigint');
-    await store.close?.();
+    await store.close();
   });
 });

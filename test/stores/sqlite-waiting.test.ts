@@ -168,7 +168,7 @@ describe.each(sqliteDrivers)('who waits for a lease in SQLite, on $name', (drive
     });
     await recorded(1);
     await impatient.close();
-    await store.close?.();
+    await store.close();
     await closed;
     expect(waitersOf(sqlite)).toBe(0);
     await held.release();

@@ -3,6 +3,7 @@ import type {
   Backend,
   Granted,
   Kept,
+  Owned,
   Refused,
   Release,
   Wanted,
@@ -85,15 +86,23 @@ export class MapBackend implements Backend {
     return names.map((name) => {
       const row = this.#server.held(name);
       if (row?.owner !== owner) return false;
-      row.expires = this.#server.now() + length;
+      row.expires = Math.max(row.expires, this.#server.now() + length);
       row.info = info ?? row.info;
       return true;
     });
   }
 
-  async release(names: readonly string[], owner: string): Promise<Release[]> {
+  async keep({ names, owner, length, tokens }: Wanted): Promise<boolean> {
     await turn();
-    return names.map((name) => (this.#server.free(name, owner) ? 'freed' : 'not held'));
+    const row = this.#server.held(names[0]!);
+    if (row?.owner !== owner || row.token !== tokens![0]) return false;
+    row.expires = this.#server.now() + length;
+    return true;
+  }
+
+  async release({ names, owner, tokens }: Owned): Promise<Release[]> {
+    await turn();
+    return names.map((name, i) => (this.#server.free(name, owner, tokens?.[i]) ? 'freed' : 'not held'));
   }
 
   async inspect(name: string): Promise<Kept | undefined> {

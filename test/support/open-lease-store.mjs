@@ -37,7 +37,7 @@ export async function openLeaseStore(place) {
   return {
     store,
     close: async () => {
-      await store.close?.();
+      await store.close();
       close();
     },
   };
@@ -54,7 +54,7 @@ async function openMongodb({ driver, server, collection }) {
   return {
     store,
     close: async () => {
-      await store.close?.();
+      await store.close();
       await close();
     },
   };
@@ -62,5 +62,5 @@ async function openMongodb({ driver, server, collection }) {
 
 /** @param {import('stripelock').LeaseStore} store */
 function closing(store) {
-  return { store, close: () => store.close?.() };
+  return { store, close: () => store.close() };
 }

@@ -14,12 +14,13 @@ export function reopenable(store) {
  * Asks the store without its queues, as with any other store.
  *
  * @param {import('stripelock').MemoryLeaseStore} store
- * @returns {import('stripelock').LeaseStore}
+ * @returns {import('stripelock').ExactLeaseStore}
  */
 export function polled(store) {
   return {
     tryAcquire: (...args) => store.tryAcquire(...args),
     renew: (...args) => store.renew(...args),
+    keep: (...args) => store.keep(...args),
     release: (...args) => store.release(...args),
     inspect: (...args) => store.inspect(...args),
   };

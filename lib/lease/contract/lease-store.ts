@@ -39,6 +39,15 @@ export interface InfoLeaseState extends LeaseState {
  * refused with a TypeError (ERR_INVALID_ARG_TYPE) or RangeError (ERR_OUT_OF_RANGE), before anything is asked. A
  * lease is held until it expires, that moment excluded. `leaseStoreContract` of `stripelock/testing` tests all that a
  * store must do.
+ *
+ * A request may reach a server late, on another connection than the requests after it, or twice. It must not undo a newer
+ * one:
+ *
+ * - A renewal never shortens a lease. Only the end of a lease may do that: see {@link ExactLeaseStore.keep}.
+ * - A release names the grant that it ends, by its token, where the store has {@link ExactLeaseStore.release}. Otherwise a
+ *   late release frees the next lease of an owner who has several in turn, as managers with `holder` or `reentrant` do.
+ * - If the store limits the time of an attempt, and the attempt is granted after that, the store gives this grant back, by
+ *   its token. Another attempt of the same owner may hold the key by then.
  */
 export interface LeaseStore {
   /**
@@ -46,7 +55,10 @@ export interface LeaseStore {
    * which is new in each of these cases. Otherwise return undefined.
    */
   tryAcquire(key: string, owner: string, ttl: number): Promise<FencingToken | undefined>;
-  /** Extend to ttl milliseconds from now, only if owner still holds key. The token stays. True if extended. */
+  /**
+   * Extend to ttl milliseconds from now, only if owner still holds key. A lease that lasts longer keeps its time. The token
+   * stays. True if owner holds key.
+   */
   renew(key: string, owner: string, ttl: number): Promise<boolean>;
   /** Compare-and-delete: free key only if owner still holds it. True if freed. */
   release(key: string, owner: string): Promise<boolean>;
@@ -54,6 +66,12 @@ export interface LeaseStore {
   inspect(key: string): Promise<LeaseState | undefined>;
   /** Closes what the store has opened itself. Managers never call it. */
   close?(): Promise<void>;
+}
+
+/** A store that has something to close. A manager never does that. */
+export interface ClosableLeaseStore extends LeaseStore {
+  /** Closes what the store has opened itself. */
+  close(): Promise<void>;
 }
 
 /** A store that keeps a small text with each lease, which `inspect` shows. */
@@ -64,6 +82,25 @@ export interface InfoLeaseStore extends LeaseStore {
   renew(key: string, owner: string, ttl: number, info?: string): Promise<boolean>;
   /** Undefined if nobody holds the key. */
   inspect(key: string): Promise<InfoLeaseState | undefined>;
+}
+
+/**
+ * A store whose releases can name one grant. A manager that finds `keep` passes tokens. Otherwise it passes none, and ends
+ * a lease before its `minHold` by `renew`, which should then shorten the lease.
+ */
+export interface ExactLeaseStore extends LeaseStore {
+  /** With a token, frees only the grant that has it. */
+  release(key: string, owner: string, token?: FencingToken): Promise<boolean>;
+  /**
+   * Ends the grant that has this token, but leaves the key taken for ttl milliseconds from now, also if the lease would last
+   * longer. True if owner held that grant.
+   */
+  keep(key: string, owner: string, ttl: number, token: FencingToken): Promise<boolean>;
+}
+
+/** Whether releases in this store can name a grant. */
+export function isExact(store: LeaseStore): store is ExactLeaseStore {
+  return typeof (store as Partial<ExactLeaseStore>).keep === 'function';
 }
 
 /** A store that hears of releases elsewhere. Managers that wait for a key then ask again at once. */
@@ -130,6 +167,15 @@ export function checkTtl(ttl: unknown, name = 'ttl'): number {
     throw outOfRange(name, `a whole number of milliseconds from 1 to ${MAX_TTL}`, ttl);
   }
   return ttl;
+}
+
+const MOST_TOKEN = 2n ** 63n - 1n;
+
+/** Tokens of our stores fit a signed integer of 64 bits, which databases have. */
+export function checkToken(token: unknown): FencingToken {
+  if (typeof token !== 'bigint') throw invalidArgType('token', 'a bigint', token);
+  if (token < 0n || token > MOST_TOKEN) throw outOfRange('token', 'a bigint from 0 to 2^63 - 1', token);
+  return token;
 }
 
 /** The text that a holder keeps with its lease. Empty for none. */

@@ -21,8 +21,15 @@ export interface SeveralKeysLeaseStore extends LeaseStore {
   ): Promise<readonly FencingToken[] | number>;
   /** As `renew` for each key, in the order of the keys. Those that the owner does not hold do not matter to the others. */
   renewAll(keys: readonly string[], owner: string, ttl: number, info?: string): Promise<readonly boolean[]>;
-  /** As `release` for each key, in the order of the keys. */
-  releaseAll(keys: readonly string[], owner: string): Promise<readonly boolean[]>;
+  /**
+   * As `release` for each key, in the order of the keys. `tokens`: those of the grants, in the same order, if the store is an
+   * {@link ExactLeaseStore}.
+   */
+  releaseAll(
+    keys: readonly string[],
+    owner: string,
+    tokens?: readonly FencingToken[],
+  ): Promise<readonly boolean[]>;
   /** Whether one step can reach all of these keys: those of a cluster may be on different machines. Default: always. */
   inOneStep?(keys: readonly string[]): boolean;
 }

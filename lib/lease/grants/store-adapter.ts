@@ -1,6 +1,6 @@
 import { defer } from '../../common/host.js';
 import { isPermanent } from '../contract/errors.js';
-import type { FencingToken, InfoLeaseStore, LeaseStore } from '../contract/lease-store.js';
+import { isExact, type FencingToken, type InfoLeaseStore, type LeaseStore } from '../contract/lease-store.js';
 import type { LeaseTerms } from '../contract/options.js';
 import { canDoTogether, type SeveralKeysLeaseStore } from '../contract/several-keys.js';
 import type { Asker } from './acquisition.js';
@@ -19,6 +19,8 @@ interface PendingRequest {
   /** Undefined for releases. */
   readonly ttl: number | undefined;
   readonly info: string | undefined;
+  /** Only of a release, in a store whose releases name a grant. */
+  readonly token: FencingToken | undefined;
   readonly resolve: (result: Promise<boolean>) => void;
 }
 
@@ -62,10 +64,23 @@ export class StoreAdapter implements Pick<InfoLeaseStore, 'renew' | 'release'> {
     return this.#collect(key, owner, ttl, info);
   }
 
-  async release(key: string, owner: string): Promise<boolean> {
-    const freed = await this.#collect(key, owner, undefined, undefined);
-    if (freed) handOn(this.#store, key);
+  /** `token`: of the grant; undefined for whichever the owner may have been granted without an answer. */
+  async release(key: string, owner: string, token?: FencingToken): Promise<boolean> {
+    const store = this.#store;
+    let named: FencingToken | undefined;
+    if (isExact(store)) {
+      named = token ?? (await grantOf(store, key, owner));
+      if (named === undefined) return false;
+    }
+    const freed = await this.#collect(key, owner, undefined, undefined, named);
+    if (freed) handOn(store, key);
     return freed;
+  }
+
+  /** Ends a grant, but leaves the key taken for this time, in milliseconds. */
+  async keep(key: string, owner: string, ttl: number, token: FencingToken): Promise<boolean> {
+    const store = this.#store;
+    return isExact(store) ? store.keep(key, owner, ttl, token) : this.renew(key, owner, ttl);
   }
 
   #tryOne(key: string, asker: Asker, { ttl, info }: LeaseTerms): Promise<FencingToken | undefined> {
@@ -86,23 +101,31 @@ export class StoreAdapter implements Pick<InfoLeaseStore, 'renew' | 'release'> {
       }
       return tokens;
     } finally {
-      if (tokens.length < keys.length) await this.#rollBack(keys.slice(0, tokens.length), asker);
+      if (tokens.length < keys.length) await this.#rollBack(keys, tokens, asker);
     }
   }
 
-  /** In reverse. Never rejects. */
-  async #rollBack(keys: readonly string[], asker: Asker): Promise<void> {
-    const reversed = [...keys].reverse();
-    const results = await Promise.allSettled(reversed.map((key) => this.release(key, asker.owner!)));
+  /** Frees as many of the keys as there are tokens, in reverse. Never rejects. */
+  async #rollBack(keys: readonly string[], tokens: readonly FencingToken[], asker: Asker): Promise<void> {
+    const granted = tokens.map((token, i) => ({ key: keys[i]!, token })).reverse();
+    const results = await Promise.allSettled(
+      granted.map(({ key, token }) => this.release(key, asker.owner!, token)),
+    );
     results.forEach(({ status }, i) => {
-      if (status === 'rejected') leftOver(asker, reversed[i]!);
+      if (status === 'rejected') leftOver(asker, granted[i]!.key);
     });
   }
 
-  #collect(key: string, owner: string, ttl: number | undefined, info: string | undefined): Promise<boolean> {
+  #collect(
+    key: string,
+    owner: string,
+    ttl: number | undefined,
+    info: string | undefined,
+    token?: FencingToken,
+  ): Promise<boolean> {
     return new Promise((resolve) => {
       if (this.#collected.length === 0) defer(this.#sendAll, undefined);
-      const count = this.#collected.push({ key, owner, ttl, info, resolve });
+      const count = this.#collected.push({ key, owner, ttl, info, token, resolve });
       if (count === MOST_KEYS) this.#sendAll();
     });
   }
@@ -118,15 +141,18 @@ export class StoreAdapter implements Pick<InfoLeaseStore, 'renew' | 'release'> {
   #send(requests: readonly PendingRequest[]): void {
     const store = this.#store;
     const keys = requests.map(({ key }) => key);
-    const all = canDoTogether(store, keys) ? askAll(store, keys, requests[0]!) : undefined;
+    const all = canDoTogether(store, keys) ? askAll(store, keys, requests) : undefined;
     requests.forEach((request, i) => {
       request.resolve(all?.then((results) => results[i]!) ?? this.#askOne(request));
     });
   }
 
-  async #askOne({ key, owner, ttl, info }: PendingRequest): Promise<boolean> {
+  async #askOne({ key, owner, ttl, info, token }: PendingRequest): Promise<boolean> {
     const store = this.#store;
-    return ttl === undefined ? store.release(key, owner) : store.renew(key, owner, ttl, ...extra(info));
+    if (ttl !== undefined) return store.renew(key, owner, ttl, ...extra(info));
+    return token !== undefined && isExact(store)
+      ? store.release(key, owner, token)
+      : store.release(key, owner);
   }
 }
 
@@ -147,12 +173,19 @@ function groupsOf(requests: readonly PendingRequest[]): Iterable<PendingRequest[
 async function askAll(
   store: SeveralKeysLeaseStore,
   keys: readonly string[],
-  { owner, ttl, info }: PendingRequest,
+  requests: readonly PendingRequest[],
 ): Promise<readonly boolean[]> {
-  const results: unknown =
-    ttl === undefined
-      ? await store.releaseAll(keys, owner)
-      : await store.renewAll(keys, owner, ttl, ...extra(info));
+  const { owner, ttl, info, token } = requests[0]!;
+  let results: unknown;
+  if (ttl !== undefined) results = await store.renewAll(keys, owner, ttl, ...extra(info));
+  else if (token === undefined) results = await store.releaseAll(keys, owner);
+  // In one store each release names its grant, or none does.
+  else
+    results = await store.releaseAll(
+      keys,
+      owner,
+      requests.map((request) => request.token!),
+    );
   if (Array.isArray(results) && results.length === keys.length) return results.map((one) => one === true);
   throw new TypeError(`its answer is not a list of ${keys.length} booleans`);
 }
@@ -175,6 +208,12 @@ async function noting<T>(asker: Asker, keys: readonly string[], ask: () => Promi
     if (!isPermanent(error)) for (const key of keys) (asker.unsure ??= new Set()).add(key);
     throw error;
   }
+}
+
+/** The token of what the owner holds. A release that names it frees no later grant, even if it reaches the store late. */
+async function grantOf(store: LeaseStore, key: string, owner: string): Promise<FencingToken | undefined> {
+  const state = await store.inspect(key);
+  return state?.owner === owner ? state.token : undefined;
 }
 
 /** Only if there is one: a store that keeps no infos expects none. */

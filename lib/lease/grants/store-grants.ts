@@ -242,7 +242,7 @@ export class StoreGrants extends Grants {
     checkTokens(keys, answer);
     // The time of a lease counts from before the request was sent.
     if (this.isClosed || this.schedule.now() - at >= ttl) {
-      await this.#giveBackLate(names, owner);
+      await this.#giveBackLate(names, owner, answer);
       if (this.isClosed) throw managerClosed();
       throw new LeaseStoreError(
         `the lease store granted a lease of ${ttl} ms when that time was already over; the grant was given back`,
@@ -305,14 +305,15 @@ export class StoreGrants extends Grants {
     return freed;
   }
 
-  /** `hold`: what was held; undefined for a grant whose answer was lost or came late. */
-  #release(key: string, owner: string, hold?: Hold): Promise<boolean> {
+  /** `hold`: what was held; undefined for a grant that came late, with its token, or whose answer was lost, without. */
+  #release(key: string, owner: string, hold?: Hold, granted?: FencingToken): Promise<boolean> {
     return this.#count(async () => {
       try {
         const left = hold === undefined ? 0 : this.minHoldLeftOf(hold);
-        if (left === 0) return await this.store.release(key, owner);
+        const token = hold?.token ?? granted;
+        if (left === 0) return await this.#adapter.release(key, owner, token);
         this.keepTaken(key, left);
-        return await this.store.renew(key, owner, left);
+        return await this.#adapter.keep(key, owner, left, token!);
       } catch (error) {
         const failure = storeFailure('release', key, error);
         if (hold === undefined) announceUnheldFailure('release', key, owner, failure);
@@ -322,8 +323,13 @@ export class StoreGrants extends Grants {
     });
   }
 
-  async #giveBackLate(names: readonly string[], owner: string): Promise<void> {
-    const releases = [...names].reverse().map((name) => this.#release(name, owner));
+  async #giveBackLate(
+    names: readonly string[],
+    owner: string,
+    tokens: readonly FencingToken[],
+  ): Promise<void> {
+    const granted = names.map((name, i) => ({ name, token: tokens[i] })).reverse();
+    const releases = granted.map(({ name, token }) => this.#release(name, owner, undefined, token));
     for (const result of await Promise.allSettled(releases)) {
       if (result.status === 'rejected' && this.isClosed) this.#lateFailure ??= result.reason;
     }

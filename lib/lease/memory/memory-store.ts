@@ -1,16 +1,19 @@
 import { checkBoolean, checkOptionsObject, type Names } from '../../common/checks.js';
 import { invalidArgType } from '../../common/errors.js';
 import type { HandleOf } from '../../common/types.js';
-import type { LeaseTable } from '../../engine/contract/lease-table.js';
+import type { LeaseInfo, LeaseTable } from '../../engine/contract/lease-table.js';
 import { leaseEngine } from '../../engine/select.js';
 import {
   checkClock,
   checkInfo,
   checkKey,
   checkOwner,
+  checkToken,
   checkTtl,
+  MAX_TTL,
   readClock,
   type Clock,
+  type ExactLeaseStore,
   type FencingToken,
   type InfoLeaseState,
   type InfoLeaseStore,
@@ -60,7 +63,7 @@ class OpenedTable {
  * If the addon cannot be loaded, the store works within one thread. Other threads cannot open its handle
  * (LockError, code ERR_LOCK_ENGINE).
  */
-export class MemoryLeaseStore implements InfoLeaseStore {
+export class MemoryLeaseStore implements InfoLeaseStore, ExactLeaseStore {
   /** Structured-cloneable; see {@link MemoryLeaseStore.from}. */
   readonly handle: HandleOf<'stripelock/memory-lease-store'>;
   readonly #table: LeaseTable;
@@ -125,18 +128,51 @@ export class MemoryLeaseStore implements InfoLeaseStore {
     return settled(() => {
       const text = info === undefined ? undefined : checkInfo(info);
       const at = this.#at();
-      const renewed = this.#table.renew(checkKey(key), checkOwner(owner), checkTtl(ttl), at);
+      checkKey(key);
+      checkOwner(owner);
+      // The table does as it is told, and would shorten the lease.
+      const held = this.#heldBy(owner, key, undefined, at);
+      const left = Math.min(Math.max(checkTtl(ttl), Math.ceil(held?.remaining ?? 0)), MAX_TTL);
+      const renewed = this.#table.renew(key, owner, left, at);
       if (renewed && text !== undefined) this.#table.setInfo(key, owner, text, at);
       return renewed;
     });
   }
 
-  release(key: string, owner: string): Promise<boolean> {
-    return settled(() => this.#table.release(checkKey(key), checkOwner(owner), this.#at()));
+  release(key: string, owner: string, token?: FencingToken): Promise<boolean> {
+    return settled(() => {
+      const at = this.#at();
+      checkKey(key);
+      checkOwner(owner);
+      if (token === undefined) return this.#table.release(key, owner, at);
+      return (
+        this.#heldBy(owner, key, checkToken(token), at) !== undefined && this.#table.release(key, owner, at)
+      );
+    });
+  }
+
+  keep(key: string, owner: string, ttl: number, token: FencingToken): Promise<boolean> {
+    return settled(() => {
+      const at = this.#at();
+      checkKey(key);
+      checkOwner(owner);
+      checkTtl(ttl);
+      return (
+        this.#heldBy(owner, key, checkToken(token), at) !== undefined &&
+        this.#table.renew(key, owner, ttl, at)
+      );
+    });
   }
 
   inspect(key: string): Promise<InfoLeaseState | undefined> {
     return settled(() => this.#table.inspect(checkKey(key), this.#at()));
+  }
+
+  /** What the owner holds; with a token, only that grant. */
+  #heldBy(owner: string, key: string, token: FencingToken | undefined, at: number): LeaseInfo | undefined {
+    const held = this.#table.inspect(key, at);
+    if (held?.owner !== owner) return undefined;
+    return token === undefined || held.token === token ? held : undefined;
   }
 
   #at(): number {

@@ -4,11 +4,13 @@ import {
   readClock,
   type Clock,
   type FencingToken,
+  type ClosableLeaseStore,
+  type ExactLeaseStore,
   type InfoLeaseStore,
 } from '../../lease/contract/lease-store.js';
-import type { Operation } from '../requests.js';
+import { NOT_ASKED, type Operation } from '../requests.js';
 import { checkTerms, ServerStore } from '../server-store.js';
-import type { Attempt, Backend, Granted, Kept, Refused, Release, Wanted } from '../server-store.js';
+import type { Attempt, Backend, Granted, Kept, Owned, Refused, Release, Wanted } from '../server-store.js';
 import { checkPrefix, decodeRecord, encodeRecord, nameOf, type Record } from './record.js';
 
 /** Milliseconds, one hour: for so long a released key keeps its token, if the cache does. */
@@ -73,7 +75,9 @@ export interface CacheLeaseStoreOptions<C = unknown> extends CacheClient<C> {
  *
  * Throws a TypeError (ERR_INVALID_ARG_TYPE) or RangeError (ERR_OUT_OF_RANGE) for bad options.
  */
-export function cacheLeaseStore<C>(options: CacheLeaseStoreOptions<C>): InfoLeaseStore {
+export function cacheLeaseStore<C>(
+  options: CacheLeaseStoreOptions<C>,
+): InfoLeaseStore & ExactLeaseStore & ClosableLeaseStore {
   const terms = checkTerms(options);
   return new ServerStore(new CacheBackend(options), terms, undefined);
 }
@@ -111,6 +115,7 @@ class CacheBackend<C> implements Backend {
     const name = names[0]!;
     do {
       const found = await this.#read(name);
+      if (operation.isLate) throw NOT_ASKED;
       const record = found?.record;
       if (record?.owner !== undefined && record.owner !== owner) break;
       const token = this.#nextToken(known[0]!, record);
@@ -127,13 +132,22 @@ class CacheBackend<C> implements Backend {
 
   async renew({ names, owner, length, info }: Wanted, operation: Operation): Promise<boolean[]> {
     const renewed = await this.#change(names[0]!, owner, operation, undefined, (record) => {
-      return [{ ...record, ends: this.#now() + length, info: info ?? record.info }, length];
+      // A lease that lasts longer keeps its time, as far as the wall clocks of its clients agree.
+      const now = this.#now();
+      const left = Math.max(length, Math.ceil(record.ends - now));
+      return [{ ...record, ends: now + left, info: info ?? record.info }, left];
     });
     return [renewed];
   }
 
-  async release([name]: readonly string[], owner: string, operation: Operation): Promise<Release[]> {
-    return [(await this.#free(name!, owner, operation)) ? 'untold' : 'not held'];
+  keep({ names, owner, length, tokens }: Wanted, operation: Operation): Promise<boolean> {
+    return this.#change(names[0]!, owner, operation, tokens![0], (record) => {
+      return [{ ...record, ends: this.#now() + length }, length];
+    });
+  }
+
+  async release({ names, owner, tokens }: Owned, operation: Operation): Promise<Release[]> {
+    return [(await this.#free(names[0]!, owner, operation, tokens?.[0])) ? 'untold' : 'not held'];
   }
 
   async inspect(name: string): Promise<Kept | undefined> {

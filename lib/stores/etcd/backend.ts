@@ -1,6 +1,6 @@
 import { localNow } from '../../common/elapsed.js';
 import type { Operation } from '../requests.js';
-import type { Attempt, Backend, Granted, Kept, Refused, Release, Wanted } from '../server-store.js';
+import type { Attempt, Backend, Granted, Kept, Owned, Refused, Release, Wanted } from '../server-store.js';
 import type { Ears, Hearing } from '../wakers.js';
 import { Batches, MOST_KEYS } from './batches.js';
 import { Cluster } from './cluster.js';
@@ -62,13 +62,12 @@ interface Try extends Acquiring {
   result: Granted | Refused | undefined;
 }
 
-/** Keys, and whose they are. */
-type Owned = Pick<Wanted, 'names' | 'owner'>;
-
 /** A key that is to be renewed or freed. */
 interface Step<W extends Owned = Wanted> {
   readonly name: string;
   readonly wanted: W;
+  /** Of the grant that is meant; undefined for any. */
+  readonly token: bigint | undefined;
   /** What stands there, as far as known. */
   found: Grant | undefined;
   isDone: boolean;
@@ -93,6 +92,9 @@ export class EtcdBackend implements Backend {
   );
   readonly #renewing = new Batches<Wanted, readonly boolean[]>(MOST_OTHERS, (wanted, operation) =>
     this.#change(wanted, operation, (keys) => this.#renew(keys, operation)),
+  );
+  readonly #keeping = new Batches<Wanted, readonly boolean[]>(MOST_OTHERS, (wanted, operation) =>
+    this.#change(wanted, operation, (keys) => this.#move(keys, operation)),
   );
   readonly #freeing = new Batches<Owned, readonly boolean[]>(MOST_OTHERS, (wanted, operation) =>
     this.#change(wanted, operation, (keys) => this.#free(keys, operation)),
@@ -122,8 +124,13 @@ export class EtcdBackend implements Backend {
     return this.#renewing.add(wanted, operation);
   }
 
-  async release(names: readonly string[], owner: string, operation: Operation): Promise<readonly Release[]> {
-    const freed = await this.#freeing.add({ names, owner }, operation);
+  async keep(wanted: Wanted, operation: Operation): Promise<boolean> {
+    const [kept] = await this.#keeping.add(wanted, operation);
+    return kept!;
+  }
+
+  async release(owned: Owned, operation: Operation): Promise<readonly Release[]> {
+    const freed = await this.#freeing.add(owned, operation);
     return freed.map((isFreed) => (isFreed ? 'freed' : 'not held'));
   }
 
@@ -260,8 +267,9 @@ export class EtcdBackend implements Backend {
     change: (keys: readonly Step<W>[]) => Promise<void>,
   ): Promise<readonly (readonly boolean[])[]> {
     const keys = wanted.flatMap((one) =>
-      one.names.map((name): Step<W> => {
-        return { name, wanted: one, found: this.#held.of(name, one.owner)?.grant, isDone: false };
+      one.names.map((name, i): Step<W> => {
+        const found = this.#held.of(name, one.owner)?.grant;
+        return { name, wanted: one, token: one.tokens?.[i], found, isDone: false };
       }),
     );
     const unknown = keys.filter(({ found }) => found === undefined);
@@ -277,7 +285,19 @@ export class EtcdBackend implements Backend {
   async #renew(keys: readonly Step[], operation: Operation): Promise<void> {
     await this.#extend(keys, operation);
     const moves = keys.filter(isOpen);
-    if (moves.length > 0) await this.#move(moves, operation);
+    if (moves.length === 0) return;
+    await this.#move(moves, operation, await this.#secondsOf(moves, operation));
+  }
+
+  /** How long the etcd lease of each key lasts, which a renewal must not shorten. 0 if that is shorter than what is wanted. */
+  async #secondsOf(keys: readonly Step[], operation: Operation): Promise<readonly number[]> {
+    const lengths = keys.map((key) => this.#lengthOf(key));
+    // Without an info to write, `#extend` has asked before.
+    const unknown = keys.filter(({ wanted }, i) => lengths[i] === undefined && wanted.info !== undefined);
+    if (unknown.length === 0) return lengths.map((length) => length ?? 0);
+    const ids = unknown.map(({ found }) => found!.lease);
+    const { seconds } = await this.#leases.extend(operation, ids);
+    return keys.map((key, i) => lengths[i] ?? seconds[unknown.indexOf(key)] ?? 0);
   }
 
   /** Notes what stands at the keys. Returns the term. */
@@ -293,7 +313,7 @@ export class EtcdBackend implements Backend {
   }
 
   /**
-   * Extends the etcd leases of keys, if they have the right length. A key of another client is written as it is, too: an
+   * Extends the etcd leases of keys, if they are long enough. A key of another client is written as it is, too: an
    * earlier renewal by that client, which may still be on its way, compares what it has found, and then binds the key to no
    * etcd lease that ends sooner.
    */
@@ -306,12 +326,13 @@ export class EtcdBackend implements Backend {
       const asked = localNow();
       const ids = lasting.map(({ found }) => found!.lease);
       const { term, seconds } = await this.#leases.extend(operation, ids);
-      const extended = lasting.filter(({ wanted }, i) => seconds[i] === secondsFor(wanted.length));
-      const known = lasting.filter(({ name, wanted }) => this.#held.of(name, wanted.owner) !== undefined);
+      const lengths = new Map(lasting.map((key, i) => [key, seconds[i]!]));
+      const extended = lasting.filter((key) => lengths.get(key)! >= secondsFor(key.wanted.length));
+      const known = lasting.filter((key) => this.#lengthOf(key) !== undefined);
       const foreign = extended.filter((key) => !known.includes(key));
       const terms = await Promise.all([
         known.length === 0 ? term : this.#look(known, operation),
-        foreign.length === 0 ? term : this.#adopt(foreign, operation),
+        foreign.length === 0 ? term : this.#adopt(foreign, lengths, operation),
       ]);
       if (term !== '' && terms.every((one) => one === term)) {
         lasting.forEach((key, i) => {
@@ -326,12 +347,16 @@ export class EtcdBackend implements Backend {
     }
   }
 
-  /** Writes keys of another client again, as they are. Returns the term. */
-  async #adopt(keys: readonly Step[], operation: Operation): Promise<string> {
-    const leases = keys.map(({ found, wanted }) => {
+  /** Writes keys of another client again, as they are. `lengths`: of their etcd leases, in seconds. Returns the term. */
+  async #adopt(
+    keys: readonly Step[],
+    lengths: ReadonlyMap<Step, number>,
+    operation: Operation,
+  ): Promise<string> {
+    const leases = keys.map((key): EtcdLease => {
+      const [id, seconds] = [key.found!.lease, lengths.get(key)!];
       // Another client may know more about it, so it is never used for another key.
-      const seconds = secondsFor(wanted.length);
-      return { id: found!.lease, seconds, since: 0, made: true, making: Promise.resolve(), tainted: true };
+      return { id, seconds, since: 0, made: true, making: Promise.resolve(), tainted: true };
     });
     const { written, term } = await this.#write(keys, leases, operation);
     keys.forEach(({ name, found }, i) => {
@@ -340,9 +365,10 @@ export class EtcdBackend implements Backend {
     return term;
   }
 
-  /** Binds keys to other etcd leases. */
-  async #move(keys: readonly Step[], operation: Operation): Promise<void> {
-    const leases = keys.map(({ wanted }) => this.#leases.take(operation, wanted.length));
+  /** Binds keys to other etcd leases. `least`: for each key, the seconds that the etcd lease must last. */
+  async #move(keys: readonly Step[], operation: Operation, least: readonly number[] = []): Promise<void> {
+    const lengths = keys.map(({ wanted }, i) => Math.max(wanted.length, 1000 * (least[i] ?? 0)));
+    const leases = lengths.map((length) => this.#leases.take(operation, length));
     const before = keys.map(({ found }) => found!);
     try {
       const { written } = await this.#write(keys, leases, operation);
@@ -444,15 +470,22 @@ export class EtcdBackend implements Backend {
     }
   }
 
-  /** Whether its etcd lease may have the right length. That of another client is known once it was extended. */
-  #hasLength({ name, wanted }: Step): boolean {
+  /** Whether its etcd lease may be long enough. That of another client is known once it was extended. */
+  #hasLength(key: Step): boolean {
+    const length = this.#lengthOf(key);
+    return length === undefined || length >= secondsFor(key.wanted.length);
+  }
+
+  /** The length of its etcd lease in seconds, if this client has written the key last. */
+  #lengthOf({ name, wanted, found }: Step): number | undefined {
     const held = this.#held.of(name, wanted.owner);
-    return held === undefined || held.lease.seconds === secondsFor(wanted.length);
+    return held?.lease.id === found?.lease ? held?.lease.seconds : undefined;
   }
 }
 
-function isOpen({ found, wanted, isDone }: Step<Owned>): boolean {
-  return !isDone && found?.owner === wanted.owner;
+function isOpen({ found, wanted, token, isDone }: Step<Owned>): boolean {
+  if (isDone || found?.owner !== wanted.owner) return false;
+  return token === undefined || token === tokenOf(found.base, found.revision);
 }
 
 function isSame({ kv }: Grant, other: Grant | undefined): boolean {

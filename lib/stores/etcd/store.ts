@@ -1,4 +1,6 @@
 import type {
+  ClosableLeaseStore,
+  ExactLeaseStore,
   InfoLeaseStore,
   ReopenableLeaseStore,
   WakingLeaseStore,
@@ -21,7 +23,12 @@ import { resolveOptions, type EtcdLeaseStoreOptions } from './options.js';
  */
 export function etcdLeaseStore(
   options: EtcdLeaseStoreOptions,
-): WakingLeaseStore & SeveralKeysLeaseStore & InfoLeaseStore & ReopenableLeaseStore {
+): WakingLeaseStore &
+  SeveralKeysLeaseStore &
+  InfoLeaseStore &
+  ReopenableLeaseStore &
+  ExactLeaseStore &
+  ClosableLeaseStore {
   const settings = resolveOptions(options);
   return new SeveralServerStore(new EtcdBackend(settings), settings, settings.source);
 }

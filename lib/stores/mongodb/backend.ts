@@ -3,7 +3,7 @@ import { LockError } from '../../common/errors.js';
 import { answerWithin } from '../../lease/contract/answer-within.js';
 import { messageOf, storeDenied } from '../../lease/contract/errors.js';
 import { codeOf, NOT_ASKED, type Operation } from '../requests.js';
-import type { Attempt, Backend, Granted, Kept, Refused, Release, Wanted } from '../server-store.js';
+import type { Attempt, Backend, Granted, Kept, Owned, Refused, Release, Wanted } from '../server-store.js';
 import type { Ears, Hearing } from '../wakers.js';
 import { hasOneConnection, READING, type Collection } from './collection.js';
 import {
@@ -13,6 +13,7 @@ import {
   FREEING,
   heldBy,
   idOf,
+  keeping,
   NOBODY,
   RELEASES,
   renewing,
@@ -116,9 +117,13 @@ export class MongodbBackend implements Backend {
     return [await this.#update(heldBy(names[0]!, owner), renewing(length, info), operation)];
   }
 
+  keep({ names, owner, length, tokens }: Wanted, operation: Operation): Promise<boolean> {
+    return this.#update(heldBy(names[0]!, owner, tokens![0]), keeping(length), operation);
+  }
+
   /** If there is a stream, it tells all stores, so that none is first because it is the one that has released. */
-  async release([_id]: readonly string[], owner: string, operation: Operation): Promise<Release[]> {
-    const freed = await this.#update(heldBy(_id!, owner), FREEING, operation);
+  async release({ names, owner, tokens }: Owned, operation: Operation): Promise<Release[]> {
+    const freed = await this.#update(heldBy(names[0]!, owner, tokens?.[0]), FREEING, operation);
     if (!freed) return ['not held'];
     return [operation.hears ? 'freed' : 'untold'];
   }

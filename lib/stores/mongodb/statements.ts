@@ -83,10 +83,15 @@ export function heldBy(_id: string, owner: string, token?: FencingToken): object
   return { ...lease, $expr: { $gt: ['$leaseEnds', '$$NOW'] } };
 }
 
-/** `info`: undefined to leave it as it is. */
+/** A lease that ends later keeps its time. `info`: undefined to leave it as it is. */
 export function renewing(milliseconds: number, info: string | undefined): object[] {
   const replaced = info === undefined ? {} : { info: literal(info) };
-  return [{ $set: { leaseEnds: inTime(milliseconds), ...replaced } }];
+  return [{ $set: { leaseEnds: { $max: ['$leaseEnds', inTime(milliseconds)] }, ...replaced } }];
+}
+
+/** For the end of a lease, which may come sooner. */
+export function keeping(milliseconds: number): object[] {
+  return [{ $set: { leaseEnds: inTime(milliseconds) } }];
 }
 
 /** The document remains for its token. */

@@ -1,6 +1,8 @@
 import type { Names } from '../../common/checks.js';
 import type { HostUrl } from '../../common/types.js';
 import type {
+  ClosableLeaseStore,
+  ExactLeaseStore,
   InfoLeaseStore,
   LeaseStore,
   ReopenableLeaseStore,
@@ -68,7 +70,7 @@ const NAMES: Names<MongodbLeaseStoreOptions> = {
  */
 export function mongodbLeaseStore(
   options: MongodbLeaseStoreOptions,
-): InfoLeaseStore & WakingLeaseStore & ReopenableLeaseStore {
+): InfoLeaseStore & WakingLeaseStore & ReopenableLeaseStore & ExactLeaseStore & ClosableLeaseStore {
   const terms = checkTerms(options, NAMES);
   const { clientModule, timeout, drift } = options;
   const backend = new MongodbBackend(collectionOf(options), terms.timeout);

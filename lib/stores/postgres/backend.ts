@@ -4,7 +4,7 @@ import { LockError } from '../../common/errors.js';
 import { messageOf, storeDenied } from '../../lease/contract/errors.js';
 import { encodeText } from '../exact-text.js';
 import { codeOf, type Operation } from '../requests.js';
-import type { Attempt, Backend, Granted, Kept, Refused, Release, Wanted } from '../server-store.js';
+import type { Attempt, Backend, Granted, Kept, Owned, Refused, Release, Wanted } from '../server-store.js';
 import type { Ears, Hearing } from '../wakers.js';
 import { ignore, type Connection, type Row, type Statement } from './connection.js';
 import { QUICKER, statementsOf, tableOf, topicOf, type Statements } from './statements.js';
@@ -99,17 +99,24 @@ export class PostgresBackend implements Backend {
     return byPlace(names, rows).map((row) => row !== undefined);
   }
 
+  async keep({ names, owner, length, tokens }: Wanted, operation: Operation): Promise<boolean> {
+    const values = [names[0], owner, length, String(tokens![0]), this.#limit];
+    return (await this.#run(this.#statements.keep, values, operation)).length > 0;
+  }
+
   /**
    * Managers repeat all but releases, so this is repeated here if a connection is lost. The server may have executed a
    * statement whose answer was lost: if nothing is left to free, nobody knows whether it was held.
    */
-  async release(names: readonly string[], owner: string, operation: Operation): Promise<Release[]> {
+  async release({ names, owner, tokens }: Owned, operation: Operation): Promise<Release[]> {
     const { release, releaseAll } = this.#statements;
-    const rows = await (
-      names.length === 1
-        ? this.#run(release, [names[0], owner, null, this.#limit], operation)
-        : this.#run(releaseAll, [JSON.stringify(names), owner, this.#limit], operation)
-    ).catch((error: unknown) => {
+    const exactly = tokens?.map(String);
+    const isOne = names.length === 1;
+    const [key, token] = isOne
+      ? [names[0], exactly?.[0]]
+      : [JSON.stringify(names), exactly && JSON.stringify(exactly)];
+    const values = [key, owner, token ?? null, this.#limit];
+    const rows = await this.#run(isOne ? release : releaseAll, values, operation).catch((error: unknown) => {
       if (isLost(error)) operation.failure = error;
       throw error;
     });

@@ -101,8 +101,12 @@ export function statementsOf(table: Table) {
       SELECT token, NULL AS remaining, NULL AS marked FROM won
       UNION ALL SELECT NULL, remaining, waited OR EXISTS (SELECT FROM mark) FROM held`),
     // $4 info, or null if it stays; $5 limit.
-    renew: statement(`UPDATE ${rows} SET expires = ${later('$3')}, info = coalesce($4::text, info)
+    renew:
+      statement(`UPDATE ${rows} SET expires = greatest(expires, ${later('$3')}), info = coalesce($4::text, info)
       FROM ${limited('$5')} WHERE key = $1 AND owner = $2 AND ${NOT_EXPIRED} RETURNING 1 AS renewed, ${DURABLE}`),
+    // The only statement that may shorten a lease, at its end. $4 token, $5 limit.
+    keep: statement(`UPDATE ${rows} SET expires = ${later('$3')} FROM ${limited('$5')}
+      WHERE key = $1 AND owner = $2 AND ${NOT_EXPIRED} AND token = $4::bigint RETURNING 1 AS kept, ${DURABLE}`),
     // The row stays, for its token. Who listens is notified only if the row is marked. $3 token, or null for any; $4 limit.
     release: statement(`WITH gone AS (UPDATE ${rows} SET ${FREE} FROM ${limited('$4')}
         WHERE key = $1 AND owner = $2 AND ${NOT_EXPIRED} AND ($3::bigint IS NULL OR token = $3::bigint)
@@ -159,12 +163,15 @@ function statementsForSeveral(table: Table) {
         OR (SELECT count(*) FROM won) = (SELECT count(*) FROM wanted))::integer = 1`),
     // $3 length, $4 info, or null if it stays, $5 limit.
     renewAll: statement(`WITH ${wanted}
-      UPDATE ${rows} l SET expires = ${later('$3')}, info = coalesce($4::text, l.info)
+      UPDATE ${rows} l SET expires = greatest(l.expires, ${later('$3')}), info = coalesce($4::text, l.info)
       FROM wanted w, ${limited('$5')} WHERE ${mine} RETURNING w.place::integer AS place, ${DURABLE}`),
-    // $3 limit.
+    // $3 tokens, or null for any; $4 limit.
     releaseAll:
-      statement(`WITH ${wanted}, gone AS (UPDATE ${rows} l SET ${FREE} FROM wanted w, ${limited('$3')}
-        WHERE ${mine} RETURNING l.key, w.place, l.waited)
+      statement(`WITH wanted AS MATERIALIZED (SELECT key COLLATE "C" AS key, token::bigint AS token, place
+        FROM ROWS FROM (json_array_elements_text($1::text::json), json_array_elements_text($3::text::json))
+        WITH ORDINALITY AS w(key, token, place)),
+      gone AS (UPDATE ${rows} l SET ${FREE} FROM wanted w, ${limited('$4')}
+        WHERE ${mine} AND (w.token IS NULL OR w.token = l.token) RETURNING l.key, w.place, l.waited)
       SELECT place::integer AS place, waited, ${QUICK},
         CASE WHEN waited THEN pg_notify('${table.channel}', ${topic('key')}) END AS notified FROM gone`),
   };

@@ -3,6 +3,8 @@ import { invalidArgType, outOfRange } from '../../common/errors.js';
 import type { HostUrl } from '../../common/types.js';
 import {
   checkNonEmpty,
+  type ClosableLeaseStore,
+  type ExactLeaseStore,
   type InfoLeaseStore,
   type LeaseStore,
   type ReopenableLeaseStore,
@@ -83,7 +85,12 @@ const NAMES: Names<PostgresLeaseStoreOptions> = {
  */
 export function postgresLeaseStore(
   options: PostgresLeaseStoreOptions,
-): WakingLeaseStore & SeveralKeysLeaseStore & InfoLeaseStore & ReopenableLeaseStore {
+): WakingLeaseStore &
+  SeveralKeysLeaseStore &
+  InfoLeaseStore &
+  ReopenableLeaseStore &
+  ExactLeaseStore &
+  ClosableLeaseStore {
   const terms = checkTerms(options, NAMES);
   const { clientModule, table, timeout, drift } = options;
   const backend = new PostgresBackend(connectTo(options), checkTable(table), terms.timeout);

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import type { LockError } from '../../common/errors.js';
 import { LeaseStoreError, messageOf, storeDenied } from '../../lease/contract/errors.js';
 import type { Operation } from '../requests.js';
-import type { Attempt, Backend, Granted, Kept, Refused, Release, Wanted } from '../server-store.js';
+import type { Attempt, Backend, Granted, Kept, Owned, Refused, Release, Wanted } from '../server-store.js';
 import type { Hearing } from '../wakers.js';
 import { connectionOf, type RedisConnection } from './client.js';
 import { highestOf, leaseName, waitersOf } from './key-names.js';
@@ -12,6 +12,7 @@ import {
   ACQUIRE_ALL,
   BEFORE_INFO,
   INSPECT,
+  KEEP,
   OF_CLUSTER,
   PASS_ON,
   RELEASE,
@@ -94,11 +95,16 @@ export class RedisBackend implements Backend {
     return this.#runAll(RENEW_ALL, keys, args, (replies) => replies.map((reply) => Number(reply) === 1));
   }
 
+  keep({ names, owner, length, tokens }: Wanted): Promise<boolean> {
+    const args = [owner, String(length), tokenText(tokens![0]!)];
+    return this.#run(KEEP, names, args, (reply) => Number(reply) === 1);
+  }
+
   /**
    * A client that sends again what it had sent when its connection was cut is told that nothing is held if the first send
    * has freed it. Nobody can distinguish that from a lease that has expired.
    */
-  release(names: readonly string[], owner: string): Promise<Release[]> {
+  release({ names, owner, tokens = [] }: Owned): Promise<Release[]> {
     const cuts = this.#connection.cuts?.count;
     const released = (reply: unknown): Release => {
       const release = RELEASES[Number(reply)]!;
@@ -107,12 +113,13 @@ export class RedisBackend implements Backend {
         'Redis failed: the connection was cut before the reply, and the lease may have been released before',
       );
     };
+    const args = [owner, ...tokens.map(tokenText)];
     if (names.length === 1) {
       const lease = names[0]!;
-      return this.#run(RELEASE, [lease, waitersOf(lease)], [owner], (reply) => [released(reply)]);
+      return this.#run(RELEASE, [lease, waitersOf(lease)], args, (reply) => [released(reply)]);
     }
     const keys = names.flatMap((lease) => [lease, waitersOf(lease)]);
-    return this.#runAll(RELEASE_ALL, keys, [owner], (replies) => replies.map(released));
+    return this.#runAll(RELEASE_ALL, keys, args, (replies) => replies.map(released));
   }
 
   inspect(lease: string): Promise<Kept | undefined> {
@@ -216,6 +223,11 @@ export class RedisBackend implements Backend {
       throw error;
     });
   }
+}
+
+/** A token as it stands in a value. */
+function tokenText(token: bigint): string {
+  return String(token).padStart(19, '0');
 }
 
 /** The text that stands behind an owner. */

@@ -103,16 +103,29 @@ end
 call('PSETEX', KEYS[1], ARGV[2], token .. mark .. owner)
 return token`);
 
-/** ARGV: owner, milliseconds, and, if the info changes, {@link BEFORE_INFO} and the info. Answers 1 or 0. */
+/**
+ * ARGV: owner, milliseconds, and, if the info changes, {@link BEFORE_INFO} and the info. A lease that lasts longer keeps its
+ * time. Answers 1 or 0.
+ */
 export const RENEW = script(`${HELD}${IS_OWN}
 if not held then return 0 end
 if not isOwn(held, ARGV[1]) then${REFUSE_FOREIGN}
   return 0
 end
+local left = math.max(call('PTTL', KEYS[1]), tonumber(ARGV[2]))
 if ARGV[3] then
-  call('PSETEX', KEYS[1], ARGV[2], string.sub(held, 1, 20) .. ARGV[1] .. ARGV[3])
+  call('PSETEX', KEYS[1], string.format('%.0f', left), string.sub(held, 1, 20) .. ARGV[1] .. ARGV[3])
   return 1
 end
+return call('PEXPIRE', KEYS[1], string.format('%.0f', left))`);
+
+/** ARGV: owner, milliseconds, token. The only script that may shorten a lease, at its end. Answers 1 or 0. */
+export const KEEP = script(`${HELD}${IS_OWN}
+if not held then return 0 end
+if not isOwn(held, ARGV[1]) then${REFUSE_FOREIGN}
+  return 0
+end
+if string.sub(held, 1, 19) ~= ARGV[3] then return 0 end
 return call('PEXPIRE', KEYS[1], ARGV[2])`);
 
 /**
@@ -237,7 +250,7 @@ for i = 1, count do
 end
 return tokens`);
 
-/** `body`: what to do with each `lease` that the owner has, whose value is `held`. It sets `results[i]`, which is 0 else. */
+/** `body`: what to do with each `lease` that the owner has, whose value is `held`. It sets `results[i]`, which is 0 otherwise. */
 const eachOwn = (before: string, body: string): Script =>
   script(`${IS_OWN}${before}
 local call = redis.call
@@ -255,19 +268,25 @@ return results`);
 /** Second: anything. ARGV: owner, milliseconds, and, if the info changes, what stands before it and the info. Answers {1 or 0, …}. */
 export const RENEW_ALL = eachOwn(
   '',
-  `if ARGV[3] then
-      call('PSETEX', lease, ARGV[2], string.sub(held, 1, 20) .. ARGV[1] .. ARGV[3])
+  `local left = string.format('%.0f', math.max(call('PTTL', lease), tonumber(ARGV[2])))
+    if ARGV[3] then
+      call('PSETEX', lease, left, string.sub(held, 1, 20) .. ARGV[1] .. ARGV[3])
       results[i] = 1
     else
-      results[i] = call('PEXPIRE', lease, ARGV[2])
+      results[i] = call('PEXPIRE', lease, left)
     end`,
 );
 
-/** Second: the lease's waiters. ARGV: owner. Answers {0, 1 or 2, …}, as `RELEASE` does. */
+/**
+ * Second: the lease's waiters. ARGV: owner, and, if they must be particular grants, their tokens. Answers {0, 1 or 2, …}, as
+ * `RELEASE` does.
+ */
 export const RELEASE_ALL = eachOwn(
   WAKE,
-  `call('DEL', lease)
-    results[i] = string.sub(held, 20, 20) == ';' and wake(lease, KEYS[2 * i]) and 2 or 1`,
+  `if not ARGV[2] or string.sub(held, 1, 19) == ARGV[1 + i] then
+      call('DEL', lease)
+      results[i] = string.sub(held, 20, 20) == ';' and wake(lease, KEYS[2 * i]) and 2 or 1
+    end`,
 );
 
 function script(source: string): Script {

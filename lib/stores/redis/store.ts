@@ -3,6 +3,8 @@ import { invalidArgType, outOfRange } from '../../common/errors.js';
 import type { HostUrl } from '../../common/types.js';
 import {
   checkNonEmpty,
+  type ClosableLeaseStore,
+  type ExactLeaseStore,
   type InfoLeaseStore,
   type LeaseStore,
   type LeaseStoreSource,
@@ -71,7 +73,12 @@ const NAMES: Names<RedisLeaseStoreOptions | RedisUrlOptions> & { readonly client
  */
 export function redisLeaseStore(
   options: RedisLeaseStoreOptions | RedisUrlOptions,
-): WakingLeaseStore & SeveralKeysLeaseStore & InfoLeaseStore & ReopenableLeaseStore {
+): WakingLeaseStore &
+  SeveralKeysLeaseStore &
+  InfoLeaseStore &
+  ReopenableLeaseStore &
+  ExactLeaseStore &
+  ClosableLeaseStore {
   const terms = checkTerms(options, NAMES);
   const prefix = checkPrefix(options.prefix);
   const source = sourceFrom(options);

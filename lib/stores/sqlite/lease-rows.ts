@@ -144,12 +144,26 @@ export class LeaseRows {
     });
   }
 
-  /** `keeps`: whether the key is not left to the first waiter. */
-  release(keys: readonly string[], owner: string, keeps: (key: string) => boolean): readonly boolean[] {
+  /** Sets the time of one grant, also to a shorter one. */
+  keep(key: string, owner: string, ttl: bigint, token: bigint): boolean {
     return this.#atTime((statements, now, wall, highest) => {
       statements.setClock.run(now, wall, highest);
-      return keys.map((key) => {
-        if (Number(statements.remove.run(key, owner, now).changes) === 0) return false;
+      return Number(statements.keep.run(now + ttl, key, owner, now, token).changes) > 0;
+    });
+  }
+
+  /** `tokens`: of the grants; undefined for any. `keeps`: whether the key is not left to the first waiter. */
+  release(
+    keys: readonly string[],
+    owner: string,
+    tokens: readonly bigint[] | undefined,
+    keeps: (key: string) => boolean,
+  ): readonly boolean[] {
+    return this.#atTime((statements, now, wall, highest) => {
+      statements.setClock.run(now, wall, highest);
+      return keys.map((key, i) => {
+        const token = tokens?.[i] ?? null;
+        if (Number(statements.remove.run(key, owner, now, token, token).changes) === 0) return false;
         if (keeps(key)) return true;
         const next = statements.firstWaiter.get(key, now)?.['store'] as string | undefined;
         if (next !== undefined) {
@@ -296,9 +310,15 @@ function prepare(connection: Connection, table: string) {
        SET owner = excluded.owner, token = excluded.token, expires = excluded.expires, info = excluded.info`,
     ),
     extend: statement(
-      `UPDATE ${table} SET expires = ?, info = coalesce(?, info) WHERE key = ? AND owner = ? AND expires > ?`,
+      `UPDATE ${table} SET expires = max(expires, ?), info = coalesce(?, info)
+       WHERE key = ? AND owner = ? AND expires > ?`,
     ),
-    remove: statement(`DELETE FROM ${table} WHERE key = ? AND owner = ? AND expires > ?`),
+    keep: statement(
+      `UPDATE ${table} SET expires = ? WHERE key = ? AND owner = ? AND expires > ? AND token = ?`,
+    ),
+    remove: statement(
+      `DELETE FROM ${table} WHERE key = ? AND owner = ? AND expires > ? AND (? IS NULL OR token = ?)`,
+    ),
     purge: statement(
       `DELETE FROM ${table} WHERE key IN (SELECT key FROM ${table} WHERE expires <= ? ORDER BY expires LIMIT ?)`,
     ),

@@ -7,6 +7,8 @@ import {
   checkNonEmpty,
   readClock,
   type Clock,
+  type ClosableLeaseStore,
+  type ExactLeaseStore,
   type InfoLeaseStore,
   type LeaseStoreSource,
   type ReopenableLeaseStore,
@@ -16,7 +18,7 @@ import type { SeveralKeysLeaseStore } from '../../lease/contract/several-keys.js
 import { encodeText } from '../exact-text.js';
 import type { Operation } from '../requests.js';
 import { checkTerms, SeveralServerStore } from '../server-store.js';
-import type { Backend, Granted, Kept, Refused, Release, Wanted } from '../server-store.js';
+import type { Backend, Granted, Kept, Owned, Refused, Release, Wanted } from '../server-store.js';
 import { Connection, isBusy, isDenied, type SqliteDatabase } from './database.js';
 import { LeaseRows } from './lease-rows.js';
 import { Releases } from './releases.js';
@@ -82,7 +84,12 @@ const NAMES: Names<SqliteLeaseStoreOptions> = {
  */
 export function sqliteLeaseStore(
   options: SqliteLeaseStoreOptions,
-): WakingLeaseStore & SeveralKeysLeaseStore & InfoLeaseStore & ReopenableLeaseStore {
+): WakingLeaseStore &
+  SeveralKeysLeaseStore &
+  InfoLeaseStore &
+  ReopenableLeaseStore &
+  ExactLeaseStore &
+  ClosableLeaseStore {
   const terms = checkTerms(options, NAMES);
   return new SeveralServerStore(new SqliteBackend(options), terms, sourceFrom(options));
 }
@@ -133,8 +140,12 @@ class SqliteBackend implements Backend {
     return Promise.resolve(this.#rows.renew(names, owner, BigInt(length), info));
   }
 
-  release(names: readonly string[], owner: string): Promise<Release[]> {
-    const freed = this.#rows.release(names, owner, this.#releases.keeps);
+  keep({ names, owner, length, tokens }: Wanted): Promise<boolean> {
+    return Promise.resolve(this.#rows.keep(names[0]!, owner, BigInt(length), tokens![0]!));
+  }
+
+  release({ names, owner, tokens }: Owned): Promise<Release[]> {
+    const freed = this.#rows.release(names, owner, tokens, this.#releases.keeps);
     names.filter((_, i) => freed[i]).forEach((name) => this.#releases.wake(name));
     return Promise.resolve(freed.map((isFreed) => (isFreed ? 'freed' : 'not held')));
   }

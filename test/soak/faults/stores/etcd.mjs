@@ -67,7 +67,7 @@ class EtcdBackend {
 
   connect() {
     const store = etcdLeaseStore({ endpoints: this.cluster.endpoints });
-    this.#closing.push(() => store.close?.());
+    this.#closing.push(() => store.close());
     return store;
   }
 

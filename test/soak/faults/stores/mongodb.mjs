@@ -47,7 +47,7 @@ class MongodbBackend {
 
   async connect() {
     const store = mongodbLeaseStore({ db: await this.database() });
-    this.#closing.push(() => store.close?.());
+    this.#closing.push(() => store.close());
     return store;
   }
 

@@ -46,7 +46,7 @@ class PostgresBackend {
     const { client, close } = await postgresClients.pg(this.port, { connectsWithin: COMES_WITHIN });
     this.#closing.push(close);
     const store = postgresLeaseStore({ pool: client, timeout: COMES_WITHIN });
-    this.#closing.push(() => store.close?.());
+    this.#closing.push(() => store.close());
     return store;
   }
 

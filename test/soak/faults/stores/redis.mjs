@@ -37,7 +37,7 @@ class RedisBackend {
     const { client, close } = await redisClients.ioredis(this.port);
     this.#closing.push(close);
     const store = redisLeaseStore({ client });
-    this.#closing.push(() => store.close?.());
+    this.#closing.push(() => store.close());
     return store;
   }
 

@@ -1,0 +1,200 @@
+import { beforeAll, beforeEach, afterAll, describe, expect, it, onTestFinished } from 'vitest';
+import { LeaseManager, type ExactLeaseStore, type SeveralKeysLeaseStore } from 'stripelock';
+import { mongodbLeaseStore } from 'stripelock/mongodb';
+import { postgresLeaseStore } from 'stripelock/postgres';
+import { redisLeaseStore } from 'stripelock/redis';
+import { HeldRequests } from '../support/held-requests.js';
+import { mongodbClients } from '../support/mongodb-clients.mjs';
+import { StandIn } from '../support/mongodb/stand-in.mjs';
+import { postgresClients } from '../support/postgres-clients.mjs';
+import { hasPostgres, PostgresServer } from '../support/postgres-server.mjs';
+import { redisClients } from '../support/redis-clients.mjs';
+import { redisCommand, RedisServer } from '../support/redis-server.mjs';
+
+/** Milliseconds: a lease that does not expire in these tests, and one that would be short. */
+const LONG = 600_000;
+const SHORT = 3000;
+/** The time limit of a request that is held, and of no other on a busy machine. */
+const HASTE = 1500;
+/** Asks again soon. */
+const SOON = { initial: 5, max: 50 };
+
+type Store = ExactLeaseStore & Partial<SeveralKeysLeaseStore>;
+
+interface Server {
+  /** A store in which nothing is held. */
+  open(requests: HeldRequests): Promise<Store>;
+  stop(): Promise<void>;
+}
+
+let made = 0;
+
+const servers: Record<string, () => Promise<Server>> = {
+  ...(hasPostgres && {
+    'PostgreSQL, on connections of a pool': async () => {
+      const server = await PostgresServer.start();
+      const { client, close } = await postgresClients.pg(server.port);
+      return {
+        open: async (requests) => {
+          const pool = requests.beforePool(client);
+          const store = postgresLeaseStore({ pool, table: `late_${++made}`, timeout: HASTE });
+          await store.inspect('key');
+          return store;
+        },
+        stop: async () => {
+          await close();
+          await server.stop();
+        },
+      };
+    },
+  }),
+  ...(redisCommand !== undefined && {
+    Redis: async () => {
+      const server = await RedisServer.start();
+      const { client, close } = await redisClients.ioredis(server.port);
+      return {
+        open: async (requests) => {
+          const before = requests.before(client, ['evalsha', 'eval']);
+          const store = redisLeaseStore({ client: before, prefix: `late${++made}:`, timeout: HASTE });
+          // The server knows the scripts then.
+          await store.tryAcquire('other', 'me', LONG);
+          await store.renew('other', 'me', LONG);
+          await store.release('other', 'me');
+          return store;
+        },
+        stop: async () => {
+          close();
+          await server.stop();
+        },
+      };
+    },
+  }),
+  'MongoDB, a stand-in': async () => {
+    const server = await StandIn.start({ isReplicaSet: false });
+    const { client, close } = await mongodbClients.mongodb(server.url, {});
+    return {
+      open: async (requests) => {
+        const all = client.db('test').collection(`late${++made}`);
+        const collection = requests.before(all, ['updateOne', 'findOneAndUpdate']);
+        const store = mongodbLeaseStore({ collection, timeout: HASTE });
+        await store.inspect('key');
+        return store;
+      },
+      stop: async () => {
+        await close();
+        await server.stop();
+      },
+    };
+  },
+};
+
+describe.each(Object.entries(servers))('a request that comes late to %s', (_name, start) => {
+  let server: Server;
+  let requests: HeldRequests;
+  let store: Store;
+  beforeAll(async () => {
+    server = await start();
+  }, 120_000);
+  afterAll(() => server.stop());
+  beforeEach(async () => {
+    requests = new HeldRequests();
+    store = await server.open(requests);
+  });
+
+  /** Sends requests that are held, and returns when they have failed for want of an answer. */
+  async function late(send: () => Promise<unknown>): Promise<void> {
+    requests.holds = true;
+    await expect(send()).rejects.toMatchObject({ code: 'ERR_LEASE_STORE' });
+    requests.holds = false;
+  }
+
+  const isFree = (key = 'key'): Promise<void> =>
+    expect.poll(() => store.inspect(key), { timeout: 20_000 }).toBeUndefined();
+
+  it('as a renewal does not shorten a lease that was renewed after it', async () => {
+    await store.tryAcquire('key', 'me', SHORT);
+    await late(() => store.renew('key', 'me', SHORT));
+    expect(await store.renew('key', 'me', LONG)).toBe(true);
+    await requests.letGo();
+    expect((await store.inspect('key'))!.remaining).toBeGreaterThan(LONG / 2);
+  });
+
+  it('as a renewal does not cut what is left of a minHold', async () => {
+    const lease = await new LeaseManager({ store, ttl: 20_000, minHold: LONG, renew: false }).acquire('key');
+    await late(() => lease.renew(SHORT));
+    expect(await lease.release()).toBe(true);
+    await requests.letGo();
+    expect((await store.inspect('key'))!.remaining).toBeGreaterThan(LONG / 2);
+  });
+
+  it.each([{ holder: 'me' }, { reentrant: true }])(
+    'as a release does not free the next lease of the same owner: %j',
+    async (options) => {
+      const manager = new LeaseManager({ store, ttl: LONG, renew: false, ...options });
+      const lease = await manager.acquire('key');
+      await late(() => lease.release());
+      const next = await manager.acquire('key');
+      await requests.letGo();
+      expect(await store.inspect('key')).toMatchObject({ token: next.token });
+      expect(await new LeaseManager({ store }).tryAcquire('key')).toBeUndefined();
+      expect(await next.release()).toBe(true);
+    },
+  );
+
+  it('as an attempt leaves nothing behind, if the owner has had the key and released it before', async () => {
+    await late(() => store.tryAcquire('key', 'me', LONG));
+    const token = await store.tryAcquire('key', 'me', LONG);
+    expect(await store.release('key', 'me', token)).toBe(true);
+    await requests.letGo();
+    await isFree();
+  });
+
+  it('as an attempt of an acquisition that has ended leaves nothing behind', async () => {
+    const manager = new LeaseManager({ store, ttl: LONG, backoff: SOON });
+    requests.holds = true;
+    const acquiring = manager.acquire('key', { timeout: 60_000 });
+    setTimeout(() => (requests.holds = false), HASTE / 2);
+    await (await acquiring).release();
+    await requests.letGo();
+    await isFree();
+  });
+
+  it('as an attempt does not take the key from the owner, who has it by another attempt', async () => {
+    await late(() => store.tryAcquire('key', 'me', LONG));
+    const token = await store.tryAcquire('key', 'me', LONG);
+    await requests.letGo();
+    expect(await store.inspect('key')).toMatchObject({ owner: 'me' });
+    expect(await store.tryAcquire('key', 'you', LONG)).toBeUndefined();
+    expect(await store.renew('key', 'me', LONG)).toBe(true);
+    // In the store its grant may stand in place of the other one.
+    expect(await store.release('key', 'me', token)).toBe(true);
+    await isFree();
+  });
+
+  it('as an attempt does not take the key from an owner who had it before, and released after it came', async () => {
+    const token = await store.tryAcquire('key', 'me', LONG);
+    await late(() => store.tryAcquire('key', 'me', LONG));
+    await requests.letGo();
+    expect(await store.tryAcquire('key', 'you', LONG)).toBeUndefined();
+    expect(await store.release('key', 'me', token)).toBe(true);
+    await isFree();
+  });
+
+  it('for several keys changes nothing of their next leases, and leaves nothing behind', async () => {
+    if (store.tryAcquireAll === undefined) return;
+    const keys = ['a', 'b'];
+    const manager = new LeaseManager({ store, ttl: LONG, holder: 'me', renew: false, backoff: SOON });
+    const lease = await manager.acquire(keys);
+    await late(() => lease.release());
+    const next = await manager.acquire(keys);
+    await requests.letGo();
+    for (const key of keys) expect(await store.inspect(key)).toMatchObject({ token: next.tokens.get(key) });
+    expect(await next.release()).toBe(true);
+    await late(() => store.tryAcquireAll!(keys, 'you', LONG));
+    const tokens = (await store.tryAcquireAll(keys, 'you', LONG)) as bigint[];
+    expect(await store.releaseAll!(keys, 'you', tokens)).toEqual([true, true]);
+    await requests.letGo();
+    for (const key of keys) await isFree(key);
+    onTestFinished(() => manager.close());
+  });
+});
