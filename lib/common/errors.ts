@@ -174,6 +174,9 @@ const NAME_CHARACTERS_SHOWN = 64;
 /** Larger numbers have more digits than a message should show. */
 const LARGEST_BIGINT_SHOWN = 10n ** 64n;
 
+/** The user and the password in a URL, after its scheme. Messages are logged. */
+const USER_OF_URL = /^([a-z][a-z\d+.-]*:\/\/)[^/]*@/i;
+
 /** Never throws, whatever the value is: otherwise this failure would hide the error that is being made. */
 function describe(value: unknown): string {
   try {
@@ -186,7 +189,7 @@ function describe(value: unknown): string {
 function descriptionOf(value: unknown): string {
   switch (typeof value) {
     case 'string':
-      return quote(value);
+      return quote(value.replace(USER_OF_URL, '$1***@'));
     case 'function':
       return `function ${shortened(value.name)}`.trimEnd();
     case 'object':

@@ -1,3 +1,4 @@
+import { inspect } from 'node:util';
 import { checkOptionsObject, checkTimeout, type Names } from '../common/checks.js';
 import { invalidArgType } from '../common/errors.js';
 import {
@@ -133,8 +134,8 @@ export function checkTerms(
 
 /** A store over a server that does each operation with one key. */
 export class ServerStore implements InfoLeaseStore, ExactLeaseStore, WakingLeaseStore, ReopenableLeaseStore {
-  readonly source: LeaseStoreSource | undefined;
   protected readonly backend: Backend;
+  readonly #source: LeaseStoreSource | undefined;
   readonly #drift: number;
   readonly #requests: Requests;
   readonly #wakers: Wakers;
@@ -145,10 +146,15 @@ export class ServerStore implements InfoLeaseStore, ExactLeaseStore, WakingLease
 
   constructor(backend: Backend, { timeout, drift }: ServerTerms, source: LeaseStoreSource | undefined) {
     this.backend = backend;
-    this.source = source;
+    this.#source = source && concealed(source);
     this.#drift = drift;
     this.#requests = new Requests(backend, timeout);
     this.#wakers = new Wakers(backend.hearing);
+  }
+
+  /** Its options may contain a password, so nothing that prints the store shows them. */
+  get source(): LeaseStoreSource | undefined {
+    return this.#source;
   }
 
   async tryAcquire(
@@ -310,6 +316,12 @@ export class ServerStore implements InfoLeaseStore, ExactLeaseStore, WakingLease
     await this.backend.close?.();
     await ended;
   }
+}
+
+/** The source, whose options `console.log` does not show. */
+function concealed(source: LeaseStoreSource): LeaseStoreSource {
+  Object.defineProperty(source.options, inspect.custom, { value: () => '[options of the store]' });
+  return source;
 }
 
 /** A store over a server that also does each operation with several keys. */

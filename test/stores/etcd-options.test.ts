@@ -62,7 +62,7 @@ describe('the options of the etcd store', () => {
       endpoints: ['http://127.0.0.1:2379/'],
     });
     const again = etcdLeaseStore(cloned);
-    await Promise.all([store.close(), again.close?.()]);
+    await Promise.all([store.close(), again.close()]);
   });
 });
 

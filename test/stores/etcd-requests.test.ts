@@ -192,7 +192,7 @@ describe.runIf(hasEtcd)('what the etcd store asks', () => {
       for (let i = 0; i < 4; i++) {
         const both = etcd.store({ endpoints: [bad, gateway.endpoint], timeout: 2000 });
         expect(await both.tryAcquire(`${bad} ${i}`, 'me', LONG), bad).toBeTypeOf('bigint');
-        await both.close?.();
+        await both.close();
       }
     }
   });

@@ -80,5 +80,5 @@ it('gives back a grant that comes after its attempt has failed, by its token', a
   await turn();
   expect(client.sent).toHaveLength(2);
   expect(client.sent[1]!.args.slice(3)).toEqual(['a', '1700000000000000000']);
-  await hasty.close?.();
+  await hasty.close();
 });

@@ -108,9 +108,10 @@ function checkEndpoints(endpoints: unknown): URL[] {
 }
 
 function checkCredentials(credentials: unknown): EtcdCredentials {
+  // Messages name no password.
+  if (typeof credentials === 'string') throw invalidArgType('options.credentials', 'an object', 'a string');
   checkPart(credentials, CREDENTIALS, 'options.credentials');
   const { username, password } = credentials as Partial<EtcdCredentials>;
-  // Messages name no password.
   if (typeof password !== 'string') {
     throw invalidArgType('options.credentials.password', 'a string', typeof password);
   }
@@ -118,6 +119,7 @@ function checkCredentials(credentials: unknown): EtcdCredentials {
 }
 
 function checkTls(tls: unknown): EtcdTls {
+  if (typeof tls === 'string') throw invalidArgType('options.tls', 'an object', 'a string');
   checkPart(tls, TLS, 'options.tls');
   return { ...(tls as EtcdTls) };
 }

@@ -118,9 +118,16 @@ function sourceFrom(options: RedisLeaseStoreOptions | RedisUrlOptions): LeaseSto
 
 function checkUrl(url: unknown): string {
   const text = checkNonEmpty(url, 'options.url');
-  if (/^rediss?:\/\//i.test(text)) return text;
-  // The rest may contain a password.
-  throw outOfRange('options.url', 'a URL that begins with redis:// or rediss://', /^[a-z+]*/i.exec(text)![0]);
+  // Messages name no password, which may be anywhere in the text. A library's own error would contain it.
+  if (!/^rediss?:\/\//i.test(text)) {
+    throw outOfRange('options.url', 'a URL that begins with redis:// or rediss://', 'another text');
+  }
+  if (URL.canParse(text)) return text;
+  throw outOfRange(
+    'options.url',
+    'a valid URL, with special characters of the password percent-encoded',
+    'one that is not',
+  );
 }
 
 function checkPrefix(prefix: unknown): string {
