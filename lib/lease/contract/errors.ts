@@ -91,21 +91,14 @@ export function messageOf(error: unknown): string {
   return error.message || (typeof code === 'string' ? code : error.name);
 }
 
-/**
- * `failure`: the error of the store's last answer, if that failed; `earlier`: the error before it refused; `refused`: which
- * of several keys is held.
- */
+/** The error for an acquisition that was not granted in time. `cause`: the last error of the store. */
 export function leaseTimeout(
   keys: readonly string[],
   timeout: number,
-  failure: unknown,
-  earlier?: unknown,
-  refused?: string,
+  reason: string,
+  cause?: unknown,
 ): LockTimeoutError {
-  const taken = `${refused === undefined ? 'it' : quotedKeys([refused])} is held`;
-  const reason = failure === undefined ? taken : messageOf(failure);
   const message = `could not acquire the lease of ${quotedKeys(keys)} within ${timeout} ms: ${reason}`;
-  const cause = failure ?? earlier;
   return new LockTimeoutError(message, keys, timeout, -1, [], cause === undefined ? undefined : { cause });
 }
 

@@ -1,6 +1,6 @@
 import { awaitAbort, forgetAbort, type Abortable } from '../../common/abort.js';
 import { queueMicrotask } from '../../common/host.js';
-import { isPermanent, leaseTimeout } from '../contract/errors.js';
+import { isPermanent, leaseTimeout, messageOf } from '../contract/errors.js';
 import type { Clock } from '../contract/lease-store.js';
 import type { LeaseTerms, Wait } from '../contract/options.js';
 import type { Hold } from '../hold/hold.js';
@@ -16,6 +16,8 @@ import type { Grants } from './grants.js';
 const ROUNDS = 3;
 /** Milliseconds: a timer is later than this only if the event loop was blocked. */
 const BLOCKED = 5;
+/** Milliseconds: after a refusal, an error mentions only an attempt that the store has not answered for longer. */
+const SILENCE = 100;
 
 /** Who asks the store in the attempts of an acquisition, and uses what it is granted until there is a lease. */
 export interface Asker {
@@ -49,8 +51,18 @@ export interface Queues {
   join(key: string, waiter: Acquisition, wasRefused: boolean): void;
   /** `mayBeFree`: it leaves without the key, or with one of its slots, and no other holder is known of the rest. */
   leave(key: string, waiter: Acquisition, mayBeFree: boolean): void;
-  /** The error of the store's last answer for the key; undefined if it did not fail. */
-  failureOf(key: string, limit: number): unknown;
+  /** What the store has answered to those that asked for the key with that limit, or went first. */
+  answersFor(key: string, limit: number): Answers | undefined;
+}
+
+/** What a store has answered to attempts, with times on the real clock. */
+export interface Answers {
+  /** The error of the last answer; undefined if it did not fail. */
+  readonly failure: unknown;
+  /** When it last granted or refused; undefined if it never did. */
+  readonly answeredAt: number | undefined;
+  /** When the oldest attempt was sent that no answer has followed; undefined if none is under way. */
+  readonly silentSince: number | undefined;
 }
 
 /**
@@ -88,7 +100,9 @@ export class Acquisition implements Due, Abortable {
   #settled = false;
   #asking = false;
   #isPutOff = false;
+  /** The key that it was refused last, and when, on the real clock. */
   #refused: string | undefined;
+  #refusedAt: number | undefined;
   /** See {@link Refusal.retryAfter}. */
   retryAfter = Infinity;
   #failure: unknown;
@@ -176,10 +190,26 @@ export class Acquisition implements Due, Abortable {
 
   /** The error if nothing was granted in time. */
   timeoutError(): Error {
-    const failure =
-      this.#at === undefined ? this.#failure : this.#grants.queues.failureOf(this.#at, this.limit);
-    const refused = this.#keys.length > 1 ? this.#refused : undefined;
-    return leaseTimeout(this.#keys, this.#wait.timeout, failure, this.#failure, refused);
+    const own = { failure: this.#failure, answeredAt: this.#refusedAt, silentSince: undefined };
+    const answers =
+      this.#at === undefined ? own : (this.#grants.queues.answersFor(this.#at, this.limit) ?? own);
+    const { failure } = answers;
+    const reason = failure === undefined ? this.#reason(answers) : messageOf(failure);
+    return leaseTimeout(this.#keys, this.#wait.timeout, reason, failure ?? this.#failure);
+  }
+
+  /** Why nothing was granted, though the store has not failed: no more than is known. */
+  #reason({ answeredAt = -Infinity, silentSince }: Answers): string {
+    const now = this.#grants.waiting.schedule.now();
+    const key = this.#refused ?? this.#at ?? this.#keys[0]!;
+    const held = this.#grants.whyRefused(key, this.limit, this.#keys.length > 1);
+    const last = Math.max(answeredAt, this.#refusedAt ?? -Infinity);
+    if (silentSince === undefined) return held;
+    const silence = Math.floor(now - silentSince);
+    const silent = `has not answered ${this.limit > 1 ? 'for all slots ' : ''}within ${silence} ms`;
+    if (last === -Infinity) return `the store ${silent}`;
+    if (silence < SILENCE) return held;
+    return `the store said ${Math.floor(now - last)} ms ago that ${held}, and ${silent} since`;
   }
 
   /** A table decides at once, so nothing here may wait for a promise then. */
@@ -233,6 +263,7 @@ export class Acquisition implements Due, Abortable {
 
   #wasRefused({ key, retryAfter }: Refusal): void {
     this.#refused = key;
+    this.#refusedAt = this.#grants.waiting.schedule.now();
     this.retryAfter = retryAfter;
     if (this.#settled || this.#at === undefined || this.#at === key) return;
     const inOrder = ++this.#round >= ROUNDS;

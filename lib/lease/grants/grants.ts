@@ -1,9 +1,11 @@
 import { leaseChannels } from '../../common/diagnostics.js';
+import { keyName, quotedKeys } from '../../common/errors.js';
 import { pause } from '../../common/pause.js';
 import { randomName } from '../../common/random-name.js';
 import { managerClosed } from '../contract/errors.js';
 import type { Clock, FencingToken, InfoLeaseStore } from '../contract/lease-store.js';
 import type { Backoff, LeaseTerms, ManagerSettings, Wait } from '../contract/options.js';
+import { slotKeys } from '../contract/slots.js';
 import { announceGrant } from '../hold/announcements.js';
 import type { Hold, HoldContext } from '../hold/hold.js';
 import type { Lease } from '../hold/lease.js';
@@ -12,6 +14,15 @@ import type { Acquisition, Answer, Asker, Queues } from './acquisition.js';
 
 /** Milliseconds between two looks at whether all leases have ended. To tell of each end would make releases slower. */
 const DRAIN_LOOK = 5;
+
+/** The holder of a key of the store. */
+export interface Holder {
+  readonly owner: string;
+  /** Milliseconds. */
+  readonly remaining: number;
+  /** Whether this manager holds it. */
+  readonly isOwn: boolean;
+}
 
 /**
  * What a manager holds in its store: how it takes, shares, replaces and frees leases. The memory store's table decides
@@ -101,6 +112,36 @@ export abstract class Grants implements HoldContext {
   /** Whether another acquisition waits for the key, and goes first. */
   isAwaited(key: string): boolean {
     return this.queues.isAwaited(key) && this.shared(key) === undefined;
+  }
+
+  /**
+   * Why the store refuses the key, with as much of its holder as is known without asking. `isNamed`: the text names the key,
+   * because there are others.
+   */
+  whyRefused(key: string, limit: number, isNamed: boolean): string {
+    if (limit > 1) {
+      const names = new Set(slotKeys(key, limit));
+      const own = this.schedule.entries().filter((hold) => names.has(hold.name) && hold.look()).length;
+      return `all ${limit} slots are held${own === 0 ? '' : `, ${own} of them by this LeaseManager`}`;
+    }
+    const held = `${isNamed ? quotedKeys([key]) : 'it'} is held`;
+    let holder: Holder | undefined;
+    try {
+      holder = this.holderOf(key);
+    } catch {
+      // A clock of the caller's own failed. The error is about the key.
+    }
+    if (holder === undefined) return held;
+    const { owner, remaining, isOwn } = holder;
+    const by = isOwn ? `this LeaseManager as ${keyName(owner)}` : keyName(owner);
+    return `${held} by ${by}, for ${Math.ceil(remaining)} ms unless it is renewed`;
+  }
+
+  /** What is known without asking of the lease of a key of the store: undefined unless this manager holds it. */
+  protected holderOf(name: string): Holder | undefined {
+    const own = this.schedule.entries().find((hold) => hold.name === name && hold.look());
+    if (own === undefined) return undefined;
+    return { owner: own.owner, remaining: own.expiresAt - this.schedule.now(), isOwn: true };
   }
 
   abstract tokenOf(granted: number): FencingToken;

@@ -2,7 +2,7 @@ import { isPermanent } from '../contract/errors.js';
 import { reportsReleases, type LeaseStore } from '../contract/lease-store.js';
 import { fromAny, slotKeys } from '../contract/slots.js';
 import type { Due } from '../time/schedule.js';
-import type { Acquisition, Queues } from './acquisition.js';
+import type { Acquisition, Answers, Queues } from './acquisition.js';
 import type { Grants } from './grants.js';
 import { QueueIndex, type KeyQueue } from './queue-index.js';
 
@@ -66,8 +66,9 @@ export class PollingQueues implements Queues {
     return this.#queues.at(name).some((queue) => queue.isAwaited);
   }
 
-  failureOf(key: string, limit: number): unknown {
-    return this.#queues.find(key, limit)?.failure;
+  answersFor(key: string, limit: number): Answers | undefined {
+    const queue = this.#queues.find(key, limit);
+    return queue?.hasAsked === true ? queue : this.#queues.first(key);
   }
 
   /** False if nobody waits for that. */
@@ -91,10 +92,12 @@ export class PollingQueues implements Queues {
 }
 
 /** The acquisitions that wait for one key with one limit. */
-class PollingQueue implements Due, KeyQueue {
+class PollingQueue implements Due, KeyQueue, Answers {
   deadline = Infinity;
   place = -1;
   failure: unknown;
+  answeredAt: number | undefined;
+  silentSince: number | undefined;
   readonly waiters = new Set<Acquisition>();
   readonly #grants: Grants;
   readonly #store: LeaseStore;
@@ -142,6 +145,10 @@ class PollingQueue implements Due, KeyQueue {
     return this.#hasPaused || this.waiters.size > 1;
   }
 
+  get hasAsked(): boolean {
+    return this.#attempts > 0;
+  }
+
   get arrival(): number {
     const [head] = this.waiters;
     return head?.arrival ?? Infinity;
@@ -165,6 +172,7 @@ class PollingQueue implements Due, KeyQueue {
     }
     const attempt = ++this.#attempts;
     this.#asking = attempt;
+    this.silentSince ??= this.#grants.waiting.schedule.now();
     Promise.resolve(head.attempt(this.#trying)).then(
       (granted) => this.#answered(attempt, granted, undefined),
       (error: unknown) => this.#answered(attempt, false, error),
@@ -250,6 +258,8 @@ class PollingQueue implements Due, KeyQueue {
 
   #answered(attempt: number, granted: boolean, failure: unknown): void {
     this.failure = failure;
+    this.silentSince = undefined;
+    if (failure === undefined) this.answeredAt = this.#grants.waiting.schedule.now();
     if (this.#asking === attempt) {
       this.#asking = 0;
       // What a failed attempt gives back wakes its own queue: it would ask thousands of times a second.

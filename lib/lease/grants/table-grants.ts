@@ -11,7 +11,7 @@ import type { Lease } from '../hold/lease.js';
 import { directLeases, MemoryLeaseStore, timeArgument } from '../memory/memory-store.js';
 import { FOREIGN_CLOCK_POLL } from '../time/schedule.js';
 import { Acquisition, leaseOf, type Answer, type Asker } from './acquisition.js';
-import { Grants } from './grants.js';
+import { Grants, type Holder } from './grants.js';
 import { KeptInTable } from './kept-in-table.js';
 import { queuesFor, type TableQueues } from './table-queue.js';
 
@@ -104,8 +104,8 @@ export class TableGrants extends Grants {
       refused = answer.key;
     }
     if (wait.timeout > 0) return new Acquisition(this, keys, terms, wait).wait();
-    const named = keys.length > 1 ? refused : undefined;
-    return Promise.reject(leaseTimeout(keys, wait.timeout, undefined, undefined, named));
+    const reason = this.whyRefused(refused, terms.limit, keys.length > 1);
+    return Promise.reject(leaseTimeout(keys, wait.timeout, reason));
   }
 
   newAsker(keys: readonly string[], since: number): Asker {
@@ -166,6 +166,14 @@ export class TableGrants extends Grants {
   override refuse(): void {
     super.refuse();
     this.#plain = undefined;
+  }
+
+  /** The table knows. */
+  protected override holderOf(name: string): Holder | undefined {
+    const info = this.table.inspect(name, timeArgument(this.tableClock));
+    if (info === undefined) return undefined;
+    const own = super.holderOf(name);
+    return { ...info, isOwn: own?.owner === info.owner };
   }
 
   /** The table has answered everything. */

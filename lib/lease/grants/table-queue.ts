@@ -57,8 +57,8 @@ export class TableQueues implements Queues {
     this.#queues.find(key, waiter.limit)?.leave(waiter);
   }
 
-  /** A table never fails: a clock that does is an error of the acquisition that read it. */
-  failureOf(): undefined {
+  /** A table never fails, and answers at once. A clock that fails is an error of the acquisition that read it. */
+  answersFor(): undefined {
     return undefined;
   }
 
