@@ -1,9 +1,10 @@
-import { callArguments, checkBoolean, checkOptionsObject } from '../common/checks.js';
+import { callArguments, checkBoolean } from '../common/checks.js';
 import { invalidArgType, outOfRange } from '../common/errors.js';
 import { pause } from '../common/pause.js';
 import { managerClosed } from './contract/errors.js';
 import type { LeaseStore } from './contract/lease-store.js';
 import {
+  checkLeaseOptions,
   resolveDrain,
   resolveManagerOptions,
   resolveTerms,
@@ -61,7 +62,10 @@ export class LeaseManager {
    * grants so late that the lease has already expired: then it is never granted.
    */
   tryAcquire(keys: string | readonly string[], options?: TryAcquireLeaseOptions): Promise<Lease | undefined> {
-    return this.#try(keys, options, undefined);
+    return settled(() => {
+      checkLeaseOptions.tryAcquire(options);
+      return this.#try(keys, options, undefined);
+    });
   }
 
   /**
@@ -77,7 +81,7 @@ export class LeaseManager {
    */
   acquire(keys: string | readonly string[], options?: AcquireLeaseOptions): Promise<Lease> {
     const hold = options === undefined ? this.#grants.takeAtOnce(keys as string) : undefined;
-    if (hold === undefined) return this.#acquireSlow(keys, options);
+    if (hold === undefined) return this.#acquireChecked(keys, options);
     const lease = createLease([hold]);
     hold.join(lease);
     return Promise.resolve(lease);
@@ -158,6 +162,7 @@ export class LeaseManager {
     return terms;
   }
 
+  /** `options`: checked for their names. */
   #try(
     keys: string | readonly string[],
     options: TryAcquireLeaseOptions | undefined,
@@ -171,7 +176,15 @@ export class LeaseManager {
     });
   }
 
-  #acquireSlow(keys: string | readonly string[], options?: AcquireLeaseOptions): Promise<Lease> {
+  #acquireChecked(keys: string | readonly string[], options?: AcquireLeaseOptions): Promise<Lease> {
+    return settled(() => {
+      checkLeaseOptions.acquire(options);
+      return this.#acquire(keys, options);
+    });
+  }
+
+  /** `options`: checked for their names. */
+  #acquire(keys: string | readonly string[], options?: AcquireLeaseOptions): Promise<Lease> {
     return settled(() => {
       const checked = checkKeys(keys);
       const terms = this.#begin(options, checked.length);
@@ -193,10 +206,10 @@ export class LeaseManager {
     keys: string | readonly string[],
     options: WithLeaseOptions,
   ): Promise<Lease | undefined> {
-    checkOptionsObject(options);
+    checkLeaseOptions.withLease(options);
     const { ifAvailable } = options;
     if (ifAvailable === undefined || !checkBoolean(ifAvailable, 'options.ifAvailable')) {
-      return this.acquire(keys, options);
+      return this.#acquire(keys, options);
     }
     const { signal } = resolveWait(options);
     signal?.throwIfAborted();

@@ -115,6 +115,34 @@ describe('a stable holder', () => {
   });
 });
 
+describe('an option that a method does not have', () => {
+  const { signal } = new AbortController();
+  it.each([
+    ['tryAcquire', { timeout: 100 }],
+    ['tryAcquire', { signal }],
+    ['tryAcquire', { signal: AbortSignal.abort() }],
+    ['tryAcquire', { ifAvailable: true }],
+    ['acquire', { ifAvailable: true }],
+    ['acquire', { ifAvailable: false }],
+  ] as const)('is refused: %s(key, %o)', async (method, options) => {
+    const manager = new LeaseManager();
+    const error = await rejectionOf(manager[method]('key', options as never));
+    expect(error).toMatchObject({ name: 'TypeError', code: 'ERR_INVALID_ARG_TYPE' });
+    expect((error as Error).message).toContain(`options.${Object.keys(options)[0]!} is not an option`);
+    expect(await manager.store.inspect('key')).toBeUndefined();
+  });
+
+  it('is accepted by withLease, which has them all, and rejects with the reason of an aborted signal', async () => {
+    const manager = new LeaseManager();
+    for (const ifAvailable of [true, false]) {
+      const options = { timeout: 100, limit: 2, ttl: 1000, signal, ifAvailable };
+      expect(await manager.withLease('key', options, ({ slot }) => slot)).toBe(0);
+      const aborted = { ...options, signal: AbortSignal.abort(new Error('enough')) };
+      await expect(manager.withLease('key', aborted, () => 0)).rejects.toThrow('enough');
+    }
+  });
+});
+
 describe('a reentrant manager', () => {
   it.each(['memory', 'another'])(
     'shares its lease ahead of those who wait for it: %s store',

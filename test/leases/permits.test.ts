@@ -68,6 +68,49 @@ for (const [kind, makeStore] of [
     expect((await waiting).slot).toBe(held[1]!.slot);
   });
 
+  it(`does not let a reentrant acquisition without a limit join a permit ${kind}`, async () => {
+    const leases = new LeaseManager({ store: makeStore(), reentrant: true, backoff: NEVER });
+    const permits = [await leases.acquire('key', { limit: 2 }), await leases.acquire('key', { limit: 2 })];
+    permits.sort((one, other) => one.slot - other.slot);
+    for (const keys of ['key', 'key#slot1', ['key', 'other']]) {
+      expect(await leases.tryAcquire(keys)).toBe(undefined);
+    }
+    const waiting = leases.acquire('key', WAITS);
+    await delay(5);
+    expect(permits.map(({ users }) => users)).toEqual([1, 1]);
+    expect(await permits[0]!.release()).toBe(true);
+    const lease = await waiting;
+    expect(lease.token).toBeGreaterThan(permits[0]!.token);
+    expect(await leases.tryAcquire('key', { limit: 2 })).toBe(undefined);
+    expect((await leases.acquire('key')).users).toBe(2);
+    await leases.close();
+  });
+
+  it(`does not queue a key that is called like a slot behind those who wait for the slot's key ${kind}`, async () => {
+    const leases = new LeaseManager({ store: makeStore(), backoff: NEVER });
+    for (let i = 0; i < 2; i++) await leases.acquire('key', { limit: 2 });
+    const waiting = leases.acquire('key', { limit: 2, ...WAITS });
+    await delay(5);
+    // Slot 1 of "key" is its slot 0, and held. Its own slot 1 is free.
+    const lease = await leases.acquire('key#slot1', { limit: 2, ...WAITS });
+    expect([lease.key, lease.slot]).toEqual(['key#slot1', 1]);
+    expect((await leases.store.inspect('key#slot1#slot1'))?.token).toBe(lease.token);
+    await Promise.all([expect(waiting).rejects.toThrow('closed'), leases.close()]);
+  });
+
+  it(`takes a lease of a slot's key for that slot ${kind}`, async () => {
+    const leases = new LeaseManager({ store: makeStore(), backoff: NEVER });
+    const slot = await leases.acquire('key#slot1');
+    const permit = await leases.acquire('key', { limit: 2 });
+    expect(permit.slot).toBe(0);
+    expect(await leases.tryAcquire('key', { limit: 2 })).toBe(undefined);
+    const waiting = leases.acquire('key', { limit: 2, ...WAITS });
+    await delay(5);
+    await slot.release();
+    expect((await waiting).slot).toBe(1);
+    await leases.close();
+  });
+
   it(`keeps a slot for its minHold ${kind}, and gives another`, async () => {
     const leases = new LeaseManager({ store: makeStore() });
     const first = await leases.acquire('key', { limit: 2, minHold: 60_000 });
@@ -123,6 +166,25 @@ it('asks a store once for each permit that is free, and once for each that is no
     expect(all[19]).rejects.toMatchObject({ code: 'ERR_LEASE_MANAGER_CLOSED' }),
     leases.close(),
   ]);
+});
+
+it('uses another slot if the store fails for one, and reports the failure if it fails for more', async () => {
+  const bad = new Set(['key#slot1']);
+  class PartlyBadStore extends FaultyStore {
+    override tryAcquire(key: string, owner: string, ttl: number): Promise<bigint | undefined> {
+      return bad.has(key) ? Promise.reject(new Error('not a lease')) : super.tryAcquire(key, owner, ttl);
+    }
+  }
+  const leases = new LeaseManager({ store: new PartlyBadStore(), backoff: NEVER });
+  // Each begins with a slot that chance decides.
+  for (let i = 0; i < 30; i++) {
+    const held = [await leases.tryAcquire('key', { limit: 3 }), await leases.acquire('key', { limit: 3 })];
+    expect(new Set(held.map((lease) => lease?.slot))).toEqual(new Set([0, 2]));
+    await expect(leases.tryAcquire('key', { limit: 3 })).rejects.toMatchObject({ code: 'ERR_LEASE_STORE' });
+    for (const lease of held) await lease!.release();
+  }
+  bad.add('key').add('key#slot2');
+  await expect(leases.tryAcquire('key', { limit: 3 })).rejects.toThrow('not a lease');
 });
 
 it('asks for the slot whose release it heard of, and no other', async () => {

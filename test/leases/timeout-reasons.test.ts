@@ -49,7 +49,7 @@ describe('the error of an acquisition that times out', () => {
     await store.inner.tryAcquire('a', 'somebody else', 60_000);
     const hangs = gate();
     const manager = new LeaseManager({ store, backoff: { initial: 1, max: 1 } });
-    const waiting = manager.acquire('a', { timeout: 500 });
+    const waiting = manager.acquire('a', { timeout: 1500 });
     await until(() => store.count('tryAcquire') > 1, 'it was refused once');
     store.before.tryAcquire = hangs.pass;
     expect(await messageOf(waiting)).toMatch(

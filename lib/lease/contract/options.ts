@@ -42,13 +42,9 @@ const DEFAULTS: Given = {
 
 const TERMS = { ttl: true, renew: true, maxHold: true, warning: true, minHold: true, info: true } as const;
 const TERM_NAMES = Object.keys(TERMS) as (keyof typeof TERMS)[];
-const LEASE: Names<WithLeaseOptions> = {
-  ...TERMS,
-  limit: true,
-  timeout: true,
-  signal: true,
-  ifAvailable: true,
-};
+const TRY_ACQUIRE: Names<TryAcquireLeaseOptions> = { ...TERMS, limit: true };
+const ACQUIRE: Names<AcquireLeaseOptions> = { ...TRY_ACQUIRE, timeout: true, signal: true };
+const WITH_LEASE: Names<WithLeaseOptions> = { ...ACQUIRE, ifAvailable: true };
 const MANAGER: Names<WarningLeaseManagerOptions> = {
   ...TERMS,
   store: true,
@@ -214,13 +210,19 @@ export function resolveManagerOptions(options: WarningLeaseManagerOptions = {}):
   };
 }
 
-/** The terms of one lease. */
+/** Throws for an option that the method does not have, and for what is not an object. */
+export const checkLeaseOptions = {
+  tryAcquire: (options: unknown): void => checkOptionsObject(options, TRY_ACQUIRE),
+  acquire: (options: unknown): void => checkOptionsObject(options, ACQUIRE),
+  withLease: (options: unknown): void => checkOptionsObject(options, WITH_LEASE),
+};
+
+/** The terms of one lease. `options`: of a method that has checked their names. */
 export function resolveTerms(
   manager: ManagerSettings,
   options: TryAcquireLeaseOptions | undefined,
 ): LeaseTerms {
   if (options === undefined) return manager.terms;
-  checkOptionsObject(options, LEASE);
   const saysNothing = TERM_NAMES.every((name) => options[name] === undefined);
   const terms = saysNothing ? manager.terms : makeTerms(checkGiven(options, manager.given));
   const { limit } = options;

@@ -51,11 +51,11 @@ export interface Queues {
   join(key: string, waiter: Acquisition, wasRefused: boolean): void;
   /** `mayBeFree`: it leaves without the key, or with one of its slots, and no other holder is known of the rest. */
   leave(key: string, waiter: Acquisition, mayBeFree: boolean): void;
-  /** What the store has answered to those that asked for the key with that limit, or went first. */
+  /** The store's answers to those that asked for the key with that limit, or went first. */
   answersFor(key: string, limit: number): Answers | undefined;
 }
 
-/** What a store has answered to attempts, with times on the real clock. */
+/** A store's answers to attempts, with times on the real clock. */
 export interface Answers {
   /** The error of the last answer; undefined if it did not fail. */
   readonly failure: unknown;

@@ -137,7 +137,7 @@ export abstract class Grants implements HoldContext {
     return `${held} by ${by}, for ${Math.ceil(remaining)} ms unless it is renewed`;
   }
 
-  /** What is known without asking of the lease of a key of the store: undefined unless this manager holds it. */
+  /** The holder of a key of the store, as far as is known without asking: undefined unless this manager holds it. */
   protected holderOf(name: string): Holder | undefined {
     const own = this.schedule.entries().find((hold) => hold.name === name && hold.look());
     if (own === undefined) return undefined;
@@ -221,12 +221,21 @@ export abstract class Grants implements HoldContext {
   protected shared(key: string): Hold | undefined {
     if (!this.#reentrant) return undefined;
     const hold = this.#latest.get(key);
-    return hold?.look() && !hold.unused ? hold : undefined;
+    return hold?.look() && !hold.unused && hold.terms.limit === 1 ? hold : undefined;
   }
 
   /** With stable owners: the last hold of the key of the store, until it is lost or freed. */
   latest(name: string): Hold | undefined {
     return this.#latest.get(name);
+  }
+
+  /**
+   * With stable owners: milliseconds for which this manager must not take the key of the store for a lease that is not a
+   * permit, though the store would grant it to the same owner again. A reentrant manager shares leases, but no permits.
+   */
+  protected keptFor(name: string): number {
+    const limit = this.latest(name)?.terms.limit ?? 1;
+    return this.#reentrant && limit > 1 ? this.ownFor(name) : this.minHoldLeft(name);
   }
 
   /**

@@ -4,7 +4,13 @@ import { localNow, setClock, timerNow } from '../../common/elapsed.js';
 import type { LockError } from '../../common/errors.js';
 import { engineClock } from '../../engine/select.js';
 import { BackgroundStore } from '../background/renewing-thread.js';
-import { cannotReopen, LeaseStoreError, managerClosed, storeFailure } from '../contract/errors.js';
+import {
+  cannotReopen,
+  isPermanent,
+  LeaseStoreError,
+  managerClosed,
+  storeFailure,
+} from '../contract/errors.js';
 import { sourceOf, type FencingToken, type LeaseStore } from '../contract/lease-store.js';
 import type { LeaseTerms, ManagerSettings, Wait } from '../contract/options.js';
 import { allSlots, fromAny, slotKey } from '../contract/slots.js';
@@ -158,16 +164,24 @@ export class StoreGrants extends Grants {
     throw acquisition.timeoutError();
   }
 
-  /** One slot after the other. */
+  /** One slot after the other. If the store fails for one, because of a foreign value for instance, another may do. */
   async #trySlots(key: string, asker: Asker, terms: LeaseTerms, slots: readonly number[]): Promise<Answer> {
+    let failure: unknown;
     for (const slot of slots) {
       const name = slotKey(key, slot);
-      const answer = await this.#inOrder([name], async () => {
-        if (asker.hasGone || this.ownFor(name) > 0) return undefined;
-        return this.#tryAll([key], asker, { ...terms, slot });
-      });
-      if (answer !== undefined && !('retryAfter' in answer)) return answer;
+      try {
+        const answer = await this.#inOrder([name], async () => {
+          if (asker.hasGone || this.ownFor(name) > 0) return undefined;
+          return this.#tryAll([key], asker, { ...terms, slot });
+        });
+        if (answer !== undefined && !('retryAfter' in answer)) return answer;
+      } catch (error) {
+        // After a second failure the store is probably unreachable, and each slot could cost its time limit.
+        if (failure !== undefined || isPermanent(error)) throw error;
+        failure = error;
+      }
     }
+    if (failure !== undefined) throw failure as Error;
     return { key, retryAfter: Infinity };
   }
 
@@ -186,11 +200,11 @@ export class StoreGrants extends Grants {
     }
     if (others.length === 0) return joined;
     try {
-      const kept = others.find((key) => this.minHoldLeft(key) > 0);
+      const kept = others.find((key) => this.keptFor(key) > 0);
       const answer: Answer =
         kept === undefined
           ? await this.#tryAll(others, asker, terms)
-          : { key: kept, retryAfter: this.minHoldLeft(kept) };
+          : { key: kept, retryAfter: this.keptFor(kept) };
       return 'retryAfter' in answer ? answer : [...joined.splice(0), ...answer];
     } finally {
       if (joined.length > 0) await this.discard(joined, asker, terms);

@@ -227,7 +227,7 @@ export class TableGrants extends Grants {
   /** Else the milliseconds after which to try again at the latest. */
   #take(key: string, asker: Asker, terms: LeaseTerms, inTurn: boolean): Hold | number {
     const name = slotKey(key, terms.slot);
-    const left = this.minHoldLeft(name);
+    const left = this.keptFor(name);
     if (left > 0) return left;
     const { owner } = asker;
     const clock = this.tableClock;
