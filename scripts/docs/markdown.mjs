@@ -69,6 +69,34 @@ export function codeIn(markdown, ...languages) {
 }
 
 /**
+ * A block of code, fenced or indented.
+ *
+ * @typedef {object} Block
+ * @property {string} language Empty if the block names none.
+ * @property {string} code
+ * @property {number} line The page's line with the first line of a fenced block's code.
+ * @property {string} types The declarations of a comment right before the block, `<!-- types … -->`: names that a fragment uses.
+ */
+
+/**
+ * All blocks of code of a page, in order.
+ *
+ * @param {string} markdown
+ * @returns {Block[]}
+ */
+export function blocksIn(markdown) {
+  /** @type {Block[]} */
+  const blocks = [];
+  visit(parse(markdown), 'code', ({ lang, value, position }, index, parent) => {
+    const before = parent?.children[(index ?? 0) - 1];
+    const comment = before?.type === 'html' ? before.value : '';
+    const [, types = ''] = /^<!-- types\n([^]*)-->$/.exec(comment) ?? [];
+    blocks.push({ language: lang ?? '', code: value, line: (position?.start.line ?? 0) + 1, types });
+  });
+  return blocks;
+}
+
+/**
  * The cells of each table of a page, as text without marks; the first row is the head.
  *
  * @param {string} markdown

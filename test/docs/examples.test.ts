@@ -2,9 +2,8 @@ import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node
 import os from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { codeIn } from '../../scripts/docs/markdown.mjs';
 import { runNode } from '../support/programs.js';
-import { root, textOf } from './pages.js';
+import { programsIn, root, textOf, withoutTypes } from './pages.js';
 
 // The examples of the README and of some pages, as they stand, in a project that has the package installed.
 
@@ -21,7 +20,6 @@ const printed = (code: string): string[] =>
   [...code.matchAll(/console\.log\(.*; \/\/ (.+)$/gm)].map(([, text]) => text!);
 
 const isCommonJs = (code: string): boolean => code.includes('require(');
-const javaScriptOf = (page: string): string[] => codeIn(textOf(page), 'js').map(({ code }) => code);
 
 async function runs(code: string, name: string): Promise<void> {
   const file = path.join(folder, `${name}.${isCommonJs(code) ? 'cjs' : 'mjs'}`);
@@ -37,7 +35,7 @@ async function runs(code: string, name: string): Promise<void> {
 }
 
 describe('the examples of the README', () => {
-  const examples = javaScriptOf('README.md');
+  const examples = programsIn('README.md');
 
   it('are for ESM and for CommonJS', () => {
     expect(examples.map(isCommonJs)).toEqual(expect.arrayContaining([false, true]));
@@ -51,7 +49,7 @@ describe('the examples of the README', () => {
 describe.each(['guide', 'troubleshooting', 'migrating', 'web-locks', 'errors', 'processes'])(
   'the example of docs/%s.md',
   (page) => {
-    const examples = javaScriptOf(`docs/${page}.md`);
+    const examples = programsIn(`docs/${page}.md`);
 
     it.each(examples.map((code, i) => [i + 1, code] as const))('number %i prints what it says', (i, code) =>
       runs(code, `${page}-${i}`),
@@ -60,14 +58,15 @@ describe.each(['guide', 'troubleshooting', 'migrating', 'web-locks', 'errors', '
 );
 
 describe('the examples of docs/usage.md', () => {
-  const pool = ['pool.mjs', 'worker.mjs'].map((name) => textOf(`examples/pool/${name}`).trim());
-  const examples = javaScriptOf('docs/usage.md');
+  const inPool = (code: string): boolean => code.includes("from 'piscina'");
+  const examples = programsIn('docs/usage.md');
 
   it('are in part those of examples/pool', () => {
-    expect(examples).toEqual(expect.arrayContaining(pool));
+    const files = ['pool.mjs', 'worker.mjs'].map((name) => textOf(`examples/pool/${name}`));
+    expect(examples.filter(inPool).map(withoutTypes)).toEqual(files.map(withoutTypes));
   });
 
-  it.each(examples.filter((code) => !pool.includes(code)).map((code, i) => [i + 1, code] as const))(
+  it.each(examples.filter((code) => !inPool(code)).map((code, i) => [i + 1, code] as const))(
     'number %i prints what it says',
     (i, code) => runs(code, `usage-${i}`),
   );

@@ -1,6 +1,8 @@
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
+import ts from 'typescript';
+import { codeIn } from '../../scripts/docs/markdown.mjs';
 
 export const root = path.resolve(import.meta.dirname, '../..');
 
@@ -12,3 +14,13 @@ export function markdownFiles(): string[] {
   const args = ['ls-files', '--cached', '--others', '--exclude-standard', '*.md'];
   return execFileSync('git', args, { cwd: root, encoding: 'utf8' }).trim().split('\n').sort();
 }
+
+/** Blank lines are lost, too. */
+export const withoutTypes = (code: string): string =>
+  ts.transpile(code, { target: ts.ScriptTarget.ESNext, module: ts.ModuleKind.ESNext }).trim();
+
+/** The JavaScript in a page, in order, and its TypeScript without the types. */
+export const programsIn = (page: string): string[] =>
+  codeIn(textOf(page), 'js', 'ts').map(({ language, code }) =>
+    language === 'ts' ? withoutTypes(code) : code,
+  );

@@ -8,6 +8,7 @@ import { createInterface } from 'node:readline';
 import { expect, it } from 'vitest';
 import { codeIn } from '../../scripts/docs/markdown.mjs';
 import { onEachServer } from '../examples/servers.js';
+import { freePort } from '../support/free-port.mjs';
 import { runNode } from '../support/programs.js';
 import { root, textOf } from './pages.js';
 
@@ -67,7 +68,8 @@ async function runAll(store: string, url: string): Promise<void> {
     for (const { code, file, what } of recipes) {
       if (file === SERVER || (what !== '' && store !== 'redis')) continue;
       expect(printed(code)).not.toBe('');
-      const run = await runNode([file], undefined, { STORE_URL: url, ...quiet(store) }, folder);
+      const env = { STORE_URL: url, PORT: String(await freePort()), ...quiet(store) };
+      const run = await runNode([file], undefined, env, folder);
       expect({ file, ...run }).toMatchObject({ file, code: 0, stdout: printed(code), stderr: '' });
     }
     await endsWithoutLoss(folder, url);
@@ -102,7 +104,7 @@ async function askOn(port: number, onAnswer: () => void): Promise<string[]> {
 async function endsWithoutLoss(folder: string, url: string): Promise<void> {
   const child = spawn(process.execPath, [SERVER], {
     cwd: folder,
-    env: { ...process.env, STORE_URL: url, PORT: '0' },
+    env: { ...process.env, STORE_URL: url, PORT: String(await freePort()) },
     stdio: ['ignore', 'pipe', 'inherit'],
   });
   try {

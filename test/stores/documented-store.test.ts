@@ -1,17 +1,19 @@
-import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import type { LeaseStore } from 'stripelock';
 import { FixedClock, leaseStoreContract } from 'stripelock/testing';
+import { codeIn } from '../../scripts/docs/markdown.mjs';
+import { programsIn, textOf } from '../docs/pages.js';
 
 // The example of a custom store, exactly as the documentation shows it.
-const page = readFileSync(new URL('../../docs/stores.md', import.meta.url), 'utf8');
-const source = /```js\n(export function mapLeaseStore[\s\S]*?)```/.exec(page)![1]!;
+const isStore = (code: string): boolean => code.includes('function mapLeaseStore');
+const source = programsIn('docs/stores.md').find(isStore)!;
 const { mapLeaseStore } = (await import(`data:text/javascript,${encodeURIComponent(source)}`)) as {
   mapLeaseStore: (options: { now: () => number }) => LeaseStore;
 };
 
 it('has fewer than 60 lines', () => {
-  expect(source.trim().split('\n').length).toBeLessThan(60);
+  const { code } = codeIn(textOf('docs/stores.md'), 'ts').find((block) => isStore(block.code))!;
+  expect(code.split('\n').length).toBeLessThan(60);
 });
 
 leaseStoreContract({ describe, it, expect }, 'the documented store', () => {
