@@ -1,0 +1,57 @@
+import { chmodSync, existsSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { codeIn } from '../../scripts/docs/markdown.mjs';
+import { textOf } from '../docs/pages.js';
+import { COMMAND, Place } from './started.js';
+
+// The commands of the pages, as they stand, in the folder of a project that has the package installed.
+
+let place: Place;
+beforeEach(() => {
+  place = new Place();
+  const binaries = path.join(place.folder, 'node_modules/.bin');
+  mkdirSync(binaries, { recursive: true });
+  symlinkSync(COMMAND, path.join(binaries, 'stripelock'));
+});
+afterEach(() => place.remove());
+
+function program(name: string, text: string): void {
+  writeFileSync(path.join(place.folder, name), text);
+  chmodSync(path.join(place.folder, name), 0o755);
+}
+
+describe.runIf(process.platform !== 'win32')('the commands of', () => {
+  it.each(['README.md', 'docs/processes.md'])('%s work as shown', async (page) => {
+    program('Makefile', 'build:\n\t@echo built\n');
+    program('deploy.sh', '#!/bin/sh\necho deployed\n');
+    program('nightly.sh', '#!/bin/sh\necho ran\n');
+    const shown = codeIn(textOf(page), 'sh').filter(({ code }) => code.includes('stripelock run'));
+    expect(shown).not.toEqual([]);
+    for (const { code } of shown) {
+      const { code: exitCode, stdout } = await place.shell(`set -e\n${code}`).ended;
+      expect({ exitCode, stdout }).toEqual({
+        exitCode: 0,
+        stdout: expect.stringMatching(
+          /^built\n(deployed\nran\n)?nobody holds or waits for a key of .*build\.lock\n$/,
+        ) as string,
+      });
+    }
+  });
+});
+
+it.runIf(existsSync('/usr/bin/setpriv'))(
+  '`setpriv --pdeathsig` ends the command with its parent',
+  async () => {
+    const trap = `trap "echo got it; exit" TERM; echo runs; while :; do sleep 0.05; done`;
+    const started = place.shell(
+      `setpriv --pdeathsig TERM -- node_modules/.bin/stripelock run --path a.lock -- sh -c '${trap}'; echo not reached`,
+    );
+    await started.says(/runs/);
+    started.child.kill('SIGKILL');
+    expect(await started.ended).toMatchObject({ signal: 'SIGKILL', stdout: 'runs\ngot it\n' });
+    expect(await place.shell('node_modules/.bin/stripelock run --path a.lock -- true').ended).toMatchObject({
+      code: 0,
+    });
+  },
+);
