@@ -45,7 +45,7 @@ const options = {
   customJs: inPackage('scripts/docs/diagrams.js'),
   customCss: inPackage('scripts/docs/site.css'),
   favicon: inPackage('scripts/docs/icon.svg'),
-  highlightLanguages: ['typescript', 'javascript', 'js', 'ts', 'json', 'sh', 'sql', 'lua', 'cpp'],
+  highlightLanguages: ['typescript', 'javascript', 'js', 'ts', 'json', 'sh', 'sql', 'lua', 'ini', 'cpp'],
   ignoredHighlightLanguages: ['mermaid', 'text'],
   requiredToBeDocumented: [
     'Module',
