@@ -1,6 +1,5 @@
 import { execFileSync } from 'node:child_process';
 import {
-  appendFileSync,
   closeSync,
   copyFileSync,
   existsSync,
@@ -9,7 +8,6 @@ import {
   openSync,
   readFileSync,
   renameSync,
-  rmSync,
   statSync,
   truncateSync,
   unlinkSync,
