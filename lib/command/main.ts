@@ -1,8 +1,7 @@
 #!/usr/bin/env node
 // The command `stripelock`.
 
-import { mkdirSync } from 'node:fs';
-import { createRequire } from 'node:module';
+import { mkdirSync, readFileSync, realpathSync } from 'node:fs';
 import path from 'node:path';
 import { defaultPath, FAILED, HELP, parse, UsageError, type Request, type RunRequest } from './arguments.js';
 import { inspect } from './inspect.js';
@@ -32,8 +31,10 @@ async function outputOf(request: Exclude<Request, RunRequest>): Promise<string> 
 }
 
 function version(): string {
-  const { version } = createRequire(import.meta.url)('stripelock/package.json') as { version: string };
-  return version;
+  // The program is `dist/command.cjs`, or a link to it.
+  const program = realpathSync(process.argv[1]!);
+  const manifest = path.join(path.dirname(program), '../package.json');
+  return (JSON.parse(readFileSync(manifest, 'utf8')) as { version: string }).version;
 }
 
 /** Signals by which programs are ended from outside. By any other one, this process might write a core over the command's. */

@@ -4,7 +4,7 @@ import { fstatSync, readdirSync, statSync, type BigIntStats } from 'node:fs';
 import { constants } from 'node:os';
 import { LockTimeoutError } from '../common/errors.js';
 import { clearTimeout, performance, setTimeout } from '../common/host.js';
-import { signalKeys } from '../engine/select.js';
+import { terminalSignals } from '../engine/select.js';
 import type { ProcessGuard } from '../process/guard.js';
 import { ProcessLock } from '../process/process-lock.js';
 import type { RunRequest } from './arguments.js';
@@ -156,18 +156,18 @@ interface Running {
 }
 
 const PASSED_ON: readonly NodeJS.Signals[] = ['SIGHUP', 'SIGINT', 'SIGQUIT', 'SIGTERM', 'SIGUSR1', 'SIGUSR2'];
-/** A key of a terminal sends these to all processes of the foreground process group, which the command is in, too. */
-const OF_KEYS: readonly NodeJS.Signals[] = ['SIGINT', 'SIGQUIT'];
+/** A terminal sends these to all processes of its foreground process group, which the command is in, too. */
+const OF_TERMINALS: readonly NodeJS.Signals[] = ['SIGINT', 'SIGQUIT'];
 
-/** Passes each signal on, unless a key has sent it: many programs end without cleaning up after a second SIGINT. */
+/** Passes each signal on, unless a terminal has sent it: many programs end without cleaning up after a second SIGINT. */
 function passOnSignals(running: Running): void {
-  const keys = signalKeys();
+  const terminal = terminalSignals();
   for (const signal of PASSED_ON.filter((name) => name in constants.signals)) {
     const number = constants.signals[signal];
-    const mayBeKey = OF_KEYS.includes(signal);
+    const mayBeOfTerminal = OF_TERMINALS.includes(signal);
     process.on(signal, () => {
-      if (!(mayBeKey && keys.take(number))) running.child?.kill(signal);
+      if (!(mayBeOfTerminal && terminal.take(number))) running.child?.kill(signal);
     });
-    if (mayBeKey) keys.count(number);
+    if (mayBeOfTerminal) terminal.count(number);
   }
 }

@@ -17,7 +17,7 @@ import {
 } from './contract/layout.js';
 import type { LeaseEngine } from './contract/lease-table.js';
 import type { ProcessLockEngine } from './contract/process-locks.js';
-import type { SignalKeys } from './contract/signal-keys.js';
+import type { TerminalSignals } from './contract/terminal-signals.js';
 import type { WebLockEngine } from './contract/web-locks.js';
 import type { LockCounts } from './contract/wait-times.js';
 import { corrupt, spanOf, type TableMemory, type TableShape } from './contract/table-memory.js';
@@ -103,9 +103,9 @@ export function processLockEngine(): ProcessLockEngine {
   return nativeFor('locks between processes need').processLocks;
 }
 
-/** Which signals come from keys of a terminal. */
-export function signalKeys(): SignalKeys {
-  return nativeFor('the senders of signals need').signalKeys;
+/** Which signals a terminal has sent. */
+export function terminalSignals(): TerminalSignals {
+  return nativeFor('the senders of signals need').terminalSignals;
 }
 
 /** What the locks of all threads have counted. */

@@ -169,9 +169,9 @@ void pinModule() {
                      reinterpret_cast<LPCWSTR>(&pinModule), &module);
 }
 
-bool countKeys(int /*signal*/) { return true; }
+bool countTerminalSignals(int /*signal*/) { return true; }
 
-bool takeKey(int /*signal*/) { return true; }
+bool takeTerminalSignal(int /*signal*/) { return true; }
 
 #else
 
@@ -184,24 +184,25 @@ void pinModule() {
 
 namespace {
 
-// By signal. A handler may only touch what is free of locks.
-struct Keys {
+struct Delivered {
+  // By a terminal, and not taken yet. Lock-free, as a handler may run between any two instructions.
   Word count{0};
+  // The handler that the host installed.
   struct sigaction host {};
 };
-std::array<Keys, NSIG> allKeys;
+std::array<Delivered, NSIG> deliveries;
 
 bool isSignal(int signal) { return signal > 0 && signal < NSIG; }
 
 void onSignal(int signal, siginfo_t* info, void* context) {
 #if defined(__linux__)
-  // Not by its sender's pid, which is 0 for a process of another PID namespace, too.
-  const bool byKey = info->si_code == SI_KERNEL;
+  // The pid of the sender does not tell: it is 0 for a process of another PID namespace, too.
+  const bool byTerminal = info->si_code == SI_KERNEL;
 #else
-  const bool byKey = info->si_pid == 0;
+  const bool byTerminal = info->si_pid == 0;
 #endif
-  auto& [count, host] = allKeys[static_cast<std::size_t>(signal)];
-  if (byKey) count.fetch_add(1);
+  auto& [count, host] = deliveries[static_cast<std::size_t>(signal)];
+  if (byTerminal) count.fetch_add(1);
   if ((host.sa_flags & SA_SIGINFO) != 0) {
     host.sa_sigaction(signal, info, context);
   } else {
@@ -211,23 +212,23 @@ void onSignal(int signal, siginfo_t* info, void* context) {
 
 }  // namespace
 
-bool countKeys(int signal) {
+bool countTerminalSignals(int signal) {
   if (!isSignal(signal)) return false;
-  struct sigaction now {};
-  if (sigaction(signal, nullptr, &now) != 0) return false;
-  const bool hasInfo = (now.sa_flags & SA_SIGINFO) != 0;
-  if (hasInfo && now.sa_sigaction == onSignal) return true;
-  if (!hasInfo && (now.sa_handler == SIG_DFL || now.sa_handler == SIG_IGN)) return false;
-  allKeys[static_cast<std::size_t>(signal)].host = now;
-  now.sa_sigaction = onSignal;
-  now.sa_flags |= SA_SIGINFO;
-  return sigaction(signal, &now, nullptr) == 0;
+  struct sigaction current {};
+  if (sigaction(signal, nullptr, &current) != 0) return false;
+  const bool hasInfo = (current.sa_flags & SA_SIGINFO) != 0;
+  if (hasInfo && current.sa_sigaction == onSignal) return true;
+  if (!hasInfo && (current.sa_handler == SIG_DFL || current.sa_handler == SIG_IGN)) return false;
+  deliveries[static_cast<std::size_t>(signal)].host = current;
+  current.sa_sigaction = onSignal;
+  current.sa_flags |= SA_SIGINFO;
+  return sigaction(signal, &current, nullptr) == 0;
 }
 
-bool takeKey(int signal) {
+bool takeTerminalSignal(int signal) {
   if (!isSignal(signal)) return false;
-  Word& count = allKeys[static_cast<std::size_t>(signal)].count;
-  // Only one thread takes, so the count does not fall in between.
+  Word& count = deliveries[static_cast<std::size_t>(signal)].count;
+  // Only the thread with the host's listener takes, so the count cannot fall in between.
   if (count.load() == 0) return false;
   count.fetch_sub(1);
   return true;

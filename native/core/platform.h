@@ -41,11 +41,11 @@ Nanoseconds elapsed();
 // addon's queues and slots must outlive that worker.
 void pinModule();
 
-// Starts to count the deliveries of one signal that a key of a terminal caused, not a process. The host must already have
-// installed its handler, which still runs at each delivery. Returns false if the signal has none.
-bool countKeys(int signal);
+// Starts to count the deliveries of one signal that a terminal sends, and no process. The host must already have installed
+// its handler, which still runs at each delivery. Returns false if the signal has none.
+bool countTerminalSignals(int signal);
 // Takes one delivery from that count. Returns false if the count is 0. Always true on Windows, where only the console sends
 // signals.
-bool takeKey(int signal);
+bool takeTerminalSignal(int signal);
 
 }  // namespace stripelock

@@ -70,8 +70,8 @@ interface ProcessLockAddon {
 
 /** What `native/node/signals.cc` exports; it says what the arguments and results mean. */
 interface SignalAddon {
-  countKeys(signal: number): boolean;
-  takeKey(signal: number): boolean;
+  countTerminalSignals(signal: number): boolean;
+  takeTerminalSignal(signal: number): boolean;
 }
 
 /**

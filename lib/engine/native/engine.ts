@@ -4,7 +4,7 @@ import { LockError } from '../../common/errors.js';
 import { ENGINE_PROTOCOL, type Engine, type LockTable } from '../contract/engine.js';
 import { createMemory, fillHeader } from '../contract/header.js';
 import { byteLengthFor, ENGINE_NATIVE, REGISTRY_INDEX } from '../contract/layout.js';
-import type { SignalKeys } from '../contract/signal-keys.js';
+import type { TerminalSignals } from '../contract/terminal-signals.js';
 import type { LockCounts } from '../contract/wait-times.js';
 import { spanOf, type TableMemory, type TableShape, type TableSpan } from '../contract/table-memory.js';
 import { loadAddon, type Addon } from './addon.js';
@@ -132,9 +132,12 @@ export class NativeEngine implements Engine {
     return (this.#processLocks ??= new NativeProcessLocks(this.#addon, this.#thread));
   }
 
-  get signalKeys(): SignalKeys {
+  get terminalSignals(): TerminalSignals {
     const addon = this.#addon;
-    return { count: (signal) => void addon.countKeys(signal), take: (signal) => addon.takeKey(signal) };
+    return {
+      count: (signal) => void addon.countTerminalSignals(signal),
+      take: (signal) => addon.takeTerminalSignal(signal),
+    };
   }
 
   create(shape: TableShape): LockTable {
