@@ -196,7 +196,7 @@ bool isSignal(int signal) { return signal > 0 && signal < NSIG; }
 
 void onSignal(int signal, siginfo_t* info, void* context) {
 #if defined(__linux__)
-  // The pid of the sender does not tell: it is 0 for a process of another PID namespace, too.
+  // The code and not the pid, which is 0 also for a process of another PID namespace.
   const bool byTerminal = info->si_code == SI_KERNEL;
 #else
   const bool byTerminal = info->si_pid == 0;

@@ -20,7 +20,7 @@ const OTHERS = ['ini', 'lua', 'mermaid', 'sh', 'sql', 'text'];
 
 interface Source {
   readonly page: string;
-  /** What stands before the code. */
+  /** The text in front of the code. */
   readonly before: string;
   readonly code: string;
   /** The page's line of the code's first line. */
@@ -63,7 +63,7 @@ const options: ts.CompilerOptions = {
   skipLibCheck: true,
 };
 
-/** What the compiler has against the blocks of these pages. */
+/** The errors of the compiler in the blocks of these pages. */
 function errorsIn(texts: ReadonlyMap<string, string>): string[] {
   const files = new Map([...texts].flatMap(([page, markdown]) => filesOf(page, markdown)));
   const host = ts.createCompilerHost(options);
