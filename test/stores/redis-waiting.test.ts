@@ -27,6 +27,20 @@ describe.each(redisLibraries)('waiting for a lease of the Redis store on %s', (l
     await expect.poll(() => redis.command('PUBSUB', 'CHANNELS'), { timeout: 5000 }).toBe('*0');
   });
 
+  it('wakes a waiter whose connection was lost during the release, as soon as it is there again', async () => {
+    const other = new LeaseManager({
+      store: redis.storeWith(),
+      backoff: { initial: 600_000, max: 600_000, jitter: 0 },
+    });
+    await redis.store.tryAcquire('key', 'a', 600_000);
+    const waiting = other.acquire('key', { timeout: 50_000 });
+    await expect.poll(() => redis.waits()).toBe(':1');
+    await redis.command('CLIENT', 'KILL', 'TYPE', 'pubsub');
+    expect(await redis.store.release('key', 'a')).toBe(true);
+    expect(await (await waiting).release()).toBe(true);
+    await other.close();
+  });
+
   it('gives a released key to the longest waiter, even if its last holder asks again at once', async () => {
     const other = new LeaseManager({ store: redis.storeWith(), backoff: PATIENT });
     // Loads the scripts: a script that must be sent a second time would run after what was asked later.

@@ -1,9 +1,19 @@
+import { copyFileSync, renameSync, rmSync } from 'node:fs';
+import path from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { LeaseManager, LeaseStoreError } from 'stripelock';
 import { sqliteLeaseStore } from 'stripelock/sqlite';
-import { sqliteDrivers } from '../support/sqlite.js';
-import { rejectionOf } from '../support/waiting.js';
+import { sqliteDrivers, temporaryFile } from '../support/sqlite.js';
+import { rejectionOf, thrownBy } from '../support/waiting.js';
 import { SqliteScene, WallClock } from './sqlite-setup.js';
+
+const codeOf = (error: unknown): unknown => (error as { code?: unknown }).code;
+
+/** Another file under the same name. */
+function copyOver(file: string): void {
+  copyFileSync(file, `${file}.copy`);
+  renameSync(`${file}.copy`, file);
+}
 
 const nodeSqlite = sqliteDrivers.some(({ name }) => name === 'node:sqlite');
 
@@ -18,6 +28,48 @@ describe.each(sqliteDrivers)('the SQLite store on $name', (driver) => {
     expect(mine.prepare('PRAGMA journal_mode').get()).toEqual({ journal_mode: 'wal' });
     const tables = mine.prepare(`SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name`).all();
     expect(tables.map(({ name }) => name)).toEqual(['locks', 'locks_clock', 'locks_waiters', 'mine']);
+  });
+
+  it.each(['order', 'Group', 'select'])(
+    'has a table with a name that is a keyword of SQL: %s',
+    async (table) => {
+      const store = sqliteLeaseStore({ database: sqlite.open(), table });
+      const other = sqliteLeaseStore({ database: sqlite.open(), table });
+      const token = await store.tryAcquire('key', 'a', 60_000);
+      expect(token).toBeTypeOf('bigint');
+      expect(await other.tryAcquire('key', 'b', 60_000)).toBeUndefined();
+      expect(await store.release('key', 'a', token)).toBe(true);
+    },
+  );
+
+  it('refuses a table whose name SQLite keeps to itself', () => {
+    for (const table of ['sqlite_leases', 'SQLITE_leases']) {
+      const make = (): unknown => sqliteLeaseStore({ database: sqlite.open(), table });
+      expect(thrownBy(make)).toMatchObject({ code: 'ERR_OUT_OF_RANGE' });
+    }
+  });
+
+  it.each([
+    ['deleted', (file: string): void => rmSync(file)],
+    ['moved', (file: string): void => renameSync(file, `${file}.moved`)],
+    ['replaced', (file: string): void => copyOver(file)],
+  ])('reports that its file was %s, and loses its leases at their next renewal', async (_what, change) => {
+    const store = sqliteLeaseStore({ database: sqlite.open() });
+    const manager = new LeaseManager({ store, ttl: 60_000, renew: false });
+    const lease = await manager.acquire('key');
+    change(sqlite.file);
+    expect(await lease.renew()).toBe(false);
+    expect(lease.held).toBe(false);
+    // What was looked at a moment ago is not looked at again.
+    await expect
+      .poll(() => store.tryAcquire('third', 'me', 60_000).then(String, codeOf), { timeout: 20_000 })
+      .toBe('ERR_SQLITE_FILE');
+    expect(await rejectionOf(manager.acquire('fourth', { timeout: 20_000 }))).toMatchObject({
+      code: 'ERR_SQLITE_FILE',
+      message: expect.stringContaining(sqlite.file) as string,
+    });
+    const next = sqliteLeaseStore({ database: sqlite.open() });
+    expect(await next.tryAcquire('fifth', 'you', 60_000)).toBeTypeOf('bigint');
   });
 
   it('keeps tables of different names apart', async () => {
@@ -126,7 +178,9 @@ describe.each(sqliteDrivers)('the SQLite store on $name', (driver) => {
       await store.tryAcquire('key', 'a', 60_000);
       for (const dropped of ['', '_clock', '_waiters'].map((end) => `stripelock_leases${end}`)) {
         theirs.exec(`DROP TABLE ${dropped}`);
-        await (first === 'inspect' ? store.inspect('key') : store[first]('key', 'a', 60_000));
+        if (first === 'inspect') await store.inspect('key');
+        else if (first === 'release') await store.release('key', 'a');
+        else await store[first]('key', 'a', 60_000);
         expect(await store.tryAcquire('key', 'a', 60_000)).toBeTypeOf('bigint');
         expect((await store.inspect('key'))?.owner).toBe('a');
         expect(await store.release('key', 'a')).toBe(true);
@@ -215,3 +269,21 @@ describe.each(sqliteDrivers)('the SQLite store on $name', (driver) => {
     await store.close();
   });
 });
+
+it.skipIf(!nodeSqlite)(
+  'a path in a folder that is missing, or that is a folder, is named by the error',
+  () => {
+    const { file, remove } = temporaryFile();
+    const missing = path.join(file, 'missing', 'leases.db');
+    expect(thrownBy(() => sqliteLeaseStore({ path: missing }))).toMatchObject({
+      code: 'ERR_SQLITE_FILE',
+      message: `cannot open the SQLite file ${missing}: the folder ${path.dirname(missing)} does not exist`,
+    });
+    const folder = path.dirname(file);
+    expect(thrownBy(() => sqliteLeaseStore({ path: folder }))).toMatchObject({
+      code: 'ERR_SQLITE_FILE',
+      message: `cannot open the SQLite file ${folder}: unable to open database file`,
+    });
+    remove();
+  },
+);

@@ -91,7 +91,7 @@ class IoRedisConnection implements RedisConnection {
       : client.evalsha(sha, keys.length, ...keys, ...args);
   }
 
-  #listen(channel: string, { heard, ready, lost }: Ears): () => void {
+  #listen(channel: string, { heard, ready, interrupted, lost }: Ears): () => void {
     // It subscribes before it is connected, which needs the offline queue. Its own resubscribing after a lost connection
     // is off: if that failed because the client was closed, nobody would catch the rejection, and the process would end.
     const options = this.isCluster ? [] : [{ enableOfflineQueue: true, autoResubscribe: false }];
@@ -102,8 +102,12 @@ class IoRedisConnection implements RedisConnection {
     // The client puts a prefix before every key, but not before the names of channels.
     const prefix = client.options?.keyPrefix ?? '';
     client.on('message', (_channel: string, message: string) => heard(message.slice(prefix.length)));
+    client.on('close', () => {
+      if (hasBegun) interrupted();
+    });
+    // A release may have been missed before.
     client.on('ready', () => {
-      if (hasBegun) client.subscribe(channel).catch(ignore);
+      if (hasBegun) client.subscribe(channel).then(ready, ignore);
     });
     client.subscribe(channel).then(() => {
       hasBegun = true;
@@ -146,15 +150,26 @@ class NodeRedisConnection implements RedisConnection {
     return bySource ? this.#client.eval(source, given) : this.#client.evalSha(sha, given);
   }
 
-  #listen(channel: string, { heard, ready, lost }: Ears): () => void {
+  #listen(channel: string, { heard, ready, interrupted, lost }: Ears): () => void {
     const client = this.#client.duplicate!();
     client.on('error', ignore);
     let closed = false;
+    let hasBegun = false;
+    // It subscribes again before it is ready.
+    client.on('reconnecting', () => {
+      if (hasBegun) interrupted();
+    });
+    client.on('ready', () => {
+      if (hasBegun) ready();
+    });
     client
       .connect()
       // It may have connected although it was closed just before.
       .then(() => (closed ? endNodeRedis(client) : client.subscribe(channel, heard)))
-      .then(ready, lost);
+      .then(() => {
+        hasBegun = true;
+        ready();
+      }, lost);
     return () => {
       closed = true;
       endNodeRedis(client);

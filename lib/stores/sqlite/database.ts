@@ -1,4 +1,8 @@
+import { existsSync, statSync } from 'node:fs';
+import path from 'node:path';
+import { timerNow } from '../../common/elapsed.js';
 import { invalidArgType, LockError } from '../../common/errors.js';
+import { messageOf } from '../../lease/contract/errors.js';
 
 export type SqliteValue = string | bigint;
 export type SqliteRow = Readonly<Record<string, SqliteValue | null>>;
@@ -42,10 +46,23 @@ const LOCKED = { BUSY: 5, LOCKED: 6 };
 const DENIED = { PERM: 3, READONLY: 8, AUTH: 23 };
 const PRIMARY_CODE = 0xff;
 
+/** Milliseconds: to look at the file takes a tenth of an acquisition. */
+const CHECKED_FOR = 10;
+
+/** Which file a database is in. */
+interface OpenFile {
+  readonly file: string;
+  readonly device: number;
+  readonly inode: number;
+}
+
 /** A database of any of the libraries: the caller's, or one that the store has opened. */
 export class Connection {
   readonly #driver: Driver;
+  /** Undefined for a database in memory, and where the platform has no such numbers. */
+  readonly #file: OpenFile | undefined;
   readonly #isOwn: boolean;
+  #inPlaceAt = -Infinity;
 
   constructor(database: unknown, isOwn = false) {
     const candidate = database as Partial<Driver> | null | undefined;
@@ -63,10 +80,11 @@ export class Connection {
     }
     this.#driver = candidate as Driver;
     this.#isOwn = isOwn;
+    this.#file = fileOf(this.#driver);
   }
 
   /** Opens a file with node:sqlite. Throws a LockError (ERR_NO_SQLITE) if this Node has none. */
-  static open(path: string): Connection {
+  static open(file: string): Connection {
     const sqlite = process.getBuiltinModule('node:sqlite') as
       { DatabaseSync: new (path: string) => Driver } | undefined;
     if (sqlite === undefined) {
@@ -75,7 +93,36 @@ export class Connection {
         `Node ${process.version} has no node:sqlite (22.13 and later have): give a better-sqlite3 database as options.database`,
       );
     }
-    return new Connection(new sqlite.DatabaseSync(path), true);
+    return new Connection(
+      openFile(() => new sqlite.DatabaseSync(file), file),
+      true,
+    );
+  }
+
+  /**
+   * False if the file was deleted, moved or replaced while it is open: other processes then use another file, or none, and do
+   * not see what is written here.
+   */
+  get isInPlace(): boolean {
+    const file = this.#file;
+    if (file === undefined) return true;
+    const now = statOf(file.file);
+    return now?.device === file.device && now.inode === file.inode;
+  }
+
+  /** Throws a LockError (ERR_SQLITE_FILE) unless the file {@link isInPlace}, which it was at most {@link CHECKED_FOR} ago. */
+  checkInPlace(): void {
+    const now = timerNow();
+    if (now - this.#inPlaceAt < CHECKED_FOR) return;
+    if (this.isInPlace) {
+      this.#inPlaceAt = now;
+      return;
+    }
+    throw new LockError(
+      'ERR_SQLITE_FILE',
+      `the SQLite file ${this.#file!.file} was deleted, moved or replaced while the store had it open: other processes do ` +
+        'not see its leases. Make a new store',
+    );
   }
 
   /**
@@ -133,6 +180,35 @@ export class Connection {
     this.exec('COMMIT');
     return false;
   }
+}
+
+function openFile(open: () => Driver, file: string): Driver {
+  try {
+    return open();
+  } catch (cause) {
+    const folder = path.dirname(file);
+    const why = existsSync(folder) ? messageOf(cause) : `the folder ${folder} does not exist`;
+    throw new LockError('ERR_SQLITE_FILE', `cannot open the SQLite file ${file}: ${why}`, { cause });
+  }
+}
+
+function fileOf(driver: Driver): OpenFile | undefined {
+  try {
+    const main = driver
+      .prepare('PRAGMA database_list')
+      .all()
+      .find(({ name }) => name === 'main');
+    const file = main?.['file'];
+    return typeof file === 'string' && file !== '' ? statOf(file) : undefined;
+  } catch {
+    // The store's first operation reports what is wrong with the database.
+    return undefined;
+  }
+}
+
+function statOf(file: string): OpenFile | undefined {
+  const stat = statSync(file, { throwIfNoEntry: false });
+  return stat === undefined || stat.ino === 0 ? undefined : { file, device: stat.dev, inode: stat.ino };
 }
 
 /** Whether an operation failed only because somebody else has locked the database. */

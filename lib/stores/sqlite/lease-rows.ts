@@ -285,58 +285,60 @@ export class LeaseRows {
 function create(connection: Connection, table: string): void {
   connection.prepareFile();
   connection.exec(
-    `CREATE TABLE IF NOT EXISTS ${table} (
+    `CREATE TABLE IF NOT EXISTS "${table}" (
        key TEXT PRIMARY KEY, owner TEXT NOT NULL, token INTEGER NOT NULL, expires INTEGER NOT NULL, info TEXT
      ) WITHOUT ROWID;
-     CREATE INDEX IF NOT EXISTS ${table}_expires ON ${table} (expires);
-     CREATE TABLE IF NOT EXISTS ${table}_clock (
+     CREATE INDEX IF NOT EXISTS "${table}_expires" ON "${table}" (expires);
+     CREATE TABLE IF NOT EXISTS "${table}_clock" (
        id INTEGER PRIMARY KEY CHECK (id = 1), time INTEGER NOT NULL, wall INTEGER NOT NULL, token INTEGER NOT NULL
      );
-     CREATE TABLE IF NOT EXISTS ${table}_waiters (
+     CREATE TABLE IF NOT EXISTS "${table}_waiters" (
        place INTEGER PRIMARY KEY, store TEXT NOT NULL, key TEXT NOT NULL, ends INTEGER NOT NULL, UNIQUE (store, key)
      );
-     CREATE INDEX IF NOT EXISTS ${table}_waiters_key ON ${table}_waiters (key);`,
+     CREATE INDEX IF NOT EXISTS "${table}_waiters_key" ON "${table}_waiters" (key);`,
   );
 }
 
 function prepare(connection: Connection, table: string) {
   const statement = (sql: string): SqliteStatement => connection.prepare(sql);
   return {
-    clock: statement(`SELECT time, wall, token FROM ${table}_clock`),
-    setClock: statement(`INSERT OR REPLACE INTO ${table}_clock (id, time, wall, token) VALUES (1, ?, ?, ?)`),
-    lease: statement(`SELECT owner, token, expires, info FROM ${table} WHERE key = ?`),
+    clock: statement(`SELECT time, wall, token FROM "${table}_clock"`),
+    setClock: statement(
+      `INSERT OR REPLACE INTO "${table}_clock" (id, time, wall, token) VALUES (1, ?, ?, ?)`,
+    ),
+    lease: statement(`SELECT owner, token, expires, info FROM "${table}" WHERE key = ?`),
     put: statement(
-      `INSERT INTO ${table} (key, owner, token, expires, info) VALUES (?, ?, ?, ?, ?) ON CONFLICT (key) DO UPDATE
+      `INSERT INTO "${table}" (key, owner, token, expires, info) VALUES (?, ?, ?, ?, ?) ON CONFLICT (key) DO UPDATE
        SET owner = excluded.owner, token = excluded.token, expires = excluded.expires, info = excluded.info`,
     ),
     extend: statement(
-      `UPDATE ${table} SET expires = max(expires, ?), info = coalesce(?, info)
+      `UPDATE "${table}" SET expires = max(expires, ?), info = coalesce(?, info)
        WHERE key = ? AND owner = ? AND expires > ?`,
     ),
     keep: statement(
-      `UPDATE ${table} SET expires = ? WHERE key = ? AND owner = ? AND expires > ? AND token = ?`,
+      `UPDATE "${table}" SET expires = ? WHERE key = ? AND owner = ? AND expires > ? AND token = ?`,
     ),
     remove: statement(
-      `DELETE FROM ${table} WHERE key = ? AND owner = ? AND expires > ? AND (? IS NULL OR token = ?)`,
+      `DELETE FROM "${table}" WHERE key = ? AND owner = ? AND expires > ? AND (? IS NULL OR token = ?)`,
     ),
     purge: statement(
-      `DELETE FROM ${table} WHERE key IN (SELECT key FROM ${table} WHERE expires <= ? ORDER BY expires LIMIT ?)`,
+      `DELETE FROM "${table}" WHERE key IN (SELECT key FROM "${table}" WHERE expires <= ? ORDER BY expires LIMIT ?)`,
     ),
-    isRecorded: statement(`SELECT 1 FROM ${table}_waiters WHERE store = ? AND key = ? AND ends > ?`),
+    isRecorded: statement(`SELECT 1 FROM "${table}_waiters" WHERE store = ? AND key = ? AND ends > ?`),
     record: statement(
-      `INSERT INTO ${table}_waiters (store, key, ends) VALUES (?, ?, ?)
+      `INSERT INTO "${table}_waiters" (store, key, ends) VALUES (?, ?, ?)
        ON CONFLICT (store, key) DO UPDATE SET ends = excluded.ends`,
     ),
     firstWaiter: statement(
-      `SELECT store FROM ${table}_waiters WHERE key = ? AND ends > ? ORDER BY place LIMIT 1`,
+      `SELECT store FROM "${table}_waiters" WHERE key = ? AND ends > ? ORDER BY place LIMIT 1`,
     ),
-    forget: statement(`DELETE FROM ${table}_waiters WHERE store = ? AND key = ?`),
+    forget: statement(`DELETE FROM "${table}_waiters" WHERE store = ? AND key = ?`),
     recorded: statement(
-      `SELECT waiter.key, waiter.ends, lease.expires FROM ${table}_waiters AS waiter
-       LEFT JOIN ${table} AS lease ON lease.key = waiter.key WHERE waiter.store = ?`,
+      `SELECT waiter.key, waiter.ends, lease.expires FROM "${table}_waiters" AS waiter
+       LEFT JOIN "${table}" AS lease ON lease.key = waiter.key WHERE waiter.store = ?`,
     ),
-    extendRecords: statement(`UPDATE ${table}_waiters SET ends = ? WHERE store = ?`),
-    purgeRecords: statement(`DELETE FROM ${table}_waiters WHERE ends <= ?`),
+    extendRecords: statement(`UPDATE "${table}_waiters" SET ends = ? WHERE store = ?`),
+    purgeRecords: statement(`DELETE FROM "${table}_waiters" WHERE ends <= ?`),
   };
 }
 

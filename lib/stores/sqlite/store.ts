@@ -79,8 +79,12 @@ const NAMES: Names<SqliteLeaseStoreOptions> = {
  * While acquisitions wait in managers, the store looks at the file every few milliseconds, so that stores that want a key
  * take turns.
  *
+ * If the file is deleted, moved or replaced while the store has it open, other processes do not see its leases: a lease is
+ * lost at its next renewal, and acquisitions reject with a LockError (ERR_SQLITE_FILE). Until that renewal another process can
+ * be granted the key in a new file.
+ *
  * Throws a TypeError (ERR_INVALID_ARG_TYPE) or RangeError (ERR_OUT_OF_RANGE) for bad options, a LockError
- * (ERR_NO_SQLITE) for a path if this Node has no `node:sqlite`, and what the driver throws if the file cannot be opened.
+ * (ERR_NO_SQLITE) for a path if this Node has no `node:sqlite`, and one (ERR_SQLITE_FILE) if the file cannot be opened.
  */
 export function sqliteLeaseStore(
   options: SqliteLeaseStoreOptions,
@@ -126,6 +130,7 @@ class SqliteBackend implements Backend {
 
   /** Reads first, as polling must not keep others from writing. */
   acquire({ names, owner, length, info }: Wanted): Promise<Granted | Refused> {
+    this.#connection.checkInPlace();
     const { isAwaited } = this.#releases;
     const answer =
       this.#rows.refusal(names, owner, isAwaited) ??
@@ -137,6 +142,8 @@ class SqliteBackend implements Backend {
   }
 
   renew({ names, owner, length, info }: Wanted): Promise<readonly boolean[]> {
+    // Others do not see these leases.
+    if (!this.#connection.isInPlace) return Promise.resolve(names.map(() => false));
     return Promise.resolve(this.#rows.renew(names, owner, BigInt(length), info));
   }
 
@@ -151,6 +158,7 @@ class SqliteBackend implements Backend {
   }
 
   inspect(name: string): Promise<Kept | undefined> {
+    this.#connection.checkInPlace();
     return Promise.resolve(this.#rows.find(name));
   }
 
@@ -189,6 +197,11 @@ function sourceFrom({
 function checkTable(table: unknown): string {
   if (table === undefined) return DEFAULT_TABLE;
   checkNonEmpty(table, 'options.table');
-  if (/^[A-Za-z_]\w{0,63}$/.test(table as string)) return table as string;
-  throw outOfRange('options.table', 'a name of letters, digits and underscores, at most 64', table);
+  // SQLite keeps names that begin with "sqlite_" to itself.
+  if (/^(?!sqlite_)[A-Z_]\w{0,63}$/i.test(table as string)) return table as string;
+  throw outOfRange(
+    'options.table',
+    'a name of letters, digits and underscores, at most 64, that does not begin with sqlite_',
+    table,
+  );
 }
