@@ -3,7 +3,10 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import { LeaseManager } from 'stripelock';
 import { redisLeaseStore } from 'stripelock/redis';
 import { KEPT_FOR } from '../../unbundled/stores/redis/scripts.js';
+import { freePort } from '../support/free-port.mjs';
+import { Proxy } from '../support/proxy.mjs';
 import { redisCommand, RedisServer } from '../support/redis-server.mjs';
+import { watch } from '../support/waiting.js';
 import { connectorOf, PATIENT, redisLibraries, RedisScene } from './redis-setup.js';
 
 describe.each(redisLibraries)('waiting for a lease of the Redis store on %s', (library) => {
@@ -28,16 +31,26 @@ describe.each(redisLibraries)('waiting for a lease of the Redis store on %s', (l
   });
 
   it('wakes a waiter whose connection was lost during the release, as soon as it is there again', async () => {
+    const proxy = await Proxy.to(redis.server.port);
+    const { client, close } = await connectorOf(library)(proxy.port);
+    onTestFinished(async () => {
+      close();
+      await proxy.close();
+    });
     const other = new LeaseManager({
-      store: redis.storeWith(),
+      store: redis.storeWith({ client }),
       backoff: { initial: 600_000, max: 600_000, jitter: 0 },
     });
     await redis.store.tryAcquire('key', 'a', 600_000);
-    const waiting = other.acquire('key', { timeout: 50_000 });
+    const waiting = watch(other.acquire('key', { timeout: 600_000 }));
     await expect.poll(() => redis.waits()).toBe(':1');
-    await redis.command('CLIENT', 'KILL', 'TYPE', 'pubsub');
+    proxy.target = await freePort();
+    proxy.cut();
+    await expect.poll(() => redis.command('PUBSUB', 'CHANNELS'), { timeout: 20_000 }).toBe('*0');
     expect(await redis.store.release('key', 'a')).toBe(true);
-    expect(await (await waiting).release()).toBe(true);
+    proxy.target = redis.server.port;
+    await expect.poll(() => waiting.state, { timeout: 20_000 }).toBe('fulfilled');
+    expect(await (await waiting.promise).release()).toBe(true);
     await other.close();
   });
 
