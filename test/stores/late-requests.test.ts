@@ -171,6 +171,17 @@ describe.each(Object.entries(servers))('a request that comes late to %s', (_name
     await isFree();
   });
 
+  it('as the answer to an attempt gives back that grant alone, not the next one of the owner', async () => {
+    requests.holdsAnswers = true;
+    await expect(store.tryAcquire('key', 'me', LONG)).rejects.toMatchObject({ code: 'ERR_LEASE_STORE' });
+    requests.holdsAnswers = false;
+    const token = await store.tryAcquire('key', 'me', LONG);
+    await requests.letGo();
+    await new Promise((resolve) => setImmediate(resolve));
+    await requests.settled();
+    expect(await store.inspect('key')).toMatchObject({ owner: 'me', token });
+  });
+
   it('as an attempt does not take the key from an owner who had it before, and released after it came', async () => {
     const token = await store.tryAcquire('key', 'me', LONG);
     await late(() => store.tryAcquire('key', 'me', LONG));

@@ -5,7 +5,7 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import { LeaseManager, type Clock, type Lease } from 'stripelock';
 import { sqliteLeaseStore } from 'stripelock/sqlite';
 import { sqliteDrivers } from '../support/sqlite.js';
-import { SqliteScene } from './sqlite-setup.js';
+import { SqliteScene, WallClock } from './sqlite-setup.js';
 
 const LONG = 600_000;
 /** A waiter that polls would ask again after many seconds, which these tests do not wait for. */
@@ -71,6 +71,63 @@ describe.runIf(sqliteDrivers.length > 0)('processes that contend for leases in a
     expect(performance.now() - released).toBeLessThan(10_000);
   });
 });
+
+describe.runIf(sqliteDrivers.length > 0)(
+  'the record of a store that waits for a lease in a SQLite file',
+  () => {
+    const sqlite = new SqliteScene(sqliteDrivers[0]!);
+
+    /** Stores on one clock, which stands still: one has the key for ten seconds, another one has been recorded as waiting. */
+    async function scene(): Promise<{ clock: WallClock; stores: ReturnType<typeof sqliteLeaseStore>[] }> {
+      const clock = new WallClock();
+      const stores = [0, 1, 2].map(() => sqliteLeaseStore({ database: sqlite.open(), clock, drift: 0 }));
+      onTestFinished(async () => {
+        for (const store of stores) await store.close();
+      });
+      const [holder, waiter] = stores;
+      expect(await holder!.tryAcquire('key', 'holder', 10_000)).toBeTypeOf('bigint');
+      waiter!.onRelease('key', () => undefined);
+      expect(await waiter!.tryAcquire('key', 'waiter', LONG)).toBeUndefined();
+      expect(waitersOf(sqlite)).toBe(1);
+      return { clock, stores };
+    }
+
+    it('is removed when the store is granted the key', async () => {
+      const { clock, stores } = await scene();
+      clock.time += 20_000;
+      expect(await stores[1]!.tryAcquire('key', 'waiter', LONG)).toBeTypeOf('bigint');
+      expect(waitersOf(sqlite)).toBe(0);
+    });
+
+    it('is extended while the store waits, which keeps its turn', async () => {
+      const { clock, stores } = await scene();
+      const [holder, waiter, stranger] = stores;
+      for (let i = 0; i < 3; i++) {
+        // Two thirds of the time for which it lasts.
+        clock.time += 3000;
+        await expect.poll(() => endOfRecord(sqlite), { timeout: 20_000 }).toBeGreaterThan(clock.time + 4000);
+      }
+      expect(await holder!.release('key', 'holder')).toBe(true);
+      expect(await stranger!.tryAcquire('key', 'stranger', LONG)).toBeUndefined();
+      expect(await waiter!.tryAcquire('key', 'waiter', LONG)).toBeTypeOf('bigint');
+    });
+
+    it('gives a store no turn once it has expired', async () => {
+      const { clock, stores } = await scene();
+      const [holder, , stranger] = stores;
+      // A store of a process that was killed, in place of the one that waits.
+      sqlite.open().exec(`UPDATE stripelock_leases_waiters SET store = 'dead'`);
+      clock.time += 9000;
+      expect(await holder!.release('key', 'holder')).toBe(true);
+      expect(await stranger!.tryAcquire('key', 'stranger', LONG)).toBeTypeOf('bigint');
+    });
+  },
+);
+
+function endOfRecord(sqlite: SqliteScene): number {
+  const row = sqlite.open().prepare('SELECT ends FROM stripelock_leases_waiters').get();
+  return Number(row?.['ends']);
+}
 
 function waitersOf(sqlite: SqliteScene): unknown {
   const database = sqlite.open();

@@ -2,7 +2,10 @@
 export class HeldRequests {
   /** Whether further requests are held. */
   holds = false;
+  /** Whether further requests reach the server at once, and their answers are held. */
+  holdsAnswers = false;
   #held: (() => Promise<void>)[] = [];
+  readonly #underWay = new Set<Promise<unknown>>();
 
   /** The client, without the requests that are made by these methods while requests are held. */
   before<T extends object>(client: T, methods: readonly string[]): T {
@@ -42,8 +45,25 @@ export class HeldRequests {
     for (const send of this.#held.splice(0)) await send();
   }
 
+  /** Resolves when every request that reached the server has its answer. */
+  async settled(): Promise<void> {
+    while (this.#underWay.size > 0) await Promise.allSettled(this.#underWay);
+  }
+
   #send<T>(send: () => Promise<T>): Promise<T> {
-    if (!this.holds) return send();
+    if (this.holdsAnswers) {
+      const answer = send();
+      return new Promise((resolve, reject) => {
+        this.#held.push(() => answer.then(resolve, reject));
+      });
+    }
+    if (!this.holds) {
+      const answer = send();
+      this.#underWay.add(answer);
+      const ended = (): unknown => this.#underWay.delete(answer);
+      answer.then(ended, ended);
+      return answer;
+    }
     return new Promise((resolve, reject) => {
       this.#held.push(() => send().then(resolve, reject));
     });
