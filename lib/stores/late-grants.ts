@@ -4,7 +4,7 @@ import type { Owned } from './server-store.js';
 interface Attempts {
   /** How many of them have a caller who waits for the answer. */
   awaited: number;
-  /** To be called when there are none. */
+  /** Called when `awaited` is 0. */
   readonly verdicts: (() => void)[];
 }
 

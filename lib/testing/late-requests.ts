@@ -39,7 +39,7 @@ function replayed(store: LeaseStore): { store: LeaseStore; replay: () => Promise
   return { store: proxy, replay };
 }
 
-/** What a store must do with requests that reach it late, or twice. */
+/** The rules for requests that reach a store late, or twice. */
 export const lateRequests: readonly Sentence[] = [
   [
     'a renewal shortens nothing',

@@ -60,7 +60,7 @@ describe.each(sqliteDrivers)('the SQLite store on $name', (driver) => {
     change(sqlite.file);
     expect(await lease.renew()).toBe(false);
     expect(lease.held).toBe(false);
-    // What was looked at a moment ago is not looked at again.
+    // An acquisition looks at the file at most every 10 ms.
     await expect
       .poll(() => store.tryAcquire('third', 'me', 60_000).then(String, codeOf), { timeout: 20_000 })
       .toBe('ERR_SQLITE_FILE');

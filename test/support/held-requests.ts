@@ -39,7 +39,7 @@ export class HeldRequests {
     });
   }
 
-  /** What was held reaches the server now. Resolves when it has answered. */
+  /** Sends the held requests. Resolves when the server has answered them. */
   async letGo(): Promise<void> {
     this.holds = false;
     for (const send of this.#held.splice(0)) await send();

@@ -130,7 +130,7 @@ export class MemoryLeaseStore implements InfoLeaseStore, ExactLeaseStore {
       const at = this.#at();
       checkKey(key);
       checkOwner(owner);
-      // The table does as it is told, and would shorten the lease.
+      // The table can also shorten a lease.
       const held = this.#heldBy(owner, key, undefined, at);
       const left = Math.min(Math.max(checkTtl(ttl), Math.ceil(held?.remaining ?? 0)), MAX_TTL);
       const renewed = this.#table.renew(key, owner, left, at);
@@ -168,7 +168,7 @@ export class MemoryLeaseStore implements InfoLeaseStore, ExactLeaseStore {
     return settled(() => this.#table.inspect(checkKey(key), this.#at()));
   }
 
-  /** What the owner holds; with a token, only that grant. */
+  /** The lease of the key, if the owner holds it; with a token, only that grant. */
   #heldBy(owner: string, key: string, token: FencingToken | undefined, at: number): LeaseInfo | undefined {
     const held = this.#table.inspect(key, at);
     if (held?.owner !== owner) return undefined;
