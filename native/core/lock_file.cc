@@ -435,8 +435,8 @@ FileError LockFile::keepWhole(const struct stat& info) {
   int number = 0;
   if (!grow(mapped_, reserved_, number)) {
     // In place of the file's memory, so that no address changes.
-    if (!detached_ && mmap(memory_, mapped_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
-                           0) != MAP_FAILED)
+    if (!detached_ && mmap(memory_, mapped_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED,
+                           -1, 0) != MAP_FAILED)
       detached_ = true;
     return {FileFault::kOpen, number};
   }
@@ -464,7 +464,8 @@ FileError LockFile::look(const std::string& path, std::uint64_t byte, Nanosecond
   if (time - changeSeenAt_ < kTicks && !isHere(path)) return {FileFault::kReplaced, 0};
   // A newcomer refuses to open a file whose part is missing, so the path of the part need not be looked at.
   const LockFile& part = fileOf(byte);
-  if (&part != this && (fstat(part.file_, &info) != 0 || info.st_nlink == 0)) return {FileFault::kReplaced, 0};
+  if (&part != this && (fstat(part.file_, &info) != 0 || info.st_nlink == 0))
+    return {FileFault::kReplaced, 0};
   return {};
 }
 

@@ -83,9 +83,11 @@ class LockFile {
   // From now on the locks of bytes from `first` on are spread over this file and over `parts`: files beside it whose names end
   // with .1, .2 and so on. The kernel goes through all locks of a file for each call. Fails with kParts unless these files
   // exist and are the given ones.
-  bool spread(const std::string& path, const std::vector<Identity>& parts, std::uint64_t first, FileError& error);
+  bool spread(const std::string& path, const std::vector<Identity>& parts, std::uint64_t first,
+              FileError& error);
   // Opens or creates `count` files beside a path, and closes them.
-  static bool makeParts(const std::string& path, std::size_t count, std::vector<Identity>& parts, FileError& error);
+  static bool makeParts(const std::string& path, std::size_t count, std::vector<Identity>& parts,
+                        FileError& error);
 
   enum class Answer : std::uint8_t { kTaken, kRefused, kFailed };
   // Tries to lock one byte, which this file has not locked. kFailed: `number` is the system's error.
@@ -111,8 +113,8 @@ class LockFile {
   bool reserve(const void* address);
 
   // Call it before the mapped memory is touched: if another program cut the file, to touch the memory behind its end would end
-  // the process. Makes the file as large again as it was mapped. Where that fails, the process goes on with memory that
-  // it shares with no other, and this fails. Also fails if the file was deleted.
+  // the process. Makes the file as large again as it was mapped. Where that fails, this fails, and the process continues with
+  // memory that it shares with no other. Also fails if the file was deleted.
   FileError keepWhole();
   // How often keepWhole() found that the file was cut. The contents are zero then.
   std::uint32_t cuts() const { return cuts_; }
@@ -140,7 +142,7 @@ class LockFile {
   int file_ = -1;
   // The blocks of the disk that the file had at the last look. It has fewer only after it was cut.
   std::int64_t blocks_ = 0;
-  // When the file's name or contents changed last, on the system's clock, and when that was first seen, on that of now().
+  // The last change of the file's name or contents by the system's clock, and the time by now() when it was first seen.
   Nanoseconds changed_ = -1;
   Nanoseconds changeSeenAt_ = 0;
 #endif
@@ -148,7 +150,7 @@ class LockFile {
   void* memory_ = nullptr;
   std::size_t mapped_ = 0;
   std::size_t reserved_ = 0;
-  // By page of the memory: this process has reserved its room on the disk.
+  // For each page of the memory: whether this process has reserved its room on the disk.
   std::vector<bool> hasRoom_;
   std::uint32_t cuts_ = 0;
   // The memory is not the file's, as the file could not be made as large again.

@@ -68,8 +68,8 @@ LockFileHeader::Found LockFileHeader::read(const std::function<bool(std::uint64_
     head_ = head;
     return Found::kValid;
   }
-  const bool isZero =
-      isRead && std::memcmp(&head, Head{}.mark, sizeof head.mark) == 0 && head.version == 0 && isOwnSize(size);
+  const bool isZero = isRead && std::memcmp(&head, Head{}.mark, sizeof head.mark) == 0 && head.version == 0 &&
+                      isOwnSize(size);
   if (isMarked || isZero) return Found::kMissing;
   // A text, for example. A process that has it open as a lock file proves that it was one.
   error = {isOpenElsewhere() ? FileFault::kDamaged : FileFault::kForeign, 0};

@@ -5,7 +5,7 @@
 //      identity of each. A process locks, in shared mode, the byte that its layout hashes to, as long as it has the
 //      file open. If a byte of another layout is locked too, it refuses to open. The kernel decides this, whatever the
 //      header says.
-//  H2. A header that is missing or damaged is written anew only while no process has the file open. A process that has it
+//  H2. A header that is missing or damaged is written again only while no process has the file open. A process that has it
 //      open may restore its own copy at any time, because of H1.
 
 #pragma once
@@ -43,14 +43,14 @@ class LockFileHeader {
 
   // Reads the header of a file that was just opened, or creates it, and opens the other files. `files`: how many files share the
   // locks of keys, if this creates the header; else the number must be the header's, or 0. `lastToken` returns the highest
-  // token in the file, and `isOwnSize` tells whether a file of that size may be a lock file whose header is zero.
+  // token in the file, and `isOwnSize` returns whether a file of that size may be a lock file whose header is zero.
   bool open(LockFile& file, const std::string& path, std::uint32_t files,
             const std::function<std::uint64_t()>& lastToken,
             const std::function<bool(std::uint64_t)>& isOwnSize, FileError& error);
 
   std::uint32_t files() const { return head_.files; }
   std::uint64_t byteOf(std::string_view key) const;
-  // What to add to elapsed() for a token.
+  // The difference between a new token and elapsed().
   std::int64_t base() const { return head_.base; }
   // The file was cut or damaged: writes this process's copy of the header (H2). `memory` is where the file is mapped.
   void restore(void* memory) const;
@@ -66,7 +66,7 @@ class LockFileHeader {
     char boot[40];
     // The same in all processes of this start of the machine.
     std::int64_t base;
-    // Of all bytes before it.
+    // The hash of all bytes before it.
     std::uint64_t checksum;
   };
   static_assert(sizeof(Head) <= kBytes && std::has_unique_object_representations_v<Head>);

@@ -181,7 +181,7 @@ class ProcessFile {
   enum class Locked : std::uint8_t { kYes, kNo, kFailed };
 
   static void runWatch(void* self);
-  // What follows from a look at the file. Now and then it also looks at the paths of all files, and for a free slot.
+  // Records the result of a look at the file. Every kLookAtPaths it also looks at the paths of all files, and for a slot.
   FileError checked(const FileError& found, Nanoseconds time);
   bool mayEnter(const ProcessKey& key, const ProcessAcquisition& acquisition) const;
   static ProcessAcquisition* first(const ProcessKey& key);
@@ -224,7 +224,7 @@ ProcessFile* ProcessLocks::find(const LockFile::Identity& identity, const std::s
   const Lock lock(mutex);
   for (ProcessFile* file : files_) {
     if (!(file->file().identity() == identity)) continue;
-    // By another name, beside which are no other files, or others.
+    // The path is another name of the file, and the files beside it are missing or different.
     if (!file->file().isAt(path)) {
       error = {FileFault::kParts, 0};
       return nullptr;
@@ -357,9 +357,10 @@ ProcessFile::Locked ProcessFile::lock(ProcessKey& key, const ProcessAcquisition&
     case LockFile::Answer::kTaken:
       break;
   }
-  // Only now is it certain that nobody has the key in another file at this path.
+  // After the lock, not before: so the file was at its path when the process got the byte.
+  error = verify(key.byte);
   // mutant: process-looks-before-it-locks
-  if ((error = verify(key.byte))) {
+  if (error.fault != FileFault::kNone) {
     file_->unlock(key.byte);
     return Locked::kFailed;
   }

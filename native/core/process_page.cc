@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <iterator>
+#include <utility>
 
 #include "core/hash.h"
 #include "core/platform.h"
@@ -29,9 +31,7 @@ void copyText(std::string_view text, char (&to)[size]) {
 std::uint64_t turnOf(std::uint64_t byte, Nanoseconds end) {
   return (byte >> 8 << 32) | static_cast<std::uint32_t>(end / kMillisecond);
 }
-bool isFor(std::uint64_t turn, std::uint64_t byte) {
-  return turn >> 32 == (byte >> 8 & 0xffffffff);
-}
+bool isFor(std::uint64_t turn, std::uint64_t byte) { return turn >> 32 == (byte >> 8 & 0xffffffff); }
 // Whatever the word says, it counts for no longer than kTurnFor (keeps G3).
 bool counts(std::uint64_t turn, Nanoseconds time) {
   const std::uint32_t left =
@@ -61,7 +61,9 @@ Nanoseconds servedAt(std::uint64_t word, std::uint64_t byte, Nanoseconds time) {
 bool ProcessPage::open(LockFile& file, const std::string& path, const std::string& title, std::uint32_t files,
                        FileError& error) {
   file_ = &file;
-  if (!header_.open(file, path, files, [this] { return highestToken(); }, isOwnSize, error)) return false;
+  if (!header_.open(
+          file, path, files, [this] { return highestToken(); }, isOwnSize, error))
+    return false;
   int number = 0;
   page_ = static_cast<Page*>(file.map(sizeof(Page) + header_.files() * kPerFile, kReserved, number));
   if (!page_) {
@@ -95,7 +97,7 @@ bool ProcessPage::claimSlot() {
   for (int slot = 0; slot_ == kNoSlot && slot < kSlots; ++slot) {
     if (file_->lock(kLifeBytes + static_cast<std::uint64_t>(slot), false, number) != LockFile::Answer::kTaken)
       continue;
-    // What the last process with this slot waited for. What it held says that it died.
+    // Removes the waits of the last process with this slot. Its records stay: they report its death.
     for (Row& row : page_->rows) {
       if ((row.waiting[slot / 64].load() & bitOf(slot)) != 0) row.waiting[slot / 64].fetch_and(~bitOf(slot));
     }
@@ -296,12 +298,16 @@ void ProcessPage::wakeNext(std::uint64_t byte) {
 
 // ── who holds ──
 
+std::array<std::uint32_t, 2> ProcessPage::bucketsOf(std::uint64_t byte, std::uint32_t files) {
+  const std::uint32_t count = files * kBucketsPerFile;
+  const auto first = static_cast<std::uint32_t>(byte % count);
+  const auto second = static_cast<std::uint32_t>((byte >> 30) % count);
+  return {first, second == first ? (first + 1) % count : second};
+}
+
 template <typename Visit>
 void ProcessPage::forEachPlace(std::uint64_t byte, Visit visit) const {
-  // Two buckets, which are neighbours in memory.
-  const auto count = static_cast<std::uint32_t>(places() / kPerBucket);
-  const auto first = static_cast<std::uint32_t>(byte % count);
-  for (const std::uint32_t bucket : {first, (first + 1) % count}) {
+  for (const std::uint32_t bucket : bucketsOf(byte, files())) {
     for (std::int32_t i = 0; i < kPerBucket; ++i) {
       if (!visit(static_cast<std::int32_t>(bucket) * kPerBucket + i)) return;
     }
@@ -355,15 +361,22 @@ bool ProcessPage::hold(std::uint64_t byte, bool shared, const Holder& holder, st
 }
 
 std::int32_t ProcessPage::claimPlace(std::uint64_t byte, bool shared) {
-  std::int32_t place = kNoPlace;
-  bool isFull = true;
-  forEachPlace(byte, [&](std::int32_t at) {
-    isFull = file_->reserve(&heldAt(at));
-    std::uint64_t none = 0;
-    if (isFull && heldAt(at).compare_exchange_strong(none, shared ? byte | kSharedBit : byte)) place = at;
-    return isFull && place == kNoPlace;
-  });
-  return isFull && place == kNoPlace ? reclaimPlace(byte, shared) : place;
+  // The emptier bucket first: so a key finds room until 5,000 of 8,192 places are taken.
+  std::array<std::uint32_t, 2> both = bucketsOf(byte, files());
+  const auto taken = [&](std::uint32_t bucket) {
+    return std::count_if(std::begin(buckets()[bucket].held), std::end(buckets()[bucket].held),
+                         [](const Number& held) { return held.load() != 0; });
+  };
+  if (taken(both[1]) < taken(both[0])) std::swap(both[0], both[1]);
+  for (const std::uint32_t bucket : both) {
+    if (!file_->reserve(&buckets()[bucket])) return kNoPlace;
+    for (std::int32_t i = 0; i < kPerBucket; ++i) {
+      const std::int32_t place = static_cast<std::int32_t>(bucket) * kPerBucket + i;
+      std::uint64_t none = 0;
+      if (heldAt(place).compare_exchange_strong(none, shared ? byte | kSharedBit : byte)) return place;
+    }
+  }
+  return reclaimPlace(byte, shared);
 }
 
 std::int32_t ProcessPage::reclaimPlace(std::uint64_t byte, bool shared) {
@@ -396,7 +409,7 @@ std::int32_t ProcessPage::reclaimPlace(std::uint64_t byte, bool shared) {
       if (isLeftByTheDead(at, held) && replace(at, held)) return at;
     }
     reclaims_ += kQuestions;
-    // Nobody learns of a reader's death, and of this one's everybody should.
+    // A reader's death is not reported, and the death of this holder must be.
     // mutant: process-keeps-living-readers
     if (!shared && ofReaders && living != kNoPlace && replace(living, livingHeld)) return living;
   }

@@ -112,6 +112,8 @@ class ProcessPage {
   static constexpr std::int32_t kNoPlace = -1;
   // Records in a file, for each file that has locks of keys.
   static constexpr std::int32_t kPlacesPerFile = 8192;
+  // The record of a key is in one of two buckets of them.
+  static std::array<std::uint32_t, 2> bucketsOf(std::uint64_t byte, std::uint32_t files);
 
   // Above `least` and above all tokens of these keys.
   std::uint64_t issueToken(const std::uint64_t* bytes, std::size_t count, std::uint64_t least);
@@ -138,7 +140,7 @@ class ProcessPage {
 
   static constexpr std::uint32_t kRows = 256;
   static constexpr std::size_t kBitmapWords = kSlots / 64;
-  // A process waits for this many keys at once, in each of so many groups of keys.
+  // A process can wait for this many keys at once in each group of keys.
   static constexpr int kCells = 64;
   static constexpr std::uint32_t kGroups = 4;
   static constexpr std::uint32_t kTokens = 256;
@@ -205,9 +207,7 @@ class ProcessPage {
   std::uint64_t highestToken();
   static std::uint32_t rowOf(std::uint64_t byte) { return static_cast<std::uint32_t>(byte % kRows); }
   Row& rowAt(std::uint64_t byte) const { return page_->rows[rowOf(byte)]; }
-  Cells& cellsOf(int slot, std::uint64_t byte) const {
-    return page_->waits[slot][rowOf(byte) % kGroups];
-  }
+  Cells& cellsOf(int slot, std::uint64_t byte) const { return page_->waits[slot][rowOf(byte) % kGroups]; }
   // The cell that says that the process of the slot waits for the key, or nullptr.
   Cell* cellOf(int slot, std::uint64_t byte) const;
   void newCell(std::uint64_t byte, const Wait& wait);
@@ -228,9 +228,7 @@ class ProcessPage {
   std::int32_t claimPlace(std::uint64_t byte, bool shared);
   std::int32_t reclaimPlace(std::uint64_t byte, bool shared);
   bool isLeftByTheDead(std::int32_t place, std::uint64_t held);
-  Number& heldAt(std::int32_t place) const {
-    return buckets()[place / kPerBucket].held[place % kPerBucket];
-  }
+  Number& heldAt(std::int32_t place) const { return buckets()[place / kPerBucket].held[place % kPerBucket]; }
   template <typename Visit>
   void forEachWaiting(std::uint64_t byte, Visit visit) const;
   bool isAlive(int slot) { return file_->lockedElsewhere(kLifeBytes + static_cast<std::uint64_t>(slot)); }
@@ -240,7 +238,7 @@ class ProcessPage {
   Page* page_ = nullptr;
   int slot_ = kNoSlot;
   std::string title_;
-  // By place: the record is this process's.
+  // For each place: whether the record is this process's.
   std::vector<bool> own_;
   // Where to look for the dead next.
   std::uint32_t reclaims_ = 0;

@@ -30,7 +30,7 @@ function makeLock(options: ProcessLockOptions): ProcessLock {
   return lock;
 }
 
-/** What a newcomer gets: a code, or how many of the keys. */
+/** Opens the file in a new process: the code of the error, or the number of keys that it got. */
 async function newcomer(file: string, files?: number): Promise<string | number> {
   try {
     const peer = await Peer.start(file, files);
@@ -42,7 +42,7 @@ async function newcomer(file: string, files?: number): Promise<string | number> 
   }
 }
 
-/** A process that holds all keys, spread over so many files. */
+/** A process that holds all keys, spread over `files` files. */
 async function holder(files: number): Promise<{ file: string; peer: Peer }> {
   const file = lockPath();
   const peer = await Peer.start(file, files);
@@ -71,7 +71,11 @@ describe('a key of several files has one holder', () => {
     const { file, peer } = await holder(16);
     const before = readFileSync(file).subarray(0, 1200);
     // Among them 4 and its inverse, which was once enough to change the number of files.
-    for (const garbage of [Buffer.alloc(8), Buffer.alloc(8, 0xa5), Buffer.from([4, 0, 0, 0, 251, 255, 255, 255])]) {
+    for (const garbage of [
+      Buffer.alloc(8),
+      Buffer.alloc(8, 0xa5),
+      Buffer.from([4, 0, 0, 0, 251, 255, 255, 255]),
+    ]) {
       for (let at = 0; at < 96; at += 4) {
         overwrite(file, at, garbage);
         let answer: unknown = 0;
@@ -217,7 +221,7 @@ describe('a file that was cut', () => {
     const file = lockPath();
     const peer = await Peer.start(file);
     await peer.ask('acquire', 'a');
-    // As if the disk were full.
+    // Stands for a full disk.
     execFileSync('prlimit', ['--pid', String(peer.pid), '--fsize=0:unlimited']);
     await peer.ask('sleep', 5);
     truncateSync(file, 0);
@@ -230,21 +234,24 @@ describe('a file that was cut', () => {
     expect(makeLock({ path: file }).tryAcquire('b')).toBeUndefined();
   });
 
-  it.runIf(process.platform === 'linux')('has room on the disk again after it was extended, too', async () => {
-    const lock = makeLock({ path: lockPath() });
-    lock.acquireSync('a').release();
-    const { size, blocks } = statSync(lock.path);
-    truncateSync(lock.path, 0);
-    truncateSync(lock.path, size);
-    await new Promise((resolve) => setTimeout(resolve, 5));
-    lock.acquireSync('a').release();
-    expect(statSync(lock.path).blocks).toBeGreaterThanOrEqual(Math.min(blocks, 64));
-  });
+  it.runIf(process.platform === 'linux')(
+    'has room on the disk again after it was extended, too',
+    async () => {
+      const lock = makeLock({ path: lockPath() });
+      lock.acquireSync('a').release();
+      const { size, blocks } = statSync(lock.path);
+      truncateSync(lock.path, 0);
+      truncateSync(lock.path, size);
+      await new Promise((resolve) => setTimeout(resolve, 5));
+      lock.acquireSync('a').release();
+      expect(statSync(lock.path).blocks).toBeGreaterThanOrEqual(Math.min(blocks, 64));
+    },
+  );
 });
 
 describe('deaths of holders', () => {
   it.each([
-    [3000, 1],
+    [4000, 1],
     [10_000, 16],
   ])('are all reported, with %i keys in %i files', { timeout: 120_000 }, async (count, files) => {
     const file = lockPath();
@@ -257,19 +264,26 @@ describe('deaths of holders', () => {
     expect(reported).toHaveLength(count);
   });
 
-  it('are reported after many earlier ones of keys that nobody uses any more', { timeout: 120_000 }, async () => {
-    const file = lockPath();
-    const lock = makeLock({ path: file });
-    for (let round = 0; round < 6; round++) {
+  it(
+    'are reported after many earlier ones of keys that nobody uses any more',
+    { timeout: 120_000 },
+    async () => {
+      const file = lockPath();
+      const lock = makeLock({ path: file });
+      for (let round = 0; round < 6; round++) {
+        const peer = await Peer.start(file);
+        await peer.ask(
+          'acquireEach',
+          Array.from({ length: 2500 }, (_, i) => `old ${round} ${i}`),
+        );
+        await peer.kill();
+      }
       const peer = await Peer.start(file);
-      await peer.ask('acquireEach', Array.from({ length: 2500 }, (_, i) => `old ${round} ${i}`));
+      await peer.ask('acquireEach', KEYS);
       await peer.kill();
-    }
-    const peer = await Peer.start(file);
-    await peer.ask('acquireEach', KEYS);
-    await peer.kill();
-    expect(KEYS.filter((key) => lock.tryAcquire(key)!.abandoned)).toEqual(KEYS);
-  });
+      expect(KEYS.filter((key) => lock.tryAcquire(key)!.abandoned)).toEqual(KEYS);
+    },
+  );
 
   it('are reported after many readers died', { timeout: 120_000 }, async () => {
     const file = lockPath();

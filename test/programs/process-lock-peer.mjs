@@ -41,7 +41,8 @@ const actions = {
   acquireEach: (keys, options) => {
     for (const key of keys) keep(lock.acquireSync(key, options));
   },
-  acquireAll: (keys, options) => Promise.all(keys.map((/** @type {string} */ key) => lock.acquire(key, options))),
+  acquireAll: (keys, options) =>
+    Promise.all(keys.map((/** @type {string} */ key) => lock.acquire(key, options))),
   releaseAll: () => {
     for (const guard of guards.splice(0)) guard.release();
   },

@@ -41,7 +41,7 @@ export interface ProcessWaiter {
 
 /** A holder or a waiter of a key. */
 export interface ProcessUse {
-  /** The same for equal keys. `'0'`: a process that waits for several keys. */
+  /** The same for equal keys. */
   readonly place: string;
   /** Undefined where nobody said it. */
   readonly key: LockKey | undefined;
