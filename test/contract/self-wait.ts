@@ -4,12 +4,12 @@ import { DeadlockError, LockError } from 'stripelock';
 import { Agent } from '../support/agent.js';
 import type { Suite } from '../support/engine.js';
 import { keysApart, keysTogether } from '../support/keys.js';
-import { rejectionOf, thrownBy, turns, watch } from '../support/waiting.js';
+import { rejectionOf, thrownBy, turns, until, watch } from '../support/waiting.js';
 
 const EXCLUSIVE = { mode: 'exclusive' } as const;
 const SHARED = { mode: 'shared' } as const;
 
-export const selfWaitSuite: Suite = (makeLock) => {
+export const selfWaitSuite: Suite = (makeLock, engine) => {
   describe('a thread that would block for a stripe that it holds itself', () => {
     it('is refused at once, for equal keys, keys on one stripe, and upgrades', () => {
       const lock = makeLock({ stripes: 16, timeout: Infinity, name: 'self' });
@@ -83,6 +83,29 @@ export const selfWaitSuite: Suite = (makeLock) => {
       for (const guard of guards) guard.release();
       lock.tryAcquire('key')!.release();
     });
+
+    for (const [timeout, outcome] of [
+      [150, 'waits for a writer between its shared holds that gives up'],
+      [Infinity, 'is refused where the writer between its shared holds never gives up'],
+    ] as const) {
+      engine.acrossThreads(outcome, async () => {
+        const lock = makeLock({ timeout: 60_000 });
+        const other = await Agent.start(lock);
+        const first = lock.acquireSync('key', SHARED);
+        const writer = watch(other.acquire('key', { timeout }));
+        await until(() => lock.stats().waiting === 1, 'the writer waits');
+        if (timeout === Infinity) {
+          const refusal = thrownBy(() => lock.acquireSync('key', SHARED));
+          expect(refusal).toMatchObject({ code: 'ERR_LOCK_DEADLOCK' });
+        } else {
+          lock.acquireSync('key', SHARED).release();
+          expect(await rejectionOf(writer.promise)).toMatchObject({ code: 'ERR_LOCK_TIMEOUT' });
+        }
+        first.release();
+        if (timeout === Infinity) await (await writer.promise).release();
+        expect(lock.stats()).toMatchObject({ held: 0, waiting: 0 });
+      });
+    }
 
     it('is not confused with another thread that waits for the same stripe', async () => {
       const lock = makeLock();

@@ -41,7 +41,8 @@ for (let words = 0; words < 120; words++) {
   let code;
   lock.acquire('key', { timeout }).catch((error) => (code = error.code));
   // Without a timer of its own, which could set right what is wrong with others.
-  for (const end = performance.now() + PATIENCE; code === undefined && performance.now() < end;) await nextTurn();
+  for (const end = performance.now() + PATIENCE; code === undefined && performance.now() < end;)
+    await nextTurn();
   if (code !== 'ERR_LOCK_TIMEOUT') break;
   passed++;
 }

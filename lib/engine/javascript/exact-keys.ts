@@ -1,7 +1,7 @@
 import { copyOfBytes } from '../../common/bytes.js';
 import type { KeyState, LockKey } from '../../common/types.js';
 import type { StripeCounts } from '../contract/engine.js';
-import { NO_STRIPE, PINNED_AGAIN, type ExactKeys } from '../contract/exact-keys.js';
+import { IDLE_ENDED, NO_STRIPE, PINNED_AGAIN, type ExactKeys } from '../contract/exact-keys.js';
 import type { JavaScriptTable } from './table.js';
 
 const NOT_USED: StripeCounts = { word: 0, waiting: 0 };
@@ -21,12 +21,13 @@ export class JavaScriptExactKeys implements ExactKeys {
     this.#table = table;
   }
 
-  pin(key: LockKey): number {
+  pin(key: LockKey, idle: number): number {
     const bytes = typeof key === 'object' ? copyOfBytes(key) : undefined;
     const stripes = bytes === undefined ? this.#stripes : this.#stripesOfBytes;
     const name = bytes === undefined ? (key as string | number) : textOf(bytes);
     const known = stripes.get(name);
     if (known !== undefined) return known | PINNED_AGAIN;
+    const ended = idle !== NO_STRIPE && this.#end(idle, this.#table.wanted()) ? IDLE_ENDED : 0;
     const free = this.#free;
     const stripe = free.length > 0 ? free[free.length - 1]! : this.#keys.length;
     if (stripe === this.#table.stripes) return NO_STRIPE;
@@ -34,18 +35,21 @@ export class JavaScriptExactKeys implements ExactKeys {
     // From here on nothing fails.
     this.#keys[stripe] = bytes ?? key;
     if (free.length > 0) free.length--;
-    return stripe;
+    return stripe | ended;
   }
 
   unpin(stripes: Int32Array, count: number): number {
-    const pinned = new Set(stripes.subarray(0, count).filter((stripe) => this.#keys[stripe] !== undefined));
-    const used = this.#table.used(pinned);
-    const list = [...used];
-    // First, as a `vm` timeout may end the loop: what stays pinned then is in no list, and what is not must be in none.
-    stripes.fill(NO_STRIPE, 0, count);
-    stripes.set(list);
-    for (const stripe of pinned) if (!used.has(stripe)) this.#unpin(stripe);
-    return list.length;
+    const wanted = this.#table.wanted();
+    const used = new Set<number>();
+    for (let i = 0; i < count; i++) {
+      const stripe = stripes[i]!;
+      // First, as a `vm` timeout may end the loop: what stays pinned then is in no list, and what is not must be in none.
+      stripes[i] = NO_STRIPE;
+      if (!this.#end(stripe, wanted)) used.add(stripe);
+    }
+    let kept = 0;
+    for (const stripe of used) stripes[kept++] = stripe;
+    return kept;
   }
 
   inUse(): number {
@@ -70,12 +74,16 @@ export class JavaScriptExactKeys implements ExactKeys {
     return this.#keys.length;
   }
 
-  #unpin(stripe: number): void {
-    const key = this.#keys[stripe]!;
+  /** Unpins a stripe unless it is used. True: it is not pinned now. It may have been unpinned in a call that was cut off. */
+  #end(stripe: number, wanted: ReadonlySet<number>): boolean {
+    const key = this.#keys[stripe];
+    if (key === undefined) return true;
+    if (wanted.has(stripe) || this.#table.lines.load(stripe) !== 0) return false;
     if (typeof key === 'object') this.#stripesOfBytes.delete(textOf(key));
     else this.#stripes.delete(key);
     this.#keys[stripe] = undefined;
     this.#free.push(stripe);
+    return true;
   }
 }
 

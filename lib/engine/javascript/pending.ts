@@ -3,10 +3,10 @@ import { performance } from '../../common/host.js';
 import type { AsyncWaiter, Request } from '../contract/engine.js';
 import type { Mode } from '../contract/mode.js';
 import { Queue, type Queued } from './queue.js';
-import type { Place } from './stripe-lines.js';
+import type { Place, Waiting } from './stripe-lines.js';
 
 /** An acquisition that waits on this thread's event loop. */
-export class Pending implements Timed, Queued<Pending> {
+export class Pending implements Timed, Queued<Pending>, Waiting {
   readonly waiter: AsyncWaiter;
   readonly number: number;
   readonly stripes: readonly number[];
@@ -14,6 +14,8 @@ export class Pending implements Timed, Queued<Pending> {
   /** When it began to wait, on the clock of `performance.now()`. */
   readonly since: number;
   readonly deadline: number;
+  readonly isLasting: boolean;
+  gaveWayTo = 0;
   place = -1;
   /** It holds `stripes[0 … taken)`. */
   taken: number;
@@ -30,6 +32,7 @@ export class Pending implements Timed, Queued<Pending> {
     this.mode = request.mode;
     this.since = since;
     this.deadline = since + request.timeout;
+    this.isLasting = request.timeout === Infinity && request.abortable !== true;
     this.taken = request.taken;
   }
 

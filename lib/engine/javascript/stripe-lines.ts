@@ -24,6 +24,8 @@ import {
  * | FRONT       | the same for those who have waited for longer than {@link HUNGRY_AFTER}     |
  * | RESERVED_AT | when the stripe was last given back by a holder that others waited for      |
  * | WRITER_AT   | when a writer last said that it waits                                       |
+ * | LASTING_AT  | when a writer that never gives up last said that it waits                   |
+ * | WRITES_SINCE| since when the writer waits that has waited longest, as far as known; or 0  |
  *
  * ## Order
  *
@@ -34,7 +36,10 @@ import {
  * itself after 20 ms, and after twice as long each time, up to a second, and then goes behind the others in FRONT. So it is
  * served when between two of its looks the stripe is given back as often as threads wait before it.
  *
- * A reader that waited calls the next, and so on up to the first writer. Readers who come while a writer waits wait, too.
+ * A reader that waited calls the next, and so on up to the first writer. Readers who come while a writer waits wait, too. A writer
+ * that has looked for itself is behind them then. So a reader that is called gives way once to a writer that has waited longer:
+ * it calls the next instead, and sleeps again, behind the writer. If nobody sleeps in FRONT, or it is called once more, that writer
+ * has ended or is awake, and is forgotten.
  *
  * ## Why nobody sleeps forever
  *
@@ -43,8 +48,8 @@ import {
  * I2  Before a waiter sleeps it reads the integer that it will sleep on, and then sees QUEUED in the word, or sets it.
  * I3  Whoever clears QUEUED calls afterwards: the first of FRONT or, if nobody sleeps there, of BACK. A call changes the
  *     integer before it wakes, so a waiter that has read it before (I2) does not fall asleep.
- * I4  Whoever is called takes the stripe, which keeps QUEUED, and if shared calls the next; or sleeps again (I2); or leaves,
- *     and then calls the next instead ({@link StripeLines.relay}).
+ * I4  Whoever is called takes the stripe, which keeps QUEUED, and if shared calls the next; or sleeps again (I2), after a call of
+ *     the next if it gave way; or leaves, and then calls the next instead ({@link StripeLines.relay}).
  *
  * So for every sleeper there is at any time QUEUED in the word, whose end leads to a call, or a call under way. A call gets
  * lost only if the called thread is terminated, or is busy. That is why sleepers look for themselves, see {@link patience}.
@@ -57,21 +62,37 @@ import {
  * - QUEUED: a release that calls nobody.
  * - A reserved word, if a thread died after it was called, or having yet to call. From `patience.reserved` after the release on
  *   whoever comes by may take it. By I1 that is as safe as to take a free one.
- * - WRITER_AT, which keeps readers out. A live writer renews it whenever it looks; after twice the longest time between two
- *   looks it counts for nothing.
+ * - WRITER_AT, which keeps readers out, and LASTING_AT, which has them refused. A live writer renews them whenever it looks; after
+ *   twice the longest time between two looks they count for nothing.
+ * - WRITES_SINCE, until a reader has given way in vain.
  */
 
 /** Places in a stripe's line, in integers from its word. */
 export const BACK = 1;
-/** Also says of an acquisition that it was called there, or that its stripe is kept for it. */
 export const FRONT = 2;
 const RESERVED_AT = 3;
 const WRITER_AT = 4;
+const LASTING_AT = 5;
+const WRITES_SINCE = 6;
 export type Place = typeof BACK | typeof FRONT;
 
-/** Why an acquisition may take a stripe that others wait for, too: it was called to a place, or looks for itself. */
+/**
+ * Why an acquisition may take a stripe that others wait for, too: it was called to a place, or looks for itself, or the stripe is
+ * kept for its thread.
+ */
 export const LOOKS = 0;
-export type Cause = typeof LOOKS | Place;
+export const KEPT = -1;
+export type Cause = typeof LOOKS | typeof KEPT | Place;
+
+/** An acquisition that waits, as stripes see it. */
+export interface Waiting {
+  /** Since when, on the clock of `performance.now()`. */
+  readonly since: number;
+  /** It has neither a timeout nor a signal. */
+  readonly isLasting: boolean;
+  /** Since when the writer waited to which it has given way, as in WRITES_SINCE. At first 0. */
+  gaveWayTo: number;
+}
 
 /**
  * How long a waiter relies on being called before it looks for itself, in milliseconds. Tests make these times long, to see
@@ -93,13 +114,18 @@ const HUNGRY_AFTER = 1;
 const [seconds, nanoseconds] = process.hrtime();
 const OFFSET = seconds * 1000 + nanoseconds / 1e6 - performance.now();
 
-/** Milliseconds on a clock that all threads of the process share, modulo 2^32. */
-function stamp(): number {
-  return (performance.now() + OFFSET) | 0;
+/** A time of `performance.now()` on a clock that all threads of the process share, in milliseconds modulo 2^32; never 0. */
+function stamp(time = performance.now()): number {
+  return (time + OFFSET) | 0 || 1;
 }
 
 /** The most by which the clocks of two threads differ, in milliseconds. */
 const CLOCKS_DIFFER = 1000;
+
+/** Whether a stamp is earlier than another one. */
+function isBefore(a: number, b: number): boolean {
+  return ((a - b) | 0) < 0;
+}
 
 /** The place where one that waits since then sleeps. */
 export function placeFor(since: number): Place {
@@ -158,22 +184,30 @@ export class StripeLines {
   }
 
   /** The same for one that waits. False: QUEUED is set (I2). */
-  takeOrQueue(stripe: number, mode: Mode, cause: Cause): boolean {
-    if (!mode.counted) this.#stamp(stripe, WRITER_AT);
+  takeOrQueue(stripe: number, mode: Mode, cause: Cause, waiting: Waiting): boolean {
+    if (!mode.counted) this.#announceWriter(stripe, waiting);
     for (;;) {
       const word = this.load(stripe);
       if (this.#mayTake(stripe, word, mode, cause)) {
-        if (this.#take(stripe, word, mode, QUEUED)) return true;
+        if (cause === FRONT && mode.counted && this.#givesWay(stripe, word, waiting)) return false;
+        if (!this.#take(stripe, word, mode, QUEUED)) continue;
+        if (!mode.counted) this.#forgetWriter(stripe, waiting);
+        return true;
       } else if ((word & QUEUED) !== 0 || this.#exchange(stripe, word, word | QUEUED)) {
         return false;
       }
     }
   }
 
-  /** Whether a hold of this thread keeps it from taking the stripe, if nobody else releases. */
+  /** Whether a hold of this thread keeps it from taking the stripe, until others give up or release at the earliest. */
   standsInItsOwnWay(stripe: number, mode: Mode): boolean {
     if (this.isOwn(stripe)) return true;
-    return (this.shares?.[stripe] ?? 0) > 0 && !this.#mayTake(stripe, this.load(stripe), mode, LOOKS);
+    if ((this.shares?.[stripe] ?? 0) === 0) return false;
+    const word = this.load(stripe);
+    if ((word & HOLDER_MASK) === 0) return false;
+    if (!admits(word & ~QUEUED, mode, mostHolds(this.limit))) return true;
+    // Behind a writer that waits for this thread's share: one with a timeout or a signal may give up.
+    return (word & QUEUED) !== 0 && this.#isOfLate(stripe, LASTING_AT, 2 * patience.longest);
   }
 
   /**
@@ -214,9 +248,11 @@ export class StripeLines {
   }
 
   /** A waiter leaves without the stripe. Other writers that wait say so again when they are called. */
-  leave(stripe: number, mode: Mode): void {
-    if (!mode.counted)
-      Atomics.store(this.memory, this.place(stripe, WRITER_AT), stamp() - 2 * patience.longest - 1);
+  leave(stripe: number, mode: Mode, waiting: Waiting): void {
+    if (!mode.counted) {
+      this.#outdate(stripe, WRITER_AT);
+      this.#forgetWriter(stripe, waiting);
+    }
     this.relay(stripe);
   }
 
@@ -265,12 +301,41 @@ export class StripeLines {
   /** Whether an acquisition may take a stripe with this word. */
   #mayTake(stripe: number, word: number, mode: Mode, cause: Cause): boolean {
     if (word === 0) return true;
-    if (word === QUEUED) return cause === FRONT || !this.#isOfLate(stripe, RESERVED_AT, patience.reserved);
+    if (word === QUEUED)
+      return cause === FRONT || cause === KEPT || !this.#isOfLate(stripe, RESERVED_AT, patience.reserved);
     if (!admits(word & ~QUEUED, mode, mostHolds(this.limit))) return false;
     // Readers go in together, but not past a writer.
     return (
       (word & QUEUED) === 0 || cause !== LOOKS || !this.#isOfLate(stripe, WRITER_AT, 2 * patience.longest)
     );
+  }
+
+  #announceWriter(stripe: number, { since, isLasting }: Waiting): void {
+    this.#stamp(stripe, WRITER_AT);
+    if (isLasting) this.#stamp(stripe, LASTING_AT);
+    const index = this.place(stripe, WRITES_SINCE);
+    const longest = Atomics.load(this.memory, index);
+    const mine = stamp(since);
+    if (longest === 0 || isBefore(mine, longest)) Atomics.store(this.memory, index, mine);
+  }
+
+  /** A writer does not wait any more. Others that wait say so again when they are called, or look. */
+  #forgetWriter(stripe: number, { since, isLasting }: Waiting): void {
+    if (isLasting) this.#outdate(stripe, LASTING_AT);
+    Atomics.compareExchange(this.memory, this.place(stripe, WRITES_SINCE), stamp(since), 0);
+  }
+
+  /** A reader was called, and may take a stripe with this word. True: it has called the next one instead. */
+  #givesWay(stripe: number, word: number, waiting: Waiting): boolean {
+    const index = this.place(stripe, WRITES_SINCE);
+    const writer = Atomics.load(this.memory, index);
+    if ((word & QUEUED) === 0 || writer === 0 || !isBefore(writer, stamp(waiting.since))) return false;
+    if (waiting.gaveWayTo !== writer && this.#wake(stripe, FRONT)) {
+      waiting.gaveWayTo = writer;
+      return true;
+    }
+    Atomics.compareExchange(this.memory, index, writer, 0);
+    return false;
   }
 
   #free(stripe: number): void {
@@ -290,6 +355,11 @@ export class StripeLines {
 
   #stamp(stripe: number, place: number): void {
     Atomics.store(this.memory, this.place(stripe, place), stamp());
+  }
+
+  /** From now on a place does not count as stamped of late, however long that is. */
+  #outdate(stripe: number, place: number): void {
+    Atomics.store(this.memory, this.place(stripe, place), stamp() - 2 * patience.longest - 1);
   }
 
   /** Whether a place was stamped less than so many milliseconds ago. */

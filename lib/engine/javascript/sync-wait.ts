@@ -3,7 +3,15 @@ import { performance, queueMicrotask } from '../../common/host.js';
 import { GRANTED, GRANTED_LATE, type Outcome, type Request } from '../contract/engine.js';
 import { METRIC_CELLS } from '../contract/layout.js';
 import type { Mode } from '../contract/mode.js';
-import { FRONT, LOOKS, patience, placeFor, type Cause, type StripeLines } from './stripe-lines.js';
+import {
+  KEPT,
+  LOOKS,
+  patience,
+  placeFor,
+  type Cause,
+  type StripeLines,
+  type Waiting,
+} from './stripe-lines.js';
 import type { JavaScriptTable } from './table.js';
 import { type Blocked, recover, thread } from './thread.js';
 
@@ -32,7 +40,7 @@ function recoverSoon(): void {
  * A sync acquisition of this thread, and a note of all that it has changed. The end of a `vm` timeout can cut it off, so that
  * not even a `finally` runs. Then {@link recover} undoes what the note says.
  */
-export class SyncWait implements Blocked {
+export class SyncWait implements Blocked, Waiting {
   readonly #table: JavaScriptTable;
   readonly #lines: StripeLines;
   readonly #request: Request;
@@ -44,6 +52,9 @@ export class SyncWait implements Blocked {
   #kept = 0;
   /** The stripe that it waits for, or -1. */
   #stripe = -1;
+  since = 0;
+  readonly isLasting: boolean;
+  gaveWayTo = 0;
   #isCounted = false;
   #isAside = false;
 
@@ -54,6 +65,7 @@ export class SyncWait implements Blocked {
     this.#stripes = request.stripes;
     this.#mode = request.mode;
     this.#taken = request.taken;
+    this.isLasting = request.timeout === Infinity;
   }
 
   run(): Outcome {
@@ -84,7 +96,7 @@ export class SyncWait implements Blocked {
       // Keeps Q2.
       const queue = this.#table.queues.get(stripe);
       if (timeout === 0 && queue !== undefined) break;
-      if (!this.#take(stripe, queue?.isKept === true ? FRONT : LOOKS)) break;
+      if (!this.#take(stripe, queue?.isKept === true ? KEPT : LOOKS)) break;
     }
     if (this.#taken === stripes.length) return GRANTED;
     if (timeout === 0) return this.#table.timedOut(stripes[this.#taken]!);
@@ -115,15 +127,16 @@ export class SyncWait implements Blocked {
   #waitFor(stripe: number, deadline: number): Outcome | undefined {
     if (this.#spin(stripe)) return undefined;
     const lines = this.#lines;
-    const since = performance.now();
+    this.since = performance.now();
+    this.gaveWayTo = 0;
     let cause: Cause = LOOKS;
     let nap = patience.shortest;
     this.#stripe = stripe;
     for (;;) {
-      const place = placeFor(since);
+      const place = placeFor(this.since);
       const index = lines.place(stripe, place);
       const events = Atomics.load(lines.memory, index);
-      if (lines.takeOrQueue(stripe, this.#mode, cause)) {
+      if (lines.takeOrQueue(stripe, this.#mode, cause, this)) {
         this.#taken++;
         this.#stripe = -1;
         this.#table.entered(stripe, this.#mode);
@@ -180,7 +193,7 @@ export class SyncWait implements Blocked {
   #leave(): void {
     const stripe = this.#stripe;
     this.#stripe = -1;
-    if (stripe >= 0) this.#lines.leave(stripe, this.#mode);
+    if (stripe >= 0) this.#lines.leave(stripe, this.#mode, this);
   }
 
   #fail(): void {

@@ -24,7 +24,7 @@ import { fnv1a } from './hash.js';
 import { Pending, StripeQueue } from './pending.js';
 import {
   BACK,
-  FRONT,
+  KEPT,
   LOOKS,
   patience,
   placeFor,
@@ -40,6 +40,7 @@ import { localMemory, recover, tellWaiting, thread, type StandsAside } from './t
  * thread.
  */
 const IN_A_ROW = 64;
+const NONE: ReadonlySet<number> = new Set();
 
 interface Note {
   readonly stripes: Int32Array;
@@ -87,6 +88,8 @@ export class JavaScriptTable implements LockTable, StandsAside {
   #lastNote = 0;
   #arrivals = 0;
   #waiting = 0;
+  /** Those of them that ask for several stripes. */
+  #waitingForSeveral = 0;
   #isScheduled = false;
   #inARow = 0;
   #passedBy = 0;
@@ -141,6 +144,7 @@ export class JavaScriptTable implements LockTable, StandsAside {
     Atomics.add(this.cells, METRIC_CELLS.contended, 1n);
     Atomics.add(this.cells, METRIC_CELLS.waiting, 1n);
     this.#waiting++;
+    if (entry.stripes.length > 1) this.#waitingForSeveral++;
     // Last: if the stack overflows before, the caller gives back what it had taken itself.
     entry.isWaiting = true;
     return undefined;
@@ -206,15 +210,14 @@ export class JavaScriptTable implements LockTable, StandsAside {
     return states;
   }
 
-  /** Those of the stripes that are held, or that acquisitions ask for that wait. */
-  used(stripes: Iterable<number>): Set<number> {
+  /** The stripes for which acquisitions of several wait, or will. The word of a stripe with a queue says so itself. */
+  wanted(): ReadonlySet<number> {
+    if (this.#waitingForSeveral === 0) return NONE;
     const wanted = new Set<number>();
     for (const queue of this.queues.values())
-      // The word of a queue says so itself.
-      for (const { stripes: all } of queue) if (all.length > 1) for (const stripe of all) wanted.add(stripe);
-    const used = new Set<number>();
-    for (const stripe of stripes) if (this.lines.load(stripe) !== 0 || wanted.has(stripe)) used.add(stripe);
-    return used;
+      for (const { stripes } of queue)
+        if (stripes.length > 1) for (const stripe of stripes) wanted.add(stripe);
+    return wanted;
   }
 
   standAside(): void {
@@ -223,7 +226,9 @@ export class JavaScriptTable implements LockTable, StandsAside {
     for (const entry of [...this.queues.values()].flatMap((queue) => [...queue])) this.#displace(entry);
     for (const queue of this.queues.values()) {
       this.#endSleep(queue);
-      if (queue.isKept) this.lines.relay(queue.stripe);
+      const { first, stripe } = queue;
+      // Readers of this thread, and others, need not wait for a writer that cannot follow a call.
+      if (first !== undefined) this.lines.leave(stripe, first.mode, first);
       queue.isKept = false;
     }
   }
@@ -354,18 +359,19 @@ export class JavaScriptTable implements LockTable, StandsAside {
   }
 
   /** Takes a stripe for the first in its queue. False: the queue waits for it. */
-  #takeFor(queue: StripeQueue, { mode, since }: Pending, cause: Cause): boolean {
+  #takeFor(queue: StripeQueue, head: Pending, cause: Cause): boolean {
     const { lines } = this;
     const { stripe } = queue;
-    const first = queue.isKept ? FRONT : cause;
+    const { mode } = head;
+    const first = queue.isKept ? KEPT : cause;
     queue.isKept = false;
     tellWaiting(this);
     // Nobody else can have been called for a key of this thread, and its release goes on with the queue.
-    if (this.keys !== undefined) return lines.takeOrQueue(stripe, mode, FRONT);
+    if (this.keys !== undefined) return lines.takeOrQueue(stripe, mode, KEPT, head);
     for (let why = first; ; why = LOOKS) {
-      const place = placeFor(since);
+      const place = placeFor(head.since);
       const events = Atomics.load(lines.memory, lines.place(stripe, place));
-      if (lines.takeOrQueue(stripe, mode, why)) {
+      if (lines.takeOrQueue(stripe, mode, why, head)) {
         this.entered(stripe, mode);
         return true;
       }
@@ -435,7 +441,7 @@ export class JavaScriptTable implements LockTable, StandsAside {
     if (entry.isWaiting) this.#giveBackTaken(entry);
     this.#forget(entry);
     if (!wasFirst) return;
-    this.lines.leave(queue.stripe, mode);
+    this.lines.leave(queue.stripe, mode, entry);
     this.#serveSoon(queue.stripe);
   }
 
@@ -444,6 +450,7 @@ export class JavaScriptTable implements LockTable, StandsAside {
     this.#timer.remove(entry);
     if (!entry.isWaiting) return;
     Atomics.sub(this.cells, METRIC_CELLS.waiting, 1n);
+    if (entry.stripes.length > 1) this.#waitingForSeveral--;
     if (--this.#waiting === 0) this.#timer.keepAlive(false);
   }
 

@@ -1,5 +1,5 @@
 // A KeyedLock on the JavaScript engine is for the thread that made it.
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { KeyedLock } from 'stripelock';
 import { runProgram } from '../../support/programs.js';
 import { runThread } from '../../support/threads.js';
@@ -29,6 +29,24 @@ describe('a KeyedLock on the JavaScript engine', () => {
     const guards = [handle, structuredClone(handle)].map((each) => KeyedLock.from(each).tryAcquire('key'));
     expect(guards.map((guard) => guard?.held)).toEqual([true, undefined]);
     guards[0]!.release();
+  });
+
+  it('looks at no more keys for a new one where nearly all of its capacity is held', () => {
+    const load = Atomics.load.bind(Atomics);
+    const spy = vi.spyOn(Atomics, 'load');
+    onTestFinished(() => spy.mockRestore());
+    for (const capacity of [64, 16_384]) {
+      const lock = new KeyedLock({ engine: 'javascript', capacity });
+      for (let held = 0; held < capacity - 1; held++) lock.acquireSync(held);
+      // The first ones are remembered, until there is no room for another key.
+      for (let i = 0; i < 10; i++) lock.acquireSync(`early ${i}`).release();
+      let loads = 0;
+      spy.mockImplementation((...of: Parameters<typeof load>) => (loads++, load(...of)));
+      for (let i = 0; i < 100; i++) lock.acquireSync(`new ${i}`).release();
+      spy.mockReset();
+      // For each key that of the last one: is it idle? Not all that are held.
+      expect(loads, `capacity ${capacity}`).toBeLessThan(1000);
+    }
   });
 
   for (const [how, found] of [
