@@ -7,7 +7,7 @@ import { freePort } from '../support/free-port.mjs';
 import { Proxy } from '../support/proxy.mjs';
 import { redisCommand, RedisServer } from '../support/redis-server.mjs';
 import { watch } from '../support/waiting.js';
-import { connectorOf, PATIENT, redisLibraries, RedisScene } from './redis-setup.js';
+import { connectorOf, PATIENT, redisLibraries, RedisScene, type RedisStore } from './redis-setup.js';
 
 describe.each(redisLibraries)('waiting for a lease of the Redis store on %s', (library) => {
   const redis = new RedisScene(library);
@@ -236,3 +236,106 @@ it.runIf(redisCommand !== undefined)(
     expect(performance.now() - released).toBeLessThan(5000);
   },
 );
+
+describe.runIf(redisCommand !== undefined)('the record of a store that waits in Redis', () => {
+  const redis = new RedisScene('ioredis');
+  const LEASE = 'stripelock:{108}:key';
+  const WAITERS = 'stripelock:{108}?key';
+  /** The store asks for this key alone, or for it and another. */
+  const asks = [
+    ['alone', (store: RedisStore) => store.tryAcquire('key', 'me', 60_000)],
+    ['among others', (store: RedisStore) => store.tryAcquireAll(['key', 'other'], 'me', 60_000)],
+  ] as const;
+  const isGranted = (answer: unknown): boolean => answer !== undefined && typeof answer !== 'number';
+
+  /** A store that waits for the key, and its channel. */
+  async function waiting(): Promise<{ store: RedisStore; channel: string }> {
+    const store = redis.storeWith();
+    store.onRelease('key', () => undefined);
+    await expect.poll(() => redis.command('PUBSUB', 'CHANNELS')).toContain('waiter:');
+    const channel = /stripelock:waiter:\S+/.exec(await redis.command('PUBSUB', 'CHANNELS'))![0];
+    return { store, channel };
+  }
+
+  /** The same, refused by the lease of another owner, which lasts for two seconds. */
+  async function refused(ask: (store: RedisStore) => Promise<unknown>): ReturnType<typeof waiting> {
+    await redis.store.tryAcquire('key', 'somebody else', 60_000);
+    const waiter = await waiting();
+    await expect
+      .poll(async () => isGranted(await ask(waiter.store)) || (await redis.waits()), { timeout: 20_000 })
+      .toBe(':1');
+    return waiter;
+  }
+
+  const keep = (channel: string): Promise<string> =>
+    redis.command('SET', LEASE, `${'0'.repeat(19)}~${channel}`, 'PX', 60_000);
+  const lasts = async (): Promise<number> => Number((await redis.command('PTTL', WAITERS)).slice(1));
+
+  /** A client that is notified of releases, and does nothing. Returns its messages. */
+  async function subscriber(): Promise<readonly string[]> {
+    const still = new Redis(redis.server.port, '127.0.0.1');
+    onTestFinished(() => still.disconnect());
+    const messages: string[] = [];
+    still.on('message', (_channel, message) => messages.push(message));
+    await still.subscribe('still');
+    return messages;
+  }
+
+  it.each(asks)('goes when it is granted the key %s', async (_how, ask) => {
+    const { store } = await refused(ask);
+    await redis.command('DEL', LEASE);
+    expect(isGranted(await ask(store))).toBe(true);
+    expect(await redis.waits()).toBe(':0');
+  });
+
+  it.each(asks)(
+    'lasts as long as the lease that it waits for, if it asks for the key %s',
+    async (_how, ask) => {
+      const { store } = await refused(ask);
+      await redis.command('PEXPIRE', WAITERS, 5000);
+      expect(isGranted(await ask(store))).toBe(false);
+      expect(await lasts()).toBeGreaterThan(30_000);
+    },
+  );
+
+  it.each(asks)(
+    'lasts as long as the lease of another waiter that is granted the key %s',
+    async (_how, ask) => {
+      const { store, channel } = await refused(ask);
+      await redis.command('ZADD', WAITERS, '9', 'still');
+      await redis.command('PEXPIRE', WAITERS, 5000);
+      await redis.command('DEL', LEASE);
+      expect(isGranted(await ask(store))).toBe(true);
+      expect(await redis.command('ZRANGE', WAITERS, '0', '-1')).not.toContain(channel);
+      expect(await lasts()).toBeGreaterThan(30_000);
+      const messages = await subscriber();
+      await store.release('key', 'me');
+      await expect.poll(() => messages).toEqual([LEASE]);
+    },
+  );
+
+  it.each(asks)('does not get a key that is kept for another, %s', async (_how, ask) => {
+    const { store } = await waiting();
+    await keep('still');
+    expect(isGranted(await ask(store))).toBe(false);
+    expect(isGranted(await ask(redis.store))).toBe(false);
+    expect(await redis.command('GET', LEASE)).toMatch(/~still$/);
+  });
+
+  it.each(asks)('gets a key that is kept for it, %s', async (_how, ask) => {
+    const { store, channel } = await waiting();
+    await keep(channel);
+    expect(isGranted(await ask(redis.store))).toBe(false);
+    expect(isGranted(await ask(store))).toBe(true);
+  });
+
+  it('passes on a key that is kept for it if another of its keys is held', async () => {
+    const { store, channel } = await waiting();
+    const messages = await subscriber();
+    await redis.store.tryAcquire('other', 'somebody else', 60_000);
+    await keep(channel);
+    await redis.command('ZADD', WAITERS, '9', 'still');
+    expect(await store.tryAcquireAll(['key', 'other'], 'me', 60_000)).toBe(1);
+    await expect.poll(() => messages).toEqual([LEASE]);
+  });
+});

@@ -244,3 +244,54 @@ describe.each(sqliteDrivers)('who waits for a lease in SQLite, on $name', (drive
     await (await waiting).release();
   });
 });
+
+describe.runIf(sqliteDrivers.length > 0)('the record of a store that waits in a SQLite file', () => {
+  const sqlite = new SqliteScene(sqliteDrivers[0]!);
+  const clock = new WallClock();
+  const storeOf = (database = sqlite.open()): ReturnType<typeof sqliteLeaseStore> => {
+    const store = sqliteLeaseStore({ database, clock });
+    onTestFinished(() => store.close?.());
+    return store;
+  };
+
+  it('goes when it is granted the key, so that its own release leaves the key to nobody', async () => {
+    const [holder, waiter, other] = [storeOf(), storeOf(), storeOf()];
+    await holder.tryAcquire('key', 'a', 1000);
+    const stop = waiter.onRelease('key', () => undefined);
+    expect(await waiter.tryAcquire('key', 'b', 1000)).toBeUndefined();
+    clock.time += 2000;
+    expect(await waiter.tryAcquire('key', 'b', LONG)).toBeDefined();
+    stop();
+    expect(await waiter.release('key', 'b')).toBe(true);
+    expect(await other.tryAcquire('key', 'c', LONG)).toBeDefined();
+  });
+
+  it.each([
+    ['gets no turn once it has expired', 0, true],
+    ['gets a turn as long as it has not', 1, false],
+  ])('%s', async (_what, left, isFree) => {
+    const database = sqlite.open();
+    const [holder, other] = [storeOf(database), storeOf()];
+    await holder.tryAcquire('key', 'a', LONG);
+    database
+      .prepare('INSERT INTO stripelock_leases_waiters (store, key, ends) VALUES (?, ?, ?)')
+      .run('a store that died', 'key', clock.time + left);
+    expect(await holder.release('key', 'a')).toBe(true);
+    expect((await other.tryAcquire('key', 'b', LONG)) !== undefined).toBe(isFree);
+  });
+
+  it('is extended while it waits, so that it keeps its turn', async () => {
+    const [holder, waiter, other] = [storeOf(), storeOf(), storeOf()];
+    await holder.tryAcquire('key', 'a', LONG);
+    waiter.onRelease('key', () => undefined);
+    expect(await waiter.tryAcquire('key', 'b', LONG)).toBeUndefined();
+    const ends = sqlite.open().prepare('SELECT ends - ? AS left FROM stripelock_leases_waiters');
+    for (let i = 0; i < 3; i++) {
+      clock.time += 3000;
+      await expect.poll(() => Number(ends.get(clock.time)!['left']), { timeout: 20_000 }).toBe(5000);
+    }
+    expect(await holder.release('key', 'a')).toBe(true);
+    expect(await other.tryAcquire('key', 'c', LONG)).toBeUndefined();
+    expect(await waiter.tryAcquire('key', 'b', LONG)).toBeDefined();
+  });
+});
