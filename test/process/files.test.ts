@@ -160,11 +160,16 @@ describe('an acquisition in a file that is not at its path any more is refused',
     const moved = { 'the file': file, 'its folder': folder, 'a folder above': path.dirname(folder) }[what]!;
     renameSync(moved, `${moved}.away`);
     mkdirSync(folder, { recursive: true });
-    const acquire = (): unknown => lock.acquireSync('a').release();
-    const refused = expect.objectContaining({ code: 'ERR_LOCK_FILE_REPLACED' });
-    if (what === 'the file') expect(acquire).toThrow(refused);
+    const acquire = (): void => lock.acquireSync('a').release();
+    const refused = expect.objectContaining({ code: 'ERR_LOCK_FILE_REPLACED' }) as Error;
+    if (what === 'the file') {
+      expect(acquire).toThrow(refused);
+      return;
+    }
     // Processes look at the whole path every 100 ms.
-    else return vi.waitFor(() => expect(acquire).toThrow(refused), 20_000);
+    return vi.waitFor(() => {
+      expect(acquire).toThrow(refused);
+    }, 20_000);
   });
 
   it('in another moment of its life', async () => {
