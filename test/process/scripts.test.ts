@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import { runProgram } from '../support/programs.js';
 import { lockPath } from './peer.js';
 
-// In processes of their own, as the remains of an ended script could crash them.
+// In separate processes, as the remains of an ended script could crash them.
 async function found(scene: string, nodeOptions: readonly string[] = []): Promise<unknown> {
   const { code, signal, stdout, stderr } = await runProgram(
     'process-scripts.mjs',

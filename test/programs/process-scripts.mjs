@@ -79,7 +79,7 @@ function deepest() {
 const FRAMES = 60;
 const WARM_UP = 10;
 
-/** Calls one after the other at each depth near the end of the stack. Each has a key of its own. */
+/** Calls one after the other at each depth near the end of the stack, each with a separate key. */
 async function overflow(lock) {
   const counts = { done: 0, failed: 0, lost: [] };
   let key;
