@@ -45,11 +45,10 @@ export const mutants = {
   'process-turn-without-end': ['return left > 0;', 'Process.BelievesATurn*'],
   'process-forgets-shared-early': ['', 'Process.SharesAKey*'],
   'process-keeps-free-byte': ['', 'Process.ExcludesOther*'],
-  'process-looks-once': ['', 'Process.DoesNotMissARelease*'],
   'process-clears-before-it-writes': ['if (false) {', 'Process.TellsOfADeathAlso*'],
   'process-keeps-dead-records': ['', 'Process.TellsOfADeathWhereTheDead*'],
   'process-keeps-living-readers': ['', 'Process.TellsOfADeathWhereReaders*'],
-  'process-looks-before-it-locks': ['if (false) {', 'Process.SaysThatTheFile*'],
+  'process-looks-before-it-locks': ['if (FileError()) {', 'Process.SaysThatTheFile*'],
   'process-overlooks-a-rename': ['', 'Process.SaysThatTheFile*'],
   'process-takes-a-refusal-for-a-fault': [
     'if (first != LockFile::Answer::kTaken) error = {FileFault::kFileSystem, number};',

@@ -193,12 +193,13 @@ bool awaitReplaced(Member& member) {
   });
 }
 
-// `count` keys in the order in which acquisitions take them.
-std::vector<std::string> keysInOrder(std::size_t count) {
+// `count` keys of a file in the order in which acquisitions take them.
+std::vector<std::string> keysInOrder(const std::string& path, std::size_t count) {
+  const Other other(path);
   std::vector<std::string> keys;
   for (std::size_t i = 0; i < count; ++i) keys.push_back("key " + std::to_string(i));
   std::sort(keys.begin(), keys.end(),
-            [](const std::string& a, const std::string& b) { return byteOfKey(a) > byteOfKey(b); });
+            [&](const std::string& a, const std::string& b) { return other.byteOf(a) > other.byteOf(b); });
   return keys;
 }
 
@@ -384,7 +385,7 @@ TEST(Process, DoesNotMissAReleaseOfALaterKeyOfAList) {
   const NoSlices noSlices;
   static Other* other = nullptr;
   static std::string last;
-  const std::vector<std::string> keys = keysInOrder(2);
+  const std::vector<std::string> keys = keysInOrder(folder.file(), 2);
   Member one(folder.file());
   Member two(folder.file());
   Other theOther(folder.file());
@@ -778,7 +779,7 @@ TEST(Process, GrantsAgainToAThreadThatComesBackAfterAGrantWasTakenBack) {
 TEST(Process, KeepsNothingForAThreadThatDoesNotComeBackForAGrant) {
   const Folder folder;
   const NoSlices noSlices;
-  const std::vector<std::string> keys = keysInOrder(2);
+  const std::vector<std::string> keys = keysInOrder(folder.file(), 2);
   Member one(folder.file());
   Member two(folder.file());
   Member three(folder.file());
@@ -865,7 +866,7 @@ TEST(Process, RefusesACycleOfThreads) {
 TEST(Process, RefusesACycleThroughAListThatWaitsForever) {
   const Folder folder;
   const UsualSlices usual;
-  const std::vector<std::string> keys = keysInOrder(2);
+  const std::vector<std::string> keys = keysInOrder(folder.file(), 2);
   Member one(folder.file());
   Member two(folder.file());
   two.hold(keys[1]);
@@ -879,7 +880,7 @@ TEST(Process, RefusesACycleThroughAListThatWaitsForever) {
 TEST(Process, DoesNotRefuseToWaitForAListThatMayGiveUp) {
   const Folder folder;
   const UsualSlices usual;
-  const std::vector<std::string> keys = keysInOrder(2);
+  const std::vector<std::string> keys = keysInOrder(folder.file(), 2);
   Member one(folder.file());
   Member two(folder.file());
   two.hold(keys[1]);
@@ -940,8 +941,8 @@ TEST(Process, SearchesForDeadlocksInAsManyStepsAsAcquisitionsWait) {
 TEST(Process, FailsAnyNumberOfWaitersOnASmallStack) {
   const Folder folder;
   constexpr std::size_t kWaiters = 3000;
-  const std::vector<std::string> keys = keysInOrder(kWaiters + 1);
   Member one(folder.file(), 16);
+  const std::vector<std::string> keys = keysInOrder(folder.file(), kWaiters + 1);
   Member two(folder.file());
   const std::uint32_t held = one.hold(keys[kWaiters]);
   // Each holds a key that the next one waits for.
