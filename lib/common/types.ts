@@ -153,8 +153,25 @@ export interface KeyedLockOptions {
   trace?: boolean;
 }
 
+/** No value has it. The compiler shows its property where a program asks a lock with permits for the shared mode. */
+export interface PermitsHaveNoSharedMode {
+  readonly 'a lock with a limit above 1 has no shared mode': never;
+}
+
+/** Counters of a {@link KeyedLock}, all threads together. */
+export interface KeyedLockStats extends StripedLockStats {
+  /** Most keys in use at once, over all threads. */
+  capacity: number;
+  /** The same as {@link capacity}: each key in use has a stripe, whose number passes to another key later. */
+  stripes: number;
+  /** Keys held now. */
+  held: number;
+}
+
 /** The modes of a {@link KeyedLock} with that limit: no shared one where it has permits. */
-export type KeyedLockMode<L extends number> = 1 extends L ? LockMode : 'exclusive';
+export type KeyedLockMode<L extends number> = 1 extends L
+  ? LockMode
+  : 'exclusive' | ('shared' & PermitsHaveNoSharedMode);
 
 /** Structured-cloneable: hand it to another thread through workerData or postMessage. Opaque. */
 export interface KeyedLockHandle {

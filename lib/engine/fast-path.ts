@@ -1,13 +1,10 @@
-import {
-  THREAD_BOUND,
-  type AsyncWaiter,
-  type LockTable,
-  type Outcome,
-  type Request,
-} from './contract/engine.js';
+import { threadBound } from '../common/thread-bound.js';
+import { type AsyncWaiter, type LockTable, type Outcome, type Request } from './contract/engine.js';
 import { STRIPE_SHIFT, TOKEN_CELL, wordIndex } from './contract/layout.js';
 import { HOLDER_MASK, SHARED } from './contract/lock-word.js';
 import { countedMode, EXCLUSIVE_MODE, mostHolds, SHARED_MODE, type Mode } from './contract/mode.js';
+
+const THREAD_BOUND = threadBound('Guard', 'pass lock.handle instead, and acquire there');
 
 /** From one stripe's word to the next, in bytes. */
 const ADDRESS_SHIFT = STRIPE_SHIFT + 2;
@@ -27,7 +24,7 @@ export let cutBy: unknown;
  * A stack overflow is the only reason for which one of these functions throws. It has then changed nothing (keeps T1).
  */
 export class FastPath {
-  /** Enumerable, so that structured clone finds it; see {@link THREAD_BOUND}. */
+  /** Guards refer to this object, and so are refused, too. */
   readonly threadBound = THREAD_BOUND;
   readonly #table: LockTable;
   readonly #words: Int32Array;

@@ -10,6 +10,7 @@ import { notDrained } from '../common/errors.js';
 import { performance } from '../common/host.js';
 import { pause } from '../common/pause.js';
 import { isThenable, releasedTooEarly, runHeld } from '../common/run-held.js';
+import { threadBound } from '../common/thread-bound.js';
 import type {
   AcquireOptions,
   AsyncAcquireOptions,
@@ -20,8 +21,9 @@ import type {
   StripedLockStats,
   SyncResult,
 } from '../common/types.js';
-import { THREAD_BOUND } from '../engine/contract/engine.js';
 import type { Guard } from './guard.js';
+
+const THREAD_BOUND = threadBound('lock', 'pass lock.handle instead, and open it there with from()');
 
 const DRAINED: Names<DrainedOptions> = { timeout: true, signal: true };
 /** Milliseconds between two looks, doubled from the first to the last. */
@@ -40,7 +42,7 @@ export abstract class BaseLock<A extends LockMode = LockMode> {
   /** Which engine the lock runs on, in all threads. */
   readonly engine: 'native' | 'javascript';
   /**
-   * Enumerable, so that structured clone refuses the lock: its copy would be none. See {@link THREAD_BOUND}.
+   * See {@link threadBound}.
    *
    * @internal
    */

@@ -2,9 +2,9 @@ import type {
   KeyedLockHandle,
   KeyedLockMode,
   KeyedLockOptions,
+  KeyedLockStats,
   KeyState,
   LockKey,
-  StripedLockStats,
 } from '../common/types.js';
 import type { StripeCounts } from '../engine/contract/engine.js';
 import { KEYED, openHandle, openKeyed, type OpenedLock } from './handle.js';
@@ -68,11 +68,10 @@ export class KeyedLock<L extends number = number> extends LockOnKeys<KeyedLockMo
   }
 
   /**
-   * Counters of the whole lock, all threads together. A snapshot, as other threads continue meanwhile. `stripes` is the
-   * {@link capacity}, and `held` counts keys.
+   * Counters of the whole lock, all threads together. A snapshot, as other threads continue meanwhile.
    */
-  override stats(): StripedLockStats {
-    return this.#opened.table.stats();
+  override stats(): KeyedLockStats {
+    return { ...this.#opened.table.stats(), capacity: this.capacity };
   }
 
   /** Every key that is held or waited for, by any thread. A snapshot, as in {@link stats}. */

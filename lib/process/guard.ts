@@ -1,11 +1,12 @@
 import { inspect, type InspectOptions } from 'node:util';
 import { expose } from '../common/exposed-class.js';
+import { threadBound } from '../common/thread-bound.js';
 import type { LockKey, LockMode } from '../common/types.js';
 import type { ProcessHold, ProcessLockEngine } from '../engine/contract/process-locks.js';
 
-/** As THREAD_BOUND of `engine/contract/engine.ts`. These have no handle. */
-export const PROCESS_LOCK_BOUND = Symbol(
-  'a ProcessLock or ProcessGuard belongs to its thread: another thread makes its own ProcessLock with the same path',
+const THREAD_BOUND = threadBound(
+  'ProcessGuard',
+  'pass the path of its lock instead, create a ProcessLock of it there, and acquire',
 );
 
 /** Makes a guard of what an acquisition holds, or will hold. */
@@ -19,11 +20,11 @@ export let createProcessGuard: <M extends LockMode>(
 /** What {@link ProcessGuard} is. */
 class HeldKeys<M extends LockMode = LockMode> implements Disposable {
   /**
-   * An own, enumerable property that structured clone refuses: a copy of a guard in another thread would hold nothing.
+   * See {@link threadBound}.
    *
    * @internal
    */
-  protected readonly threadBound = PROCESS_LOCK_BOUND;
+  protected readonly threadBound = THREAD_BOUND;
   readonly #engine: ProcessLockEngine;
   readonly #hold: ProcessHold;
   readonly #keys: readonly LockKey[];

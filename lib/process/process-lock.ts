@@ -8,6 +8,7 @@ import type { Timed } from '../common/deadlines.js';
 import type { LockError } from '../common/errors.js';
 import { HostFinalizationRegistry, performance, resolved } from '../common/host.js';
 import { isThenable, releasedTooEarly, runHeld } from '../common/run-held.js';
+import { threadBound } from '../common/thread-bound.js';
 import type { AcquireOptions, AsyncAcquireOptions, LockKey, LockMode, SyncResult } from '../common/types.js';
 import { SHARED_MODE } from '../engine/contract/mode.js';
 import type {
@@ -21,7 +22,7 @@ import { processLockEngine } from '../engine/select.js';
 import { modeIn, signalIn, timeoutIn } from '../lock/options.js';
 import { checkKey } from '../lock/stripe-index.js';
 import { closedError, deadlockError, fileError, interruptedError, timeoutError } from './errors.js';
-import { createProcessGuard, PROCESS_LOCK_BOUND, type ProcessGuard } from './guard.js';
+import { createProcessGuard, type ProcessGuard } from './guard.js';
 import {
   ASYNC_ACQUISITION,
   ATTEMPT,
@@ -57,6 +58,11 @@ export interface ProcessKeyState {
 /** Left out, the key is the empty one: for those who need but one lock in the file. */
 const NO_KEY = '';
 
+const THREAD_BOUND = threadBound(
+  'ProcessLock',
+  'pass lock.path instead, and create a ProcessLock of it there',
+);
+
 /**
  * Locks on keys between the processes of one machine, and between their threads. The kernel keeps them, as locks on bytes of
  * one file, and frees them when a process ends, however it ends. Equal keys are one lock in all processes that have the same
@@ -73,11 +79,11 @@ export class ProcessLock implements AsyncDisposable {
   /** Default time allowed for one whole acquisition, in milliseconds. */
   readonly timeout: number;
   /**
-   * Enumerable, so that structured clone refuses the lock: another thread makes its own, with the same path.
+   * See {@link threadBound}.
    *
    * @internal
    */
-  protected readonly threadBound = PROCESS_LOCK_BOUND;
+  protected readonly threadBound = THREAD_BOUND;
   readonly #engine: ProcessLockEngine;
   readonly #file: number;
   readonly #pending = new Set<Pending>();

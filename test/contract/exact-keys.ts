@@ -128,6 +128,14 @@ export const exactKeysSuite = (engine: EngineUnderTest): void => {
       expect(lock.size).toBe(0);
     });
 
+    it('shows how many keys may be in use in stats(), and how many are held', () => {
+      const lock = makeLock({ capacity: 7 });
+      const guard = lock.acquireSync(['a', 'b']);
+      expect(lock.stats()).toMatchObject({ capacity: 7, stripes: 7, held: 2 });
+      guard.release();
+      expect(lock.stats()).toMatchObject({ capacity: 7, held: 0 });
+    });
+
     engine.acrossThreads('is the same in other threads, as a key, in inspect() and in errors', async () => {
       const lock = makeLock({ name: 'exact' });
       const other = await Agent.start(lock as unknown as StripedLock);

@@ -259,7 +259,7 @@ describe('a lock of a file', () => {
       const refused: unknown = expect.objectContaining({
         name: 'DataCloneError',
         message: expect.stringMatching(
-          /belongs to its thread.*another thread makes its own ProcessLock/s,
+          /belongs to its thread: pass .*path.*, (?:and )?create a ProcessLock of it there/s,
         ) as string,
       });
       expect(() => structuredClone(value)).toThrow(refused);

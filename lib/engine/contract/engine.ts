@@ -52,11 +52,6 @@ export interface Request {
   readonly note: string | undefined;
 }
 
-/** A property of what must not be cloned to another thread. Symbols cannot be cloned, and the DataCloneError shows this. */
-export const THREAD_BOUND = Symbol(
-  'a stripelock Guard or lock belongs to its thread: pass lock.handle instead, and acquire there',
-);
-
 /** An acquisition that waits on the event loop. */
 export interface AsyncWaiter extends Request {
   /** The only stripe, or -1 if there are several. */
