@@ -109,7 +109,7 @@ class KeyBytes {
   std::string_view bytes_;
 };
 
-static_assert(static_cast<std::uint32_t>(kNoStripe) >= kMaxStripes);
+static_assert(kNoStripe == kIdleEnded - 1 && static_cast<std::uint32_t>(kNoStripe) >= kMaxStripes);
 
 // nullptr if it is not the number of an open, exact table.
 KeyPins* toPins(const Call& call) {

@@ -46,7 +46,8 @@ inline constexpr std::int32_t kDrawShift = 1;
 inline constexpr std::int32_t kPinnedAgain = 1 << 30;
 inline constexpr std::int32_t kCrowded = 1 << 29;
 inline constexpr std::int32_t kIdleEnded = 1 << 28;
-inline constexpr std::int32_t kNoStripe = kIdleEnded - 1;
+// All bits below these.
+inline constexpr std::int32_t kNoStripe = 0x0fff'ffff;
 
 // ── LeaseExchange: see leases.h for what each number means ──
 
