@@ -4,7 +4,7 @@ import { types } from 'node:util';
 export const isBytes: (value: unknown) => value is Uint8Array = types.isUint8Array;
 
 const typedArray: unknown = Object.getPrototypeOf(Uint8Array.prototype);
-const { at } = typedArray as Uint8Array;
+const { at } = typedArray as { at: (this: Uint8Array, index: number) => number | undefined };
 const { get: getLength } = Object.getOwnPropertyDescriptor(typedArray, 'length') as {
   get: (this: Uint8Array) => number;
 };

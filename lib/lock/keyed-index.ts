@@ -11,7 +11,7 @@ export class KeyedIndex implements KeyIndex {
   readonly #cache: StripeCache;
   readonly #capacity: number;
   readonly #lock: string;
-  /** What was thrown last because no stripe was left. */
+  /** The error that was thrown last because no stripe was left. */
   #exhaustion: LockError | undefined = undefined;
 
   constructor(keys: ExactKeys, capacity: number, lock: string) {

@@ -55,7 +55,7 @@ export class PinnedKeys {
   #most: number;
   /** Acquisitions between {@link begin} and {@link end}. Too many where a `vm` timeout has ended one. */
   #busy = 0;
-  /** The stripes of the last of these, if it has called {@link keep}; and those of the others. */
+  /** The stripes that the last of these and the others keep, if they have called {@link keep}. */
   #kept = NONE;
   readonly #keptBefore: (readonly number[])[] = [];
   /** Whether a microtask is to forget what a `vm` timeout has ended. */

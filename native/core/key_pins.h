@@ -25,7 +25,7 @@ class KeyPins {
     bool again = false;
     // See KeyTable::Pinned.
     bool crowded = false;
-    // `idle` is not pinned any more, unless it is the key's. Also if there is no stripe for the key.
+    // `idle` is not pinned any more, unless it is the key's. Also if all stripes have other keys.
     bool ended = false;
   };
 

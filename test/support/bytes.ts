@@ -15,9 +15,9 @@ export function resized(bytes: number, make: (buffer: ArrayBuffer) => void = () 
 /** Arrays whose bytes are gone: of detached memory, and of memory that has become too small for them. */
 export function withoutMemory(): Uint8Array[] {
   const arrays = [Uint8Array.of(1, 2, 3), new Uint8Array()];
-  for (const { buffer } of arrays) structuredClone(buffer, { transfer: [buffer as ArrayBuffer] });
+  for (const { buffer } of arrays) structuredClone(buffer, { transfer: [buffer] });
   resized(2, (buffer) => {
-    // Of the rest of the memory, whatever there is; and of a part, some of which is left.
+    // One has all of the memory from there on; the other loses the end of its part.
     arrays.push(new Uint8Array(buffer, 4), new Uint8Array(buffer, 1, 8));
   });
   return arrays;
