@@ -156,7 +156,7 @@ export interface KeyedLockOptions {
 /** No value has it. The compiler shows its property where a program asks a lock with permits for the shared mode. */
 export interface PermitsHaveNoSharedMode {
   /** Names the cause in the compiler's message. */
-  readonly 'a lock with a limit above 1 has no shared mode': never;
+  readonly sharedModeNeedsALimitOf1: never;
 }
 
 /** Counters of a {@link KeyedLock}, all threads together. */
