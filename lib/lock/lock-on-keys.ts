@@ -11,7 +11,14 @@ import { BaseLock } from './base-lock.js';
 import { createGuard, createGuardOfSet, stripesOf, tryTake, type Guard } from './guard.js';
 import type { OpenedLock } from './handle.js';
 import type { KeySets } from './key-set.js';
-import { checkAcquisitionNames, modeIn, permitModeIn, signalIn, timeoutIn } from './options.js';
+import {
+  checkAcquisitionNames,
+  checkAttemptNames,
+  modeIn,
+  permitModeIn,
+  signalIn,
+  timeoutIn,
+} from './options.js';
 import { ONLY_KEY, type KeyIndex } from './stripe-index.js';
 import { traceCall, type EntryPoints } from './trace.js';
 
@@ -178,6 +185,7 @@ export abstract class LockOnKeys<A extends LockMode = LockMode> extends BaseLock
     options: { mode?: M } | undefined,
   ): Guard<K, M> | undefined {
     const mode = this.#modeIn(options);
+    checkAttemptNames(options);
     const free = this.#tryOne<K, M>(keys, mode);
     if (free !== undefined) return free;
     this.#index.begin();

@@ -25,6 +25,7 @@ const DEFAULT_CAPACITY = 65_536;
 const COMMON = { timeout: true, name: true, engine: true, trace: true } as const;
 const STRIPED: Names<StripedLockOptions> = { stripes: true, ...COMMON };
 const KEYED: Names<KeyedLockOptions> = { capacity: true, limit: true, ...COMMON };
+const ATTEMPT: Names<Pick<AcquireOptions, 'mode'>> = { mode: true };
 const ACQUISITION: Names<AsyncAcquireOptions> = { timeout: true, mode: true, signal: true };
 
 /** What the options of both classes have. */
@@ -100,6 +101,13 @@ export function timeoutIn(options: AcquireOptions | undefined, usual: number): n
  */
 export function checkAcquisitionNames(options: AcquireOptions | undefined): void {
   if (options !== undefined) checkNames(options, ACQUISITION);
+}
+
+/** Refuses options that mean nothing to a single attempt, unless they are undefined. Always: attempts with options are rare. */
+export function checkAttemptNames(options: AsyncAcquireOptions | undefined): void {
+  if (options === undefined) return;
+  const waits = options.timeout !== undefined || options.signal !== undefined;
+  checkNames(options, waits ? ATTEMPT : ACQUISITION);
 }
 
 export function signalIn(options: AsyncAcquireOptions | undefined): AbortSignal | undefined {

@@ -192,6 +192,18 @@ export const badInputSuite: Suite = (makeLock, engine) => {
       expect(messageOf(() => makeLock({ stripes: 0 }))).toMatch(/options\.stripes.*1048576.*0/);
     });
 
+    it('that means nothing to tryAcquire is refused by it, whether the key is free or not', () => {
+      const lock = makeLock();
+      for (const options of [{ timeout: 5 }, { signal: AbortSignal.abort() }, { ifAvailable: true }]) {
+        for (const held of [false, true]) {
+          const guard = held ? lock.acquireSync('key') : undefined;
+          expect(thrownBy(() => lock.tryAcquire('key', options as never))).toMatchObject(WRONG_TYPE);
+          guard?.release();
+        }
+      }
+      expect(lock.stats().held).toBe(0);
+    });
+
     it('with getters and a toString that throw fails without taking anything', async () => {
       const lock = makeLock();
       const hostile = new Proxy(Object.create(null) as object, {
