@@ -127,8 +127,9 @@ export class LeaseManager {
   /**
    * Stops every renewal and releases every lease it holds, whose signals abort. Acquisitions that wait are rejected
    * with a LockError, code ERR_LEASE_MANAGER_CLOSED, and so are later ones. Waits for attempts that the store has not
-   * answered yet, and gives back what they were granted. Idempotent. Rejects with a LeaseStoreError if the store failed
-   * to release; those leases end with their TTL. The store stays open: it belongs to the caller.
+   * answered yet, and gives back what they were granted. Releases that fail are repeated until their leases expire.
+   * Idempotent. Rejects with a LeaseStoreError if the store failed to the end, and at once if it refuses for good. The
+   * store stays open: it belongs to the caller, who closes it afterwards.
    *
    * With `drain`, leases that are held stay held and renewed until their holders have released them, for so many
    * milliseconds at most. A later call can shorten that time, and ends it without `drain`. Rejects with a TypeError

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { LeaseManager, MemoryLeaseStore } from 'stripelock';
+import { LeaseManager, LockError, MemoryLeaseStore } from 'stripelock';
 import { rejectionOf, turns, until, watch } from '../support/waiting.js';
 import { failing, FaultyStore, gate } from './faulty-store.js';
 
@@ -82,12 +82,53 @@ describe('close', () => {
     expect(await asked).toMatchObject({ code: 'ERR_LEASE_MANAGER_CLOSED' });
   });
 
-  it('rejects if the store failed to release', async () => {
+  it('rejects if the store failed to release until the lease expired', async () => {
     const store = new FaultyStore();
-    const manager = new LeaseManager({ store });
+    const manager = new LeaseManager({ store, ttl: 200, backoff: { initial: 5 } });
     await manager.acquire('key');
     store.before.release = failing;
     expect(await rejectionOf(manager.close())).toMatchObject({ code: 'ERR_LEASE_STORE' });
+    expect(store.count('release')).toBeGreaterThan(1);
+  });
+
+  it('rejects at once if the store refuses for good', async () => {
+    const store = new FaultyStore();
+    const manager = new LeaseManager({ store, ttl: 600_000 });
+    await manager.acquire('key');
+    store.before.release = () => {
+      throw new LockError('ERR_LEASE_STORE_DENIED', 'no rights');
+    };
+    expect(await rejectionOf(manager.close())).toMatchObject({ code: 'ERR_LEASE_STORE_DENIED' });
+    expect(store.count('release')).toBe(1);
+  });
+
+  it('leaves none of thousands of leases behind: it releases a few at a time', async () => {
+    const store = new FaultyStore();
+    const manager = new LeaseManager({ store });
+    await Promise.all(Array.from({ length: 3000 }, (_, i) => manager.acquire(`key ${i}`)));
+    let [underWay, most] = [0, 0];
+    store.before.release = async () => {
+      most = Math.max(most, ++underWay);
+      await turns(1);
+      underWay--;
+    };
+    await manager.close();
+    expect(store.inner.size).toBe(0);
+    expect(most).toBeGreaterThan(1);
+    expect(most).toBeLessThanOrEqual(100);
+  });
+
+  it('repeats releases that fail, so that an outage that ends in time leaves no lease behind', async () => {
+    const store = new FaultyStore();
+    const manager = new LeaseManager({ store, backoff: { initial: 1, max: 5 } });
+    const keys = Array.from({ length: 200 }, (_, i) => `key ${i}`);
+    const leases = await Promise.all(keys.map((key) => manager.acquire(key)));
+    const { signal } = leases[0]!;
+    store.before.release = () => {
+      if (store.count('release') <= 450) failing();
+    };
+    await manager.close();
+    expect([store.inner.size, signal.aborted]).toEqual([0, true]);
   });
 });
 

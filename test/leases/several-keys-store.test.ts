@@ -1,6 +1,6 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { LeaseManager, type LeaseStore } from 'stripelock';
+import { LeaseManager, MemoryLeaseStore, type LeaseStore, type SeveralKeysLeaseStore } from 'stripelock';
 import { FixedClock } from 'stripelock/testing';
 import { rejectionOf, turns, until } from '../support/waiting.js';
 import { failing, FaultyStore, gate } from './faulty-store.js';
@@ -79,6 +79,38 @@ describe('what a lease of several keys asks of its store', () => {
     await manager.close();
   });
 
+  it('one request for each key after a request for several failed: a bad key ends its own lease only', async () => {
+    const { store, clock, bad } = spoilt();
+    const manager = new LeaseManager({ store, clock, ttl: 300, holder: 'me' });
+    const keys = Array.from({ length: 20 }, (_, i) => `key ${i}`);
+    const leases = await Promise.all(keys.map((key) => manager.acquire(key)));
+    bad.add('key 7');
+    for (let i = 0; i < 100; i++) {
+      clock.advance(10);
+      await turns(2);
+    }
+    expect(leases.filter(({ held }) => !held).map(({ key }) => key)).toEqual(['key 7']);
+    bad.clear();
+    await manager.close();
+    expect(await ownersOf(store, keys)).toEqual(keys.map(() => undefined));
+  });
+
+  it('one request for each key after a release of several failed, and says what is known of each', async () => {
+    const { store, clock, bad } = spoilt();
+    const manager = new LeaseManager({ store, clock, holder: 'me' });
+    const leases = await Promise.all(['a', 'b', 'c'].map((key) => manager.acquire(key)));
+    bad.add('b');
+    // The first request frees what comes before the bad key, and its answer does not say so.
+    const [a, b, c] = await Promise.allSettled(leases.map((lease) => lease.release()));
+    expect(a).toMatchObject({ status: 'rejected', reason: { code: 'ERR_LEASE_STORE' } });
+    expect(b).toMatchObject({ status: 'rejected', reason: { code: 'ERR_LEASE_STORE' } });
+    expect(c).toEqual({ status: 'fulfilled', value: true });
+    expect(await ownersOf(store, ['a', 'b', 'c'])).toEqual([undefined, 'me', undefined]);
+    bad.clear();
+    expect(await leases[0]!.release()).toBe(false);
+    expect(await leases[1]!.release()).toBe(true);
+  });
+
   it('renews nothing any more when one key was lost', async () => {
     const { manager, store, pass } = onFaultyStore();
     const lease = await manager.acquire(['a', 'b', 'c']);
@@ -105,6 +137,31 @@ describe('what a lease of several keys asks of its store', () => {
     expect(store.count('renew')).toBe(before);
   });
 });
+
+/** A store for several keys that fails at a bad one, after it has done what comes before. */
+function spoilt(): { store: LeaseStore; clock: FixedClock; bad: Set<string> } {
+  const clock = new FixedClock();
+  const inner = new MemoryLeaseStore({ clock });
+  const bad = new Set<string>();
+  const each = async <T>(keys: readonly string[], operation: (key: string) => Promise<T>): Promise<T[]> => {
+    const results: T[] = [];
+    for (const key of keys) {
+      if (bad.has(key)) throw new Error(`something else is at ${key}`);
+      results.push(await operation(key));
+    }
+    return results;
+  };
+  const store: SeveralKeysLeaseStore = {
+    tryAcquire: (...of) => inner.tryAcquire(...of),
+    renew: (key, owner, ttl) => each([key], () => inner.renew(key, owner, ttl)).then(([one]) => one!),
+    release: (key, owner) => each([key], () => inner.release(key, owner)).then(([one]) => one!),
+    inspect: (key) => inner.inspect(key),
+    tryAcquireAll: () => Promise.reject(new Error('not used')),
+    renewAll: (keys, owner, ttl) => each(keys, (key) => inner.renew(key, owner, ttl)),
+    releaseAll: (keys, owner) => each(keys, (key) => inner.release(key, owner)),
+  };
+  return { store, clock, bad };
+}
 
 /** Loses the reply to one acquisition, after the store has executed it. */
 function losingReply(store: LeaseStore, operation: string, at: number): LeaseStore {

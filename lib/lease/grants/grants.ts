@@ -11,6 +11,7 @@ import type { Hold, HoldContext } from '../hold/hold.js';
 import type { Lease } from '../hold/lease.js';
 import { Schedule } from '../time/schedule.js';
 import type { Acquisition, Answer, Asker, Queues } from './acquisition.js';
+import { freeAll } from './free-all.js';
 
 /** Milliseconds between two looks at whether all leases have ended. To tell of each end would make releases slower. */
 const DRAIN_LOOK = 5;
@@ -201,13 +202,17 @@ export abstract class Grants implements HoldContext {
     while (!ends.aborted && this.schedule.entries().length > 0) await pause(DRAIN_LOOK, ends);
   }
 
-  /** Ends waiting acquisitions, and releases everything, including later grants. Rejects with the first LeaseStoreError. */
+  /**
+   * Ends waiting acquisitions, and releases everything, including later grants. Holders learn that their leases are lost.
+   * Rejects with the error of a release that failed until its lease expired.
+   */
   async close(): Promise<void> {
     this.#endWaiting();
-    const closing = await Promise.allSettled(this.schedule.entries().map((hold) => hold.close()));
+    const holds = this.schedule.entries();
+    for (const hold of holds) hold.lose('its manager was closed');
+    const failed = await freeAll(holds, (hold) => this.free(hold), this);
     await this.settled();
-    const failed = closing.find((result) => result.status === 'rejected');
-    if (failed) throw failed.reason;
+    if (failed) throw failed;
   }
 
   #endWaiting(): void {

@@ -29,8 +29,8 @@ interface PendingRequest {
  * other, and what it granted is rolled back when a later key is refused.
  *
  * Renewals and releases wait for the end of the current microtask, and are sent together where they differ only in their
- * keys: those of a lease of several keys, and of thousands of leases of one holder. An attempt sends them first, so the
- * store is asked in the order in which this was.
+ * keys: those of a lease of several keys, and of thousands of leases of one holder. If such a request fails, each key is
+ * sent by itself. An attempt sends them first, so the store is asked in the order in which this was.
  */
 export class StoreAdapter implements Pick<InfoLeaseStore, 'renew' | 'release'> {
   readonly #store: InfoLeaseStore;
@@ -143,8 +143,20 @@ export class StoreAdapter implements Pick<InfoLeaseStore, 'renew' | 'release'> {
     const keys = requests.map(({ key }) => key);
     const all = canDoTogether(store, keys) ? askAll(store, keys, requests) : undefined;
     requests.forEach((request, i) => {
-      request.resolve(all?.then((results) => results[i]!) ?? this.#askOne(request));
+      const one = all?.then(
+        (results) => results[i]!,
+        (failure: unknown) => this.#askAlone(request, failure),
+      );
+      request.resolve(one ?? this.#askOne(request));
     });
+  }
+
+  /** A request for several keys failed. One of them may be the reason, so each gets its own answer. */
+  async #askAlone(request: PendingRequest, failure: unknown): Promise<boolean> {
+    const done = await this.#askOne(request);
+    // The failed request may have freed the key.
+    if (!done && request.ttl === undefined) throw failure;
+    return done;
   }
 
   async #askOne({ key, owner, ttl, info, token }: PendingRequest): Promise<boolean> {

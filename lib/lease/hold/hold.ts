@@ -313,12 +313,6 @@ export class Hold implements Due {
     this.expire();
   }
 
-  /** Ends it without asking its holders, who learn that it is lost. Rejects with a LeaseStoreError. */
-  async close(): Promise<void> {
-    this.lose('its manager was closed');
-    await this.context.free(this);
-  }
-
   /** Frees a hold that has expired here: in the store it may still be held. True if this call freed it. */
   freeExpired(): Promise<boolean> {
     if (this.lostReason !== EXPIRED || this.context.stableOwners) return Promise.resolve(false);
