@@ -26,6 +26,8 @@ import { MemoryLeaseStore, settled } from './memory/memory-store.js';
 
 /** Throws as an acquisition with these options would, and if other acquisitions of the key would share the lease. */
 export let checkUnshared: (leases: LeaseManager, options: TryAcquireLeaseOptions) => void;
+/** Whether the store grants a key that this manager holds to the manager again. */
+export let takesItsOwn: (leases: LeaseManager) => boolean;
 
 /**
  * Takes leases in a store, keeps them alive, and reports when they are lost. It belongs to the thread that made it;
@@ -196,6 +198,7 @@ export class LeaseManager {
   }
 
   static {
+    takesItsOwn = (leases) => leases.#settings.holder !== undefined;
     checkUnshared = (leases, options) => {
       const settings = leases.#settings;
       if (settings.reentrant) throw invalidArgType('leases', 'a LeaseManager that is not reentrant', leases);

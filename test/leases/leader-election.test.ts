@@ -1,8 +1,11 @@
+import { getEventListeners } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
 import { expect, it, onTestFinished } from 'vitest';
-import { LeaderElection, LeaseManager, MemoryLeaseStore, type Lease } from 'stripelock';
+import { LeaderElection, LeaseManager, LockError, MemoryLeaseStore, type Lease } from 'stripelock';
+import { block } from '../support/block.js';
 import { runProgram } from '../support/programs.js';
-import { FaultyStore } from './faulty-store.js';
+import { turns } from '../support/waiting.js';
+import { failing, FaultyStore } from './faulty-store.js';
 
 const ttl = 600_000;
 
@@ -143,6 +146,205 @@ it('ends with its manager', async () => {
   await Promise.all([one.close(), other.close()]);
 });
 
+it('knows after a blocked event loop that it has lost, before a timer or an event says so', async () => {
+  const store = new FaultyStore();
+  let told: AbortSignal | undefined;
+  const options = { ttl: 300, onElected: (_lease: Lease, signal: AbortSignal) => void (told = signal) };
+  const one = candidate(new LeaseManager({ store, renew: { every: 200 } }), [], 'one', options);
+  await expect.poll(() => one.leading).toBe(true);
+  expect(told!.aborted).toBe(false);
+  store.before.renew = failing;
+  block(600);
+  expect(told!.aborted).toBe(true);
+  expect(told!.reason).toMatchObject({ code: 'ERR_LEASE_LOST' });
+  expect(one.leading).toBe(false);
+});
+
+it('does not lead right after it has resigned, even if it stands again', async () => {
+  const one = candidate(new LeaseManager(), [], 'one');
+  await expect.poll(() => one.leading).toBe(true);
+  const resigned = one.resign();
+  expect(one.leading).toBe(false);
+  one.start();
+  expect(one.leading).toBe(false);
+  await resigned;
+  await expect.poll(() => one.leading).toBe(true);
+});
+
+/** A store that refuses for good, until it is told otherwise. */
+function denyingStore(): { store: FaultyStore; asked: number[]; allow: () => void } {
+  const store = new FaultyStore();
+  const asked: number[] = [];
+  store.before.tryAcquire = () => {
+    asked.push(performance.now());
+    throw new LockError('ERR_LEASE_STORE_DENIED', 'no rights');
+  };
+  return { store, asked, allow: () => delete store.before.tryAcquire };
+}
+
+it('reports each time that the store refuses for good, after a longer and longer pause', async () => {
+  const { store, asked, allow } = denyingStore();
+  const errors: Error[] = [];
+  const onError = (error: Error): void => void errors.push(error);
+  const one = candidate(new LeaseManager({ store }), [], 'one', { onError });
+  await expect.poll(() => errors.length, { timeout: 30_000 }).toBe(3);
+  expect(errors.map((error) => (error as Error & { code?: string }).code)).toEqual(
+    asked.map(() => 'ERR_LEASE_STORE_DENIED'),
+  );
+  // Timers are late, never early.
+  expect(asked[1]! - asked[0]!).toBeGreaterThan(990);
+  expect(asked[2]! - asked[1]!).toBeGreaterThan(1990);
+  allow();
+  await expect.poll(() => one.leading, { timeout: 30_000 }).toBe(true);
+  expect(errors.length).toBe(3);
+});
+
+it('warns of a store that refuses for good, once, if no one asked to be told', async () => {
+  const { store, asked } = denyingStore();
+  const warnings: (Error & { code?: string })[] = [];
+  const listener = (warning: Error): void => void warnings.push(warning);
+  process.on('warning', listener);
+  onTestFinished(() => void process.off('warning', listener));
+  candidate(new LeaseManager({ store }), [], 'one');
+  await expect.poll(() => asked.length, { timeout: 30_000 }).toBe(2);
+  await turns();
+  const ours = warnings.filter(({ code }) => code === 'STRIPELOCK_ELECTION_FAILED');
+  expect(ours.map(({ message }) => message)).toEqual([
+    "the election of 'reports' cannot be won, and is tried again: no rights",
+  ]);
+});
+
+it('does not report failures that may end by themselves, nor its resignation', async () => {
+  const store = new FaultyStore();
+  const errors: Error[] = [];
+  store.before.tryAcquire = failing;
+  const leases = new LeaseManager({ store, backoff: { initial: 1, max: 2 } });
+  const one = candidate(leases, [], 'one', { onError: (error) => errors.push(error) });
+  await expect.poll(() => store.count('tryAcquire')).toBeGreaterThan(3);
+  await one.resign();
+  delete store.before.tryAcquire;
+  one.start();
+  await expect.poll(() => one.leading).toBe(true);
+  expect(errors).toEqual([]);
+});
+
+it('pauses for a second again after it has led for longer than a TTL', async () => {
+  let [calls, failedAt, again] = [0, 0, Infinity];
+  candidate(new LeaseManager(), [], 'one', {
+    ttl: 50,
+    onElected: async () => {
+      calls++;
+      if (calls === 5) again = performance.now();
+      if (calls === 4) await delay(200);
+      failedAt = performance.now();
+      if (calls <= 4) throw new Error('no database');
+    },
+  });
+  let pausedFrom = 0;
+  await expect
+    .poll(
+      () => {
+        if (calls === 4) pausedFrom = failedAt;
+        return calls;
+      },
+      { timeout: 40_000, interval: 5 },
+    )
+    .toBe(5);
+  // It has paused for 1, 2 and 4 s. Without the reset it would now pause for 8 s, and a busy machine makes 1 s longer.
+  expect(again - pausedFrom).toBeLessThan(7500);
+}, 60_000);
+
+it('leaves no listeners behind, however often it is elected', async () => {
+  const signals = new Set<AbortSignal>();
+  // eslint-disable-next-line @typescript-eslint/unbound-method -- it is put back, and called on what it belongs to
+  const { addEventListener } = EventTarget.prototype;
+  EventTarget.prototype.addEventListener = function (this: EventTarget, ...of): void {
+    if (this instanceof AbortSignal) signals.add(this);
+    addEventListener.apply(this, of);
+  };
+  onTestFinished(() => void (EventTarget.prototype.addEventListener = addEventListener));
+  const store = new FaultyStore();
+  const leases: Lease[] = [];
+  const onElected = (lease: Lease): void => void leases.push(lease);
+  const one = candidate(new LeaseManager({ store }), [], 'one', { onElected });
+  const most = (): number =>
+    Math.max(...[...signals].map((signal) => getEventListeners(signal, 'abort').length));
+  let first = 0;
+  for (let i = 1; i <= 20; i++) {
+    await expect.poll(() => leases.length).toBe(i);
+    await turns();
+    if (i === 1) first = most();
+    await store.inner.release('reports', leases.at(-1)!.holder);
+    await leases.at(-1)!.renew();
+  }
+  await expect.poll(() => one.leading).toBe(true);
+  await turns();
+  expect(first).toBeGreaterThan(0);
+  expect(most()).toBeLessThanOrEqual(first);
+  await one.close();
+  expect(most()).toBe(0);
+});
+
+it('does not stand again while work that ignored its signal is still running', async () => {
+  const store = new FaultyStore();
+  const log: string[] = [];
+  const works: (() => void)[] = [];
+  const leases: Lease[] = [];
+  const onElected = (lease: Lease): Promise<void> => {
+    leases.push(lease);
+    return new Promise<void>((resolve) => works.push(resolve));
+  };
+  const one = candidate(new LeaseManager({ store }), log, 'one', { ttl: 50, onElected });
+  await expect.poll(() => leases.length).toBe(1);
+  await store.inner.release('reports', leases[0]!.holder);
+  await leases[0]!.renew();
+  // Another one leads meanwhile.
+  const other = candidate(new LeaseManager({ store }), log, 'other');
+  await expect.poll(() => other.leading).toBe(true);
+  await other.close();
+  await expect.poll(() => store.inner.size).toBe(0);
+  await delay(150);
+  expect([works.length, one.leading]).toEqual([1, false]);
+  works[0]!();
+  await expect.poll(() => one.leading).toBe(true);
+  expect(works.length).toBe(2);
+  works[1]!();
+});
+
+it('refuses a second election of a name in a manager with a holder, until the first has resigned', async () => {
+  const leases = new LeaseManager({ store: new FaultyStore(), holder: 'me' });
+  const log: string[] = [];
+  const one = candidate(leases, log, 'one');
+  await expect.poll(() => one.leading).toBe(true);
+  const other = new LeaderElection(leases, 'reports', { ttl, onElected: () => void log.push('other leads') });
+  onTestFinished(() => other.close());
+  const duplicate = expect.objectContaining({ code: 'ERR_LEASE_ELECTION_DUPLICATE' }) as Error;
+  expect(() => other.start()).toThrow(duplicate);
+  expect(() => other.start()).toThrow(duplicate);
+  const another = new LeaderElection(leases, 'another', {
+    ttl,
+    onElected: () => void log.push('another leads'),
+  });
+  another.start();
+  await expect.poll(() => another.leading).toBe(true);
+  await another.close();
+  // The first one may stand again at any time.
+  void one.resign();
+  one.start();
+  expect(() => other.start()).toThrow(duplicate);
+  await expect.poll(() => one.leading).toBe(true);
+  await one.resign();
+  other.start();
+  await expect.poll(() => other.leading).toBe(true);
+  expect(() => one.start()).toThrow(duplicate);
+  expect(log.filter((line) => line.endsWith('leads'))).toEqual([
+    'one leads',
+    'another leads',
+    'one leads',
+    'other leads',
+  ]);
+});
+
 it('refuses bad arguments', () => {
   const leases = new LeaseManager({ renew: { every: 20_000 } });
   const onElected = (): void => undefined;
@@ -161,6 +363,7 @@ it('refuses bad arguments', () => {
   expect(code(leases, 'name')).toBe('ERR_INVALID_ARG_TYPE');
   expect(code(leases, 'name', {})).toBe('ERR_INVALID_ARG_TYPE');
   expect(code(leases, 'name', { onElected, onLost: 1 })).toBe('ERR_INVALID_ARG_TYPE');
+  expect(code(leases, 'name', { onElected, onError: 1 })).toBe('ERR_INVALID_ARG_TYPE');
   expect(code(leases, 'name', { onElected, tll: 1 })).toBe('ERR_INVALID_ARG_TYPE');
   expect(code(leases, 'name', { onElected, ttl: 0 })).toBe('ERR_OUT_OF_RANGE');
   // A renewal every 20 s does not keep a lease of 10 s.

@@ -5,7 +5,7 @@
  * @returns {import('stripelock').ReopenableLeaseStore}
  */
 export function reopenable(store) {
-  const control = new SharedArrayBuffer(16);
+  const control = new SharedArrayBuffer(20);
   const module = new URL('../workers/reopened-store.mjs', import.meta.url);
   return { ...polled(store), source: { module, name: 'open', options: { handle: store.handle, control } } };
 }
