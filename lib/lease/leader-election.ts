@@ -1,13 +1,17 @@
+import { inspect, type InspectOptions } from 'node:util';
 import { checkFunction, checkOptionsObject, type Names } from '../common/checks.js';
 import { invalidArgType, LockError } from '../common/errors.js';
 import { timerNow } from '../common/elapsed.js';
 import { queueMicrotask } from '../common/host.js';
 import { pause } from '../common/pause.js';
+import { inspectBound, threadBound } from '../common/thread-bound.js';
 import type { HostSignal } from '../common/types.js';
 import { messageOf } from './contract/errors.js';
 import { checkKey, checkTtl } from './contract/lease-store.js';
 import { heldSignal, type Lease } from './hold/lease.js';
 import { checkUnshared, LeaseManager, takesItsOwn } from './manager.js';
+
+const THREAD_BOUND = threadBound('LeaderElection', 'create one there, over a LeaseManager of that thread');
 
 /** Milliseconds. See {@link LeaderElectionOptions.ttl}. */
 const DEFAULT_TTL = 10_000;
@@ -59,6 +63,12 @@ const standing = new WeakMap<LeaseManager, Map<string, LeaderElection>>();
  * with a `holder` takes one election of a name at a time, and one that is `reentrant` none. Close it after its elections.
  */
 export class LeaderElection implements AsyncDisposable {
+  /**
+   * Enumerable, so that structured clone refuses it.
+   *
+   * @internal
+   */
+  protected readonly threadBound = THREAD_BOUND;
   /** What it stands for: the key of the lease. */
   readonly name: string;
   readonly #leases: LeaseManager;
@@ -141,6 +151,15 @@ export class LeaderElection implements AsyncDisposable {
   /** The same as {@link close}. */
   [Symbol.asyncDispose](): Promise<void> {
     return this.close();
+  }
+
+  /**
+   * What `console.log` shows.
+   *
+   * @internal
+   */
+  [inspect.custom](_depth: number, options: InspectOptions): string {
+    return inspectBound(this, options);
   }
 
   /** Two elections would take the lease from each other, again and again. */

@@ -1,6 +1,8 @@
+import { inspect, type InspectOptions } from 'node:util';
 import { callArguments, checkBoolean } from '../common/checks.js';
 import { invalidArgType, outOfRange } from '../common/errors.js';
 import { pause } from '../common/pause.js';
+import { inspectBound, threadBound } from '../common/thread-bound.js';
 import { managerClosed } from './contract/errors.js';
 import type { LeaseStore } from './contract/lease-store.js';
 import {
@@ -24,6 +26,8 @@ import { hasTable, TableGrants } from './grants/table-grants.js';
 import { createLease, discardLease, type Lease } from './hold/lease.js';
 import { MemoryLeaseStore, settled } from './memory/memory-store.js';
 
+const THREAD_BOUND = threadBound('LeaseManager', 'create one there, over the same store');
+
 /** Throws as an acquisition with these options would, and if other acquisitions of the key would share the lease. */
 export let checkUnshared: (leases: LeaseManager, options: TryAcquireLeaseOptions) => void;
 /** Whether the store grants a key that this manager holds to the manager again. */
@@ -37,6 +41,12 @@ export let takesItsOwn: (leases: LeaseManager) => boolean;
  * by itself ever causes an unhandled rejection.
  */
 export class LeaseManager {
+  /**
+   * Enumerable, so that structured clone refuses it.
+   *
+   * @internal
+   */
+  protected readonly threadBound = THREAD_BOUND;
   /** Where its leases live. */
   readonly store: LeaseStore;
   readonly #settings: ManagerSettings;
@@ -145,6 +155,15 @@ export class LeaseManager {
       else void pause(drain, this.#drain.signal).then(() => this.#drain.abort());
       return (this.#closed ??= this.#close());
     });
+  }
+
+  /**
+   * What `console.log` shows.
+   *
+   * @internal
+   */
+  [inspect.custom](_depth: number, options: InspectOptions): string {
+    return inspectBound(this, options);
   }
 
   async #close(): Promise<void> {

@@ -186,6 +186,28 @@ it('gives back a lease whose renewal was answered too late, with minHold, too', 
   expect((await store.inspect('key'))?.remaining).toBe(2000 - 350);
 });
 
+it.each(['memory', 'another store'])(
+  'takes as long for each of many keys as for each of few: %s',
+  async (kind) => {
+    const cost = async (count: number): Promise<number> => {
+      const store = kind === 'memory' ? new MemoryLeaseStore() : new FaultyStore();
+      const manager = new LeaseManager({ store, holder: 'me', minHold: LONG });
+      const keys = Array.from({ length: count }, (_, i) => `key ${i}`);
+      const leases = await Promise.all(keys.map((key) => manager.acquire(key)));
+      // The time of this process, whatever else the machine does.
+      const before = process.cpuUsage();
+      for (const lease of leases) await lease.release();
+      const { user, system } = process.cpuUsage(before);
+      return (user + system) / count;
+    };
+    await cost(1000);
+    let few = 0;
+    for (let i = 0; i < 10; i++) few += (await cost(100)) / 10;
+    // A search of all released keys at each release made it 20 times as long, and more.
+    expect(await cost(16_000)).toBeLessThan(8 * few);
+  },
+);
+
 it('a bad minHold is refused', () => {
   for (const minHold of [-1, NaN, Infinity, 2 ** 43]) {
     expect(thrownBy(() => new LeaseManager({ minHold }))).toMatchObject({ code: 'ERR_OUT_OF_RANGE' });

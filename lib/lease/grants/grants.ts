@@ -15,6 +15,8 @@ import { freeAll } from './free-all.js';
 
 /** Milliseconds between two looks at whether all leases have ended. To tell of each end would make releases slower. */
 const DRAIN_LOOK = 5;
+/** Below this number of released keys, no release searches for those whose `minHold` has passed. */
+const FEW_KEPT = 100;
 
 /** The holder of a key of the store. */
 export interface Holder {
@@ -57,6 +59,8 @@ export abstract class Grants implements HoldContext {
 
   /** With stable owners only, for each key: until when a key that was released too early stays taken, on the manager's clock. */
   readonly #kept = new Map<string, number>();
+  /** How many of them are kept before those are removed whose time has passed. */
+  #purgeAt = FEW_KEPT;
 
   /** `ownNow`: the manager's clock, if it is given none. Default: `timerNow`. */
   constructor(
@@ -187,8 +191,11 @@ export abstract class Grants implements HoldContext {
   keepTaken(key: string, milliseconds: number): void {
     if (!this.stableOwners) return;
     const now = this.schedule.now();
-    for (const [other, until] of this.#kept) if (until <= now) this.#kept.delete(other);
     this.#kept.set(key, now + milliseconds);
+    // All entries are looked at once for each doubling, so that thousands of releases take linear time.
+    if (this.#kept.size < this.#purgeAt) return;
+    for (const [other, until] of this.#kept) if (until <= now) this.#kept.delete(other);
+    this.#purgeAt = Math.max(FEW_KEPT, 2 * this.#kept.size);
   }
 
   /** From now on every later grant is released. */

@@ -144,6 +144,11 @@ export class Hold implements Due {
     this.extendedTo = time;
   }
 
+  /** Milliseconds until the local deadline. */
+  get remaining(): number {
+    return this.expiresAt - this.context.schedule.now();
+  }
+
   get ended(): boolean {
     return this.state === 'lost' || this.state === 'released';
   }

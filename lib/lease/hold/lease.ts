@@ -1,7 +1,11 @@
+import { inspect, type InspectOptions } from 'node:util';
+import { threadBound } from '../../common/thread-bound.js';
 import type { HostSignal } from '../../common/types.js';
 import { LeaseLostError, noSingleKey } from '../contract/errors.js';
 import { checkInfo, checkTtl, type FencingToken } from '../contract/lease-store.js';
 import { type Hold, type LossListener, OTHER_LOST } from './hold.js';
+
+const THREAD_BOUND = threadBound('Lease', 'create a LeaseManager there, over the same store, and acquire');
 
 /** For managers only: a lease of these holds, in the order in which their keys are taken. */
 export let createLease: (holds: readonly Hold[]) => Lease;
@@ -19,6 +23,12 @@ export let discardLease: (lease: Lease) => Promise<boolean>;
  * the highest that it has seen (see `FencingGate`).
  */
 export class Lease implements AsyncDisposable {
+  /**
+   * Enumerable, so that structured clone refuses it.
+   *
+   * @internal
+   */
+  protected readonly threadBound = THREAD_BOUND;
   readonly #holds: readonly Hold[];
   #controller: AbortController | undefined = undefined;
   /** The result of the last call of {@link release}. */
@@ -173,6 +183,18 @@ export class Lease implements AsyncDisposable {
   /** Releases it. A failing store is not an error here: the lease ends with its TTL. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.release().catch(() => undefined);
+  }
+
+  /**
+   * What `console.log` shows. `remaining`: milliseconds until the local deadline; 0 if it is not held.
+   *
+   * @internal
+   */
+  [inspect.custom](_depth: number, options: InspectOptions): string {
+    const { held, keys, tokens } = this;
+    const named = keys.length === 1 ? { key: keys[0], token: tokens.get(keys[0]!) } : { keys, tokens };
+    const left = Math.min(...this.#holds.map(({ remaining }) => Math.round(remaining)));
+    return `Lease ${inspect({ ...named, held, remaining: held ? left : 0 }, options)}`;
   }
 
   static {

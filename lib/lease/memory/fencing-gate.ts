@@ -1,11 +1,18 @@
+import { inspect, type InspectOptions } from 'node:util';
 import { checkCount, checkOptionsObject, type Names } from '../../common/checks.js';
 import { invalidArgType, outOfRange } from '../../common/errors.js';
+import { inspectBound, threadBound } from '../../common/thread-bound.js';
 import type { HandleOf } from '../../common/types.js';
 import type { GateTable } from '../../engine/contract/lease-table.js';
 import { leaseEngine } from '../../engine/select.js';
 import { StaleTokenError } from '../contract/errors.js';
 import { checkKey, type FencingToken } from '../contract/lease-store.js';
 import { checkHandle, numberOf, type HandleFields } from './handle.js';
+
+const THREAD_BOUND = threadBound(
+  'FencingGate',
+  'pass its handle instead, and open it there with FencingGate.from()',
+);
 
 const KIND = 'stripelock/fencing-gate';
 const DEFAULT_CAPACITY = 65_536;
@@ -38,6 +45,12 @@ class OpenedGate {
  * those of as many other keys as the gate remembers. It then takes a new lease.
  */
 export class FencingGate {
+  /**
+   * Enumerable, so that structured clone refuses it.
+   *
+   * @internal
+   */
+  protected readonly threadBound = THREAD_BOUND;
   /** Structured-cloneable; see {@link FencingGate.from}. */
   readonly handle: HandleOf<'stripelock/fencing-gate'>;
   readonly #gate: GateTable;
@@ -78,6 +91,15 @@ export class FencingGate {
     if (token < 0n || token >= MOST_TOKEN) throw outOfRange('token', 'a bigint from 0 to 2^64 - 1', token);
     const newest = this.#gate.admit(key, token);
     if (newest !== undefined) throw new StaleTokenError(key, token, newest);
+  }
+
+  /**
+   * What `console.log` shows.
+   *
+   * @internal
+   */
+  [inspect.custom](_depth: number, options: InspectOptions): string {
+    return inspectBound(this, options);
   }
 }
 

@@ -1,5 +1,7 @@
+import { inspect, type InspectOptions } from 'node:util';
 import { checkBoolean, checkOptionsObject, type Names } from '../../common/checks.js';
 import { invalidArgType } from '../../common/errors.js';
+import { inspectBound, threadBound } from '../../common/thread-bound.js';
 import type { HandleOf } from '../../common/types.js';
 import type { LeaseInfo, LeaseTable } from '../../engine/contract/lease-table.js';
 import { leaseEngine } from '../../engine/select.js';
@@ -19,6 +21,11 @@ import {
   type InfoLeaseStore,
 } from '../contract/lease-store.js';
 import { checkHandle, numberOf, type HandleFields } from './handle.js';
+
+const THREAD_BOUND = threadBound(
+  'MemoryLeaseStore',
+  'pass its handle instead, and open it there with MemoryLeaseStore.from()',
+);
 
 const KIND = 'stripelock/memory-lease-store';
 
@@ -64,6 +71,12 @@ class OpenedTable {
  * (LockError, code ERR_LOCK_ENGINE).
  */
 export class MemoryLeaseStore implements InfoLeaseStore, ExactLeaseStore {
+  /**
+   * Enumerable, so that structured clone refuses it.
+   *
+   * @internal
+   */
+  protected readonly threadBound = THREAD_BOUND;
   /** Structured-cloneable; see {@link MemoryLeaseStore.from}. */
   readonly handle: HandleOf<'stripelock/memory-lease-store'>;
   readonly #table: LeaseTable;
@@ -173,6 +186,15 @@ export class MemoryLeaseStore implements InfoLeaseStore, ExactLeaseStore {
     const held = this.#table.inspect(key, at);
     if (held?.owner !== owner) return undefined;
     return token === undefined || held.token === token ? held : undefined;
+  }
+
+  /**
+   * What `console.log` shows.
+   *
+   * @internal
+   */
+  [inspect.custom](_depth: number, options: InspectOptions): string {
+    return inspectBound(this, options);
   }
 
   #at(): number {
