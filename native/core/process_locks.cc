@@ -343,10 +343,10 @@ bool ProcessFile::mayEnter(const ProcessKey& key, const ProcessAcquisition& acqu
 ProcessFile::Locked ProcessFile::lock(ProcessKey& key, const ProcessAcquisition& acquisition,
                                       FileError& error) {
   const bool shared = acquisition.shared;
-  if ((error = refresh())) return Locked::kFailed;
-  if (page_.isKept(key.byte)) return Locked::kNo;
-  // Or readers of several processes that overlap would keep a writer out for ever.
-  if (shared && page_.isAwaitedBefore(key.byte, acquisition.since)) return Locked::kNo;
+  if (replaced_) {
+    error = {FileFault::kReplaced, 0};
+    return Locked::kFailed;
+  }
   int number = 0;
   switch (file_->lock(key.byte, shared, number)) {
     case LockFile::Answer::kRefused:
@@ -357,15 +357,16 @@ ProcessFile::Locked ProcessFile::lock(ProcessKey& key, const ProcessAcquisition&
     case LockFile::Answer::kTaken:
       break;
   }
-  // After the lock, not before: so the file was at its path when the process got the byte.
+  // After the lock, not before: so the file was at its path when the process got the byte. And before the page is touched.
   error = verify(key.byte);
   // mutant: process-looks-before-it-locks
   if (error.fault != FileFault::kNone) {
     file_->unlock(key.byte);
     return Locked::kFailed;
   }
-  if (page_.isKept(key.byte)) {
-    // It was given to another process between the two looks, and that one may have been refused just now.
+  // Shared holds of several processes that overlap would otherwise keep a writer out forever.
+  if (page_.isKept(key.byte) || (shared && page_.isAwaitedBefore(key.byte, acquisition.since))) {
+    // The process that goes first may have been refused just now.
     file_->unlock(key.byte);
     page_.wakeNext(key.byte);
     return Locked::kNo;

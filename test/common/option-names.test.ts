@@ -70,12 +70,12 @@ describe('an option that is unknown, and probably misspelt, is refused with the 
 
   it('by a lease', async () => {
     const manager = new LeaseManager();
-    const options = { timout: 5 } as object;
+    const options = { maxhold: 5 } as object;
     for (const method of ['acquire', 'tryAcquire'] as const) {
-      expect(await rejectionOf(manager[method]('key', options))).toEqual(unknown('options.timeout?'));
+      expect(await rejectionOf(manager[method]('key', options))).toEqual(unknown('options.maxHold?'));
     }
     expect(await rejectionOf(manager.withLease('key', options, () => 5))).toEqual(
-      unknown('options.timeout?'),
+      unknown('options.maxHold?'),
     );
     expect(await manager.store.inspect('key')).toBeUndefined();
   });

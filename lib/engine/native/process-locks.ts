@@ -131,7 +131,8 @@ export class NativeProcessLocks implements ProcessLockEngine {
       this.#waiters[id] = waiter;
     }
     try {
-      this.#tellReady();
+      // A grant that has come since is left to the event loop, which the addon has woken. After a microtask this thread would
+      // hold the key before the caller's own next microtask, and that one may block for it.
       if (!pends) return this.#outcome(hold);
       waiter.begin();
       return PENDING;

@@ -119,8 +119,9 @@ function sourceFrom(options: RedisLeaseStoreOptions | RedisUrlOptions): LeaseSto
 function checkUrl(url: unknown): string {
   const text = checkNonEmpty(url, 'options.url');
   // Messages name no password, which may be anywhere in the text. A library's own error would contain it.
-  if (!/^rediss?:\/\//i.test(text)) {
-    throw outOfRange('options.url', 'a URL that begins with redis:// or rediss://', 'another text');
+  const scheme = /^([a-z][a-z\d+.-]*):\/\//i.exec(text)?.[1] ?? 'another text';
+  if (!/^rediss?$/i.test(scheme)) {
+    throw outOfRange('options.url', 'a URL that begins with redis:// or rediss://', scheme);
   }
   if (URL.canParse(text)) return text;
   throw outOfRange(
