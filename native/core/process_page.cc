@@ -382,7 +382,7 @@ std::int32_t ProcessPage::claimPlace(std::uint64_t byte, bool shared) {
 std::int32_t ProcessPage::reclaimPlace(std::uint64_t byte, bool shared) {
   // Each question to the kernel costs a system call that goes through all locks of a file, so a few are enough for now.
   constexpr std::uint32_t kQuestions = 4;
-  std::array<std::int32_t, 2 * kPerBucket> all{};
+  std::array<std::int32_t, std::size_t{2} * kPerBucket> all{};
   std::size_t count = 0;
   forEachPlace(byte, [&](std::int32_t at) {
     if (!own_[static_cast<std::size_t>(at)]) all[count++] = at;

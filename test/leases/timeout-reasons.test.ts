@@ -65,7 +65,7 @@ describe('the error of an acquisition that times out', () => {
     const store = redisLeaseStore({ client });
     onTestFinished(async () => {
       server.signal('SIGCONT');
-      await store.close?.();
+      await store.close();
       close();
       await server.stop();
     });

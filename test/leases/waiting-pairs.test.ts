@@ -109,7 +109,7 @@ const STORES: readonly (readonly [store: string, start: () => Opens | Promise<Op
               const { client, close } = await redisClients.ioredis(server.port);
               const store = redisLeaseStore({ client, timeout: 30_000 });
               onTestFinished(async () => {
-                await store.close?.();
+                await store.close();
                 close();
               });
               return store;

@@ -231,11 +231,11 @@ describe('a file that was cut', () => {
     await peer.ask('sleep', 5);
     truncateSync(file, 0);
     await expect(peer.ask('tryAcquire', 'b')).rejects.toMatchObject({ code: 'ERR_LOCK_FILE_OPEN' });
-    expect(await (await Peer.start(lockPath())).ask('tryAcquire', 'a')).toBeDefined();
+    expect(await (await Peer.start(lockPath())).ask<Got>('tryAcquire', 'a')).toBeDefined();
     await peer.ask('releaseAll');
     execFileSync('prlimit', ['--pid', String(peer.pid), '--fsize=unlimited:unlimited']);
     await peer.ask('sleep', 5);
-    expect(await peer.ask('tryAcquire', 'b')).toBeDefined();
+    expect(await peer.ask<Got>('tryAcquire', 'b')).toBeDefined();
     expect(makeLock({ path: file }).tryAcquire('b')).toBeUndefined();
   });
 

@@ -25,7 +25,7 @@ function contractOn(server: string, url: () => string): void {
         // The stand-in and all clients share an event loop.
         ttl: 1000,
         async dispose() {
-          for (const made of [store!, ...peers]) await made.close?.();
+          for (const made of [store!, ...peers]) await made.close();
           if (realServer !== undefined) await clients[0]!.client.db('stripelock_test').dropCollection(name);
           for (const { close } of clients) await close();
         },

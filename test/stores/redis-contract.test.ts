@@ -33,7 +33,7 @@ if (redisCommand === undefined) {
         peers,
         keepsInfo: true,
         async dispose() {
-          for (const made of [store!, ...peers]) await made.close?.();
+          for (const made of [store!, ...peers]) await made.close();
           for (const { close } of clients) close();
         },
       };

@@ -250,7 +250,7 @@ describe.runIf(sqliteDrivers.length > 0)('the record of a store that waits in a 
   const clock = new WallClock();
   const storeOf = (database = sqlite.open()): ReturnType<typeof sqliteLeaseStore> => {
     const store = sqliteLeaseStore({ database, clock });
-    onTestFinished(() => store.close?.());
+    onTestFinished(() => store.close());
     return store;
   };
 

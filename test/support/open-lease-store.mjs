@@ -60,7 +60,7 @@ async function openMongodb({ driver, server, collection }) {
   };
 }
 
-/** @param {import('stripelock').LeaseStore} store */
+/** @param {import('stripelock').ClosableLeaseStore} store */
 function closing(store) {
   return { store, close: () => store.close() };
 }

@@ -27,7 +27,7 @@ it('the compiler says that a lock with permits has no shared mode', () => {
   ];
   const text = `import { KeyedLock } from 'stripelock'; const lock = new KeyedLock({ limit: 4 }); ${calls.join('')}`;
   const host = ts.createCompilerHost(options);
-  const { getSourceFile } = host;
+  const getSourceFile = host.getSourceFile.bind(host);
   host.getSourceFile = (name, ...rest) =>
     name === file ? ts.createSourceFile(name, text, ts.ScriptTarget.ESNext) : getSourceFile(name, ...rest);
   const program = ts.createProgram([file], { ...options, noEmit: true }, host);

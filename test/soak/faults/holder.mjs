@@ -183,6 +183,6 @@ if (waiters > 0) {
   }
 }
 await manager.close().catch(() => undefined);
-await opened.store.close();
+await opened.store.close?.();
 opened.close();
 process.disconnect?.();
