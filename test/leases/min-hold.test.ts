@@ -186,6 +186,23 @@ it('gives back a lease whose renewal was answered too late, with minHold, too', 
   expect((await store.inspect('key'))?.remaining).toBe(2000 - 350);
 });
 
+it.each<[kind: string, make: (clock: FixedClock) => LeaseStore]>([
+  ['memory', (clock) => new MemoryLeaseStore({ clock })],
+  ['another store', (clock) => new FaultyStore(clock)],
+])('shortens no later lease of the same holder: %s', async (_kind, make) => {
+  const clock = new FixedClock();
+  const store = make(clock);
+  const manager = new LeaseManager({ store, clock, ttl: 10_000, minHold: 5000, holder: 'me', renew: false });
+  const several = await manager.acquire(['a', 'b']);
+  await store.release('a', 'me');
+  expect(await several.renew()).toBe(false);
+  const next = await manager.acquire('b');
+  expect(await several.release()).toBe(false);
+  clock.advance(6000);
+  expect(next.held).toBe(true);
+  expect(await new LeaseManager({ store, clock }).tryAcquire('b')).toBeUndefined();
+});
+
 it.each(['memory', 'another store'])(
   'takes as long for each of many keys as for each of few: %s',
   async (kind) => {

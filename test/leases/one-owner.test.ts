@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import { LeaseManager, type WarningLeaseManagerOptions } from 'stripelock';
-import { turns, until, watch } from '../support/waiting.js';
-import { FaultyStore } from './faulty-store.js';
+import { LeaseManager, LockError, type WarningLeaseManagerOptions } from 'stripelock';
+import { FixedClock } from 'stripelock/testing';
+import { rejectionOf, turns, until, watch } from '../support/waiting.js';
+import { failing, FaultyStore } from './faulty-store.js';
 
 /** Milliseconds. */
 const [SHORT, LONG] = [60_000, 600_000];
@@ -97,4 +98,74 @@ it('a renewal of a lease that its holder is just taking again does not shorten t
   expect(await refused.promise).toBe(false);
   await turns();
   expect((await store.inspect('key'))!.remaining).toBeGreaterThan(LONG);
+});
+
+describe('a named holder who asks again for a key that it holds', () => {
+  const scene = (): {
+    clock: FixedClock;
+    store: FaultyStore;
+    manager: LeaseManager;
+    others: LeaseManager;
+  } => {
+    const clock = new FixedClock();
+    const store = new FaultyStore(clock);
+    const manager = new LeaseManager({ store, clock, ttl: LONG, renew: false, holder: 'worker' });
+    return { clock, store, manager, others: new LeaseManager({ store, clock }) };
+  };
+
+  it('counts on no more time than the store has, while the store has not answered', async () => {
+    const { clock, store, manager, others } = scene();
+    const first = await manager.acquire('key');
+    const { signal } = first;
+    const answer = store.delayAnswer('tryAcquire');
+    const again = watch(rejectionOf(manager.tryAcquire('key', { ttl: SHORT })));
+    await turns();
+    expect(first.held).toBe(true);
+    clock.advance(SHORT);
+    expect([signal.aborted, first.held]).toEqual([true, false]);
+    expect((await others.tryAcquire('key'))?.held).toBe(true);
+    answer.open();
+    expect(await again.promise).toMatchObject({ code: 'ERR_LEASE_STORE' });
+  });
+
+  it('has lost the first lease if the answer is lost, and leaves nothing behind', async () => {
+    const { store, manager, others } = scene();
+    const first = await manager.acquire('key');
+    store.after.tryAcquire = failing;
+    expect(await rejectionOf(manager.tryAcquire('key', { ttl: SHORT }))).toMatchObject({
+      code: 'ERR_LEASE_STORE',
+    });
+    delete store.after.tryAcquire;
+    expect(first.held).toBe(false);
+    expect(String(first.signal.reason)).toContain('the store has not answered that');
+    await until(() => store.inner.size === 0, 'it is freed');
+    expect((await others.tryAcquire('key'))?.held).toBe(true);
+  });
+
+  it('keeps it if the store refuses for good', async () => {
+    const { store, manager } = scene();
+    const first = await manager.acquire('key');
+    store.before.tryAcquire = () => {
+      throw new LockError('ERR_LEASE_STORE_DENIED', 'no');
+    };
+    expect(await rejectionOf(manager.tryAcquire('key'))).toMatchObject({ code: 'ERR_LEASE_STORE_DENIED' });
+    expect(first.held).toBe(true);
+  });
+
+  it.each([
+    ['is refused', undefined],
+    ['has no answer', failing],
+  ])('has lost it where the store takes one key at a time, and another key %s', async (_how, fails) => {
+    const { store, manager, others } = scene();
+    await store.inner.tryAcquire('other', 'another', LONG);
+    const first = await manager.acquire('key');
+    store.before.tryAcquire = () => {
+      store.before.tryAcquire = fails;
+    };
+    expect(await manager.tryAcquire(['key', 'other']).catch(() => undefined)).toBeUndefined();
+    delete store.before.tryAcquire;
+    expect(first.held).toBe(false);
+    expect((await others.tryAcquire('key'))?.held).toBe(true);
+    expect(await first.release()).toBe(false);
+  });
 });

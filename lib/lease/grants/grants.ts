@@ -263,10 +263,15 @@ export abstract class Grants implements HoldContext {
     if (this.#latest.get(hold.name) === hold) this.#latest.delete(hold.name);
   }
 
+  /** With stable owners: the store has granted the key to the same owner again, in place of the last hold. */
+  protected replaced(name: string): void {
+    this.#latest.get(name)?.lose('this same holder has taken it again');
+  }
+
   /** Records a hold that was granted: it is held from now on. */
   protected add(hold: Hold, waited: number): Hold {
     if (this.stableOwners) {
-      this.#latest.get(hold.name)?.lose('this same holder has taken it again');
+      this.replaced(hold.name);
       this.#latest.set(hold.name, hold);
     }
     this.schedule.add(hold);

@@ -42,12 +42,14 @@ export class StoreAdapter implements Pick<InfoLeaseStore, 'renew' | 'release'> {
 
   /**
    * All or none: the tokens, or the place of the first key that another owner has. Notes in the asker what it may have
-   * been granted without an answer, and that a rollback has failed.
+   * been granted without an answer, and that a rollback has failed. `granted`: called for each key that is granted before
+   * the next one is asked for.
    */
   async tryAcquireAll(
     keys: readonly string[],
     asker: Asker,
     terms: LeaseTerms,
+    granted: (key: string) => void,
   ): Promise<readonly FencingToken[] | number> {
     const store = this.#store;
     this.#sendAll();
@@ -55,7 +57,7 @@ export class StoreAdapter implements Pick<InfoLeaseStore, 'renew' | 'release'> {
       const token = await this.#tryOne(keys[0]!, asker, terms);
       return token === undefined ? 0 : [token];
     }
-    if (!canDoTogether(store, keys)) return this.#tryOneByOne(keys, asker, terms);
+    if (!canDoTogether(store, keys)) return this.#tryOneByOne(keys, asker, terms, granted);
     const { ttl, info } = terms;
     return noting(asker, keys, () => store.tryAcquireAll(keys, asker.owner!, ttl, ...extra(info)));
   }
@@ -91,6 +93,7 @@ export class StoreAdapter implements Pick<InfoLeaseStore, 'renew' | 'release'> {
     keys: readonly string[],
     asker: Asker,
     terms: LeaseTerms,
+    granted: (key: string) => void,
   ): Promise<readonly FencingToken[] | number> {
     const tokens: FencingToken[] = [];
     try {
@@ -98,6 +101,7 @@ export class StoreAdapter implements Pick<InfoLeaseStore, 'renew' | 'release'> {
         const token = await this.#tryOne(key, asker, terms);
         if (token === undefined) return tokens.length;
         tokens.push(token);
+        granted(key);
       }
       return tokens;
     } finally {

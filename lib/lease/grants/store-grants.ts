@@ -22,6 +22,9 @@ import { PollingQueues } from './polling-queue.js';
 import { leftOver, StoreAdapter } from './store-adapter.js';
 import { Unanswered } from './unanswered.js';
 
+/** The reason if it is unknown which grant of its owner the store has, and how long that lasts. */
+const ASKED_AGAIN = 'this same holder has asked for it again, and the store has not answered that';
+
 /**
  * Grants of a store that must be asked. With stable owners the operations on one key are sent one after the other:
  * otherwise a store could execute a later one first.
@@ -242,9 +245,11 @@ export class StoreGrants extends Grants {
     const started = timerNow();
     const at = this.schedule.now();
     let answer: readonly FencingToken[] | number;
+    if (this.stableOwners) for (const name of names) this.#mayReplace(name, at + ttl);
     try {
-      answer = await this.#adapter.tryAcquireAll(names, asker, terms);
+      answer = await this.#adapter.tryAcquireAll(names, asker, terms, (name) => this.replaced(name));
     } catch (error) {
+      if (!isPermanent(error)) for (const name of asker.unsure ?? []) this.latest(name)?.lose(ASKED_AGAIN);
       const failure = storeFailure('acquire', keys, error);
       for (const key of keys) announceUnheldFailure('acquire', key, owner, failure);
       throw failure;
@@ -271,6 +276,14 @@ export class StoreGrants extends Grants {
       hold.join(asker);
     }
     return holds;
+  }
+
+  /** Its owner asks for the key again. A grant replaces the last hold, perhaps without an answer, and lasts until `until`. */
+  #mayReplace(name: string, until: number): void {
+    const hold = this.latest(name);
+    if (hold === undefined || hold.ended || hold.expiresAt <= until) return;
+    hold.expiresAt = until;
+    this.schedule.set(hold, Math.min(hold.deadline, until));
   }
 
   /**

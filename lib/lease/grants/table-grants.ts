@@ -262,10 +262,13 @@ export class TableGrants extends Grants {
   #keepForMinHold(hold: Hold): boolean {
     const left = this.minHoldLeftOf(hold);
     if (left === 0) return false;
+    const time = timeArgument(this.tableClock);
+    // The same owner may have been granted it again.
+    if (this.table.inspect(hold.name, time)?.token !== hold.token) return false;
     // Or the table would extend it again.
     if (hold.terms.background) void hold.renewals.background?.end();
     this.keepTaken(hold.name, left);
-    return this.table.renew(hold.name, hold.owner, left, timeArgument(this.tableClock));
+    return this.table.renew(hold.name, hold.owner, left, time);
   }
 }
 
