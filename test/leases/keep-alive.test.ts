@@ -12,6 +12,7 @@ it.each([
   ['expired after its thread ended', 'granted'],
   ['polling', 'granted'],
   ['timeout', 'ERR_LOCK_TIMEOUT'],
+  ['timeouts that take longer than a turn of the event loop', '5 ERR_LOCK_TIMEOUT'],
   ['nothing rejects unhandled', 'AbortError\nran'],
 ])('the process lives for as long as an acquisition waits, and no longer: %s', async (scenario, output) => {
   const { code, stdout, stderr } = await runProgram('lease-keep-alive.mjs', [scenario]);

@@ -65,6 +65,22 @@ const scenarios = {
       .acquire('key', { timeout: 50 })
       .catch((error) => console.log(error.code));
   },
+  async 'timeouts that take longer than a turn of the event loop'() {
+    let isSlow = false;
+    const now = () => {
+      const start = performance.now();
+      while (isSlow && performance.now() < start + 20);
+      return performance.now();
+    };
+    const store = new MemoryLeaseStore({ clock: { now } });
+    const keys = ['a', 'b', 'c', 'd', 'e'];
+    for (const key of keys) await store.tryAcquire(key, 'another', 60_000);
+    const manager = new LeaseManager({ store });
+    const waiting = keys.map((key) => manager.acquire(key, { timeout: 50 }));
+    isSlow = true;
+    const results = await Promise.allSettled(waiting);
+    console.log(results.length, results[4].reason.code);
+  },
   async 'nothing rejects unhandled'() {
     process.on('unhandledRejection', (reason) => console.log('unhandled', reason));
     const keptAlive = setInterval(() => undefined, 1000);

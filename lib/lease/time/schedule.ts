@@ -117,7 +117,7 @@ export class Schedule<T extends Due = Due> {
       // Another entry may have scheduled it again, or cleared it.
       if (entry.place >= 0 || entry.deadline === Infinity) continue;
       if (until === Infinity || timerNow() < until) entry.run(now);
-      else this.#entries.add(entry);
+      else this.add(entry);
     }
   }
 }
