@@ -31,6 +31,10 @@ export class DeadlineTimer<T extends Timed> {
     return this.#entries.first;
   }
 
+  get size(): number {
+    return this.#entries.size;
+  }
+
   /** In no order. */
   toArray(): T[] {
     return this.#entries.toArray();

@@ -18,6 +18,10 @@ export class Deadlines<T extends Timed<number | bigint>> {
     return this.#heap[0];
   }
 
+  get size(): number {
+    return this.#heap.length;
+  }
+
   /** All entries, in no order. */
   toArray(): T[] {
     return [...this.#heap];

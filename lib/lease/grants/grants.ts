@@ -17,6 +17,8 @@ import { freeAll } from './free-all.js';
 const DRAIN_LOOK = 5;
 /** Below this number of released keys, no release searches for those whose `minHold` has passed. */
 const FEW_KEPT = 100;
+/** With more holds, no error says which of them are this manager's: each timeout would search all of them. */
+const FEW_HOLDS = 1000;
 
 /** The holder of a key of the store. */
 export interface Holder {
@@ -126,7 +128,7 @@ export abstract class Grants implements HoldContext {
   whyRefused(key: string, limit: number, isNamed: boolean): string {
     if (limit > 1) {
       const names = new Set(slotKeys(key, limit));
-      const own = this.schedule.entries().filter((hold) => names.has(hold.name) && hold.look()).length;
+      const own = this.#fewHolds().filter((hold) => names.has(hold.name) && hold.look()).length;
       return `all ${limit} slots are held${own === 0 ? '' : `, ${own} of them by this LeaseManager`}`;
     }
     const held = `${isNamed ? quotedKeys([key]) : 'it'} is held`;
@@ -142,9 +144,13 @@ export abstract class Grants implements HoldContext {
     return `${held} by ${by}, for ${Math.ceil(remaining)} ms unless it is renewed`;
   }
 
-  /** The holder of a key of the store, as far as is known without asking: undefined unless this manager holds it. */
+  /**
+   * The holder of a key of the store, as far as is known without asking, or a long search: undefined unless this manager
+   * holds it.
+   */
   protected holderOf(name: string): Holder | undefined {
-    const own = this.schedule.entries().find((hold) => hold.name === name && hold.look());
+    const holds = this.stableOwners ? [this.latest(name)] : this.#fewHolds();
+    const own = holds.find((hold) => hold?.name === name && hold.look());
     if (own === undefined) return undefined;
     return { owner: own.owner, remaining: own.expiresAt - this.schedule.now(), isOwn: true };
   }
@@ -206,7 +212,7 @@ export abstract class Grants implements HoldContext {
   /** Ends waiting acquisitions. Resolves when nothing is held any more, or when the signal aborts. */
   async drain(ends: AbortSignal): Promise<void> {
     this.#endWaiting();
-    while (!ends.aborted && this.schedule.entries().length > 0) await pause(DRAIN_LOOK, ends);
+    while (!ends.aborted && this.schedule.size > 0) await pause(DRAIN_LOOK, ends);
   }
 
   /**
@@ -220,6 +226,11 @@ export abstract class Grants implements HoldContext {
     const failed = await freeAll(holds, (hold) => this.free(hold), this);
     await this.settled();
     if (failed) throw failed;
+  }
+
+  /** All holds; none if they are many. */
+  #fewHolds(): readonly Hold[] {
+    return this.schedule.size > FEW_HOLDS ? [] : this.schedule.entries();
   }
 
   #endWaiting(): void {

@@ -66,6 +66,11 @@ export class Schedule<T extends Due = Due> {
     this.#wake();
   }
 
+  /** How many {@link entries} there are. */
+  get size(): number {
+    return this.#entries.size;
+  }
+
   /** What is scheduled, without what is currently running. */
   entries(): T[] {
     return this.#entries.toArray();
