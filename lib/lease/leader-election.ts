@@ -172,7 +172,9 @@ export class LeaderElection implements AsyncDisposable {
   }
 
   #leave(): void {
-    standing.get(this.#leases)?.delete(this.name);
+    const elections = standing.get(this.#leases);
+    // After several resignations in a row, another one may have entered.
+    if (elections?.get(this.name) === this) elections.delete(this.name);
   }
 
   /** Is elected again and again. Never rejects. */

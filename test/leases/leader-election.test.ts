@@ -311,6 +311,31 @@ it('does not stand again while work that ignored its signal is still running', a
   works[1]!();
 });
 
+it('refuses a second election of a name also after another one has resigned several times', async () => {
+  const leases = new LeaseManager({ store: new FaultyStore(), holder: 'me' });
+  const one = candidate(leases, [], 'one');
+  await expect.poll(() => one.leading).toBe(true);
+  const [other, third] = ['other', 'third'].map(() => {
+    const election = new LeaderElection(leases, 'reports', { ttl, onElected: () => undefined });
+    onTestFinished(() => election.close());
+    return election;
+  });
+  void one.resign();
+  one.start();
+  const ended = one.resign();
+  const enters = (): boolean => {
+    try {
+      other!.start();
+      return true;
+    } catch {
+      return false;
+    }
+  };
+  while (!enters()) await Promise.resolve();
+  await ended;
+  expect(() => third!.start()).toThrow('another election');
+});
+
 it('refuses a second election of a name in a manager with a holder, until the first has resigned', async () => {
   const leases = new LeaseManager({ store: new FaultyStore(), holder: 'me' });
   const log: string[] = [];

@@ -66,6 +66,21 @@ describe('tryAcquire', () => {
   );
 });
 
+it('ends a lease before its minHold by the `keep` of a subclass of the memory store', async () => {
+  const kept: string[] = [];
+  class Keeping extends MemoryLeaseStore {
+    override keep(...of: Parameters<MemoryLeaseStore['keep']>): Promise<boolean> {
+      kept.push(of[0]);
+      return super.keep(...of);
+    }
+  }
+  const store = new Keeping();
+  const lease = await new LeaseManager({ store, minHold: 60_000 }).acquire('key');
+  expect(await lease.release()).toBe(true);
+  expect(kept).toEqual(['key']);
+  expect((await store.inspect('key'))?.token).toBe(lease.token);
+});
+
 describe('withLease', () => {
   it('runs the function under the lease, gives its result, and releases', async () => {
     const manager = new LeaseManager();

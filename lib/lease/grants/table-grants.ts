@@ -26,7 +26,7 @@ const NOT_FREED = Promise.resolve(false);
  */
 const MARGIN = 5;
 
-const OPERATIONS = ['tryAcquire', 'renew', 'release'] as const;
+const OPERATIONS = ['tryAcquire', 'renew', 'keep', 'release'] as const;
 const original = OPERATIONS.map((operation): unknown => Reflect.get(MemoryLeaseStore.prototype, operation));
 
 /**
