@@ -86,7 +86,7 @@ export interface InfoLeaseStore extends LeaseStore {
 
 /**
  * A store whose releases can name one grant. A manager that finds `keep` passes tokens. Otherwise it passes none, and ends
- * a lease before its `minHold` by `renew`, which should then shorten the lease.
+ * a lease before its `minHold` by `renew`. As that shortens no lease, the key may stay taken for the rest of its TTL.
  */
 export interface ExactLeaseStore extends LeaseStore {
   /** With a token, frees only the grant that has it. */

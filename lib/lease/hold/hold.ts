@@ -515,7 +515,7 @@ export class Renewal {
     const { schedule } = context;
     const hold = this.#hold;
     const before = schedule.now();
-    // The store may shorten the lease although its answer is lost.
+    // A store that breaks the rule may shorten the lease although its answer is lost.
     if (before + ttl < hold.expiresAt) hold.expiresAt = before + ttl;
     let renewed: boolean;
     try {
