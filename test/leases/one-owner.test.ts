@@ -3,6 +3,7 @@ import { LeaseManager, LockError, type WarningLeaseManagerOptions } from 'stripe
 import { FixedClock } from 'stripelock/testing';
 import { rejectionOf, turns, until, watch } from '../support/waiting.js';
 import { failing, FaultyStore } from './faulty-store.js';
+import { inOneStep } from './several-stores.js';
 
 /** Milliseconds. */
 const [SHORT, LONG] = [60_000, 600_000];
@@ -142,14 +143,33 @@ describe('a named holder who asks again for a key that it holds', () => {
     expect((await others.tryAcquire('key'))?.held).toBe(true);
   });
 
-  it('keeps it if the store refuses for good', async () => {
-    const { store, manager } = scene();
+  it('keeps it, and its time, if the store refuses for good', async () => {
+    const { clock, store, manager } = scene();
     const first = await manager.acquire('key');
     store.before.tryAcquire = () => {
       throw new LockError('ERR_LEASE_STORE_DENIED', 'no');
     };
-    expect(await rejectionOf(manager.tryAcquire('key'))).toMatchObject({ code: 'ERR_LEASE_STORE_DENIED' });
-    expect(first.held).toBe(true);
+    expect(await rejectionOf(manager.tryAcquire('key', { ttl: SHORT }))).toMatchObject({
+      code: 'ERR_LEASE_STORE_DENIED',
+    });
+    const { signal } = first;
+    clock.advance(2 * SHORT);
+    expect([first.held, signal.aborted]).toEqual([true, false]);
+    clock.advance(LONG);
+    expect(signal.aborted).toBe(true);
+  });
+
+  it('keeps it, and its time, if the store takes all keys at once, and another key is refused', async () => {
+    const clock = new FixedClock();
+    const store = inOneStep();
+    const manager = new LeaseManager({ store, clock, ttl: LONG, renew: false, holder: 'worker' });
+    await store.tryAcquire('other', 'another', LONG);
+    const first = await manager.acquire('key');
+    const { signal } = first;
+    expect(await manager.tryAcquire(['key', 'other'], { ttl: SHORT })).toBeUndefined();
+    clock.advance(2 * SHORT);
+    expect([first.held, signal.aborted]).toEqual([true, false]);
+    expect(await first.release()).toBe(true);
   });
 
   it.each([

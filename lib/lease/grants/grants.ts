@@ -37,8 +37,8 @@ export interface Holder {
  * from the next, so there is at most one hold of each key.
  */
 export abstract class Grants implements HoldContext {
-  /** Where renewals and releases go. */
-  readonly store: Pick<InfoLeaseStore, 'renew' | 'release'>;
+  /** Where renewals go. */
+  readonly store: Pick<InfoLeaseStore, 'renew'>;
   readonly schedule: Schedule<Hold>;
   readonly backoff: Backoff;
   readonly stableOwners: boolean;
@@ -65,11 +65,7 @@ export abstract class Grants implements HoldContext {
   #purgeAt = FEW_KEPT;
 
   /** `ownNow`: the manager's clock, if it is given none. Default: `timerNow`. */
-  constructor(
-    store: Pick<InfoLeaseStore, 'renew' | 'release'>,
-    settings: ManagerSettings,
-    ownNow?: () => number,
-  ) {
+  constructor(store: Pick<InfoLeaseStore, 'renew'>, settings: ManagerSettings, ownNow?: () => number) {
     this.store = store;
     this.schedule = new Schedule(settings.clock, false, ownNow);
     this.backoff = settings.backoff;

@@ -245,16 +245,18 @@ export class StoreGrants extends Grants {
     const started = timerNow();
     const at = this.schedule.now();
     let answer: readonly FencingToken[] | number;
-    if (this.stableOwners) for (const name of names) this.#mayReplace(name, at + ttl);
+    const replacing = this.stableOwners ? names.map((name) => this.#mayReplace(name, at + ttl)) : [];
     try {
       answer = await this.#adapter.tryAcquireAll(names, asker, terms, (name) => this.replaced(name));
     } catch (error) {
       if (!isPermanent(error)) for (const name of asker.unsure ?? []) this.latest(name)?.lose(ASKED_AGAIN);
+      for (const undo of replacing) undo();
       const failure = storeFailure('acquire', keys, error);
       for (const key of keys) announceUnheldFailure('acquire', key, owner, failure);
       throw failure;
     }
     if (typeof answer === 'number') {
+      for (const undo of replacing) undo();
       if (this.isClosed) throw managerClosed();
       return { key: keyAt(keys, answer), retryAfter: Infinity };
     }
@@ -278,12 +280,22 @@ export class StoreGrants extends Grants {
     return holds;
   }
 
-  /** Its owner asks for the key again. A grant replaces the last hold, perhaps without an answer, and lasts until `until`. */
-  #mayReplace(name: string, until: number): void {
+  /**
+   * Its owner asks for the key again. A grant replaces the last hold, perhaps without an answer, and lasts until `until`.
+   * Returns what to call if there was none.
+   */
+  #mayReplace(name: string, until: number): () => void {
     const hold = this.latest(name);
-    if (hold === undefined || hold.ended || hold.expiresAt <= until) return;
+    if (hold === undefined || hold.ended || hold.expiresAt <= until) return () => undefined;
+    const { expiresAt, deadline } = hold;
+    const look = Math.min(deadline, until);
     hold.expiresAt = until;
-    this.schedule.set(hold, Math.min(hold.deadline, until));
+    this.schedule.set(hold, look);
+    return () => {
+      if (hold.ended || hold.expiresAt !== until) return;
+      hold.expiresAt = expiresAt;
+      if (hold.deadline === look) this.schedule.set(hold, deadline);
+    };
   }
 
   /**
