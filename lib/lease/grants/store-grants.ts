@@ -282,7 +282,7 @@ export class StoreGrants extends Grants {
 
   /**
    * Its owner asks for the key again. A grant replaces the last hold, perhaps without an answer, and lasts until `until`.
-   * Returns what to call if there was none.
+   * Returns a function to call if nothing was granted.
    */
   #mayReplace(name: string, until: number): () => void {
     const hold = this.latest(name);

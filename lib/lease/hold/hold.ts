@@ -343,7 +343,8 @@ export class Hold implements Due {
       this.context.schedule.clear(this);
       if (leaseChannels.released.hasSubscribers) channels.announceRelease(this, this.context.schedule.now());
     }
-    // If another key was lost and this one has not expired, the store may still have it. What replaces it stays.
+    // If another key was lost and this one has not expired, the store may still have it. `free` leaves a later
+    // grant of the same owner.
     const isOurs = this.lostReason === OTHER_LOST && this.context.schedule.now() < this.expiresAt;
     return this.state === 'released' || isOurs ? this.context.free(this) : this.freeExpired();
   }
