@@ -1,3 +1,4 @@
+import { timerNow } from '../common/elapsed.js';
 import type { FencingToken } from '../lease/contract/lease-store.js';
 
 /** For how many keys a client remembers the token that it was given last. */
@@ -11,6 +12,8 @@ interface Last {
   readonly given: FencingToken;
   /** The token in the store: higher if an attempt of the same owner was granted after it was given up. */
   stored: FencingToken;
+  /** Until when the owner may count on it. */
+  endsAt: number;
 }
 
 /** The last grant of each key to a client. A store that has lost its data may give lower tokens. */
@@ -22,15 +25,24 @@ export class HighestTokens {
     return this.#last.get(name)?.stored ?? 0n;
   }
 
-  /** Forgets the key that has been without a new token for longest, if there are too many. */
-  add(name: string, owner: string, token: FencingToken): void {
+  /**
+   * `length`: of the lease, in milliseconds from now. Forgets the key that has been without a new token for longest, if there
+   * are too many.
+   */
+  add(name: string, owner: string, token: FencingToken, length: number): void {
     if (this.of(name) >= token) return;
     this.#last.delete(name);
     if (this.#last.size >= REMEMBERED) {
       const [oldest] = this.#last.keys();
       this.#last.delete(oldest!);
     }
-    this.#last.set(name, { owner, given: token, stored: token });
+    this.#last.set(name, { owner, given: token, stored: token, endsAt: timerNow() + length });
+  }
+
+  /** The owner's grant was renewed for `length` milliseconds from now. */
+  renewed(name: string, owner: string, length: number): void {
+    const last = this.#last.get(name);
+    if (last?.owner === owner) last.endsAt = Math.max(last.endsAt, timerNow() + length);
   }
 
   /**
@@ -39,7 +51,7 @@ export class HighestTokens {
    */
   addLate(name: string, owner: string, token: FencingToken): boolean {
     const last = this.#last.get(name);
-    if (last?.owner !== owner || last.stored >= token) return false;
+    if (last?.owner !== owner || last.stored >= token || last.endsAt <= timerNow()) return false;
     last.stored = token;
     return true;
   }

@@ -212,7 +212,7 @@ export class ServerStore implements InfoLeaseStore, ExactLeaseStore, WakingLease
 
   /** Tokens, or the place of a key that another owner has. */
   protected async acquire(wanted: Wanted): Promise<readonly FencingToken[] | number> {
-    const { names, owner } = wanted;
+    const { names, owner, length } = wanted;
     const ended = this.#wakers.attempt(names);
     const attempt = {
       known: names.map((name) => this.#highest.of(name)),
@@ -224,7 +224,7 @@ export class ServerStore implements InfoLeaseStore, ExactLeaseStore, WakingLease
     try {
       const answer = await this.#requests.run(operation, ask, (late) => this.#giveBack(wanted, late));
       if ('tokens' in answer) {
-        names.forEach((name, i) => this.#highest.add(name, owner, answer.tokens[i]!));
+        names.forEach((name, i) => this.#highest.add(name, owner, answer.tokens[i]!, length));
         return answer.tokens;
       }
       this.#wakers.refused(names[answer.place]!, answer.wakeIn, answer.isKnown === true);
@@ -242,7 +242,8 @@ export class ServerStore implements InfoLeaseStore, ExactLeaseStore, WakingLease
     const operation = this.#begin();
     const renewed = await this.#requests.run(operation, () => this.backend.renew(wanted, operation));
     wanted.names.forEach((name, i) => {
-      if (!renewed[i]!) this.#highest.ended(name, wanted.owner, undefined);
+      if (renewed[i]!) this.#highest.renewed(name, wanted.owner, wanted.length);
+      else this.#highest.ended(name, wanted.owner, undefined);
     });
     return renewed;
   }

@@ -179,6 +179,28 @@ describe('the cache store', () => {
     await expect.poll(() => store.inspect('key'), { timeout: 20_000 }).toBeUndefined();
   });
 
+  it('gives a late grant back, too, if a former lease of the owner has only expired', async () => {
+    const cache = new FakeCache();
+    let answer: (() => void) | undefined;
+    const client = clientOf(cache);
+    const store = cacheLeaseStore({
+      ...client,
+      timeout: 30,
+      add: async (...of) => {
+        const added = await client.add(...of);
+        if (answer !== undefined) await new Promise<void>((resolve) => (answer = resolve));
+        return added;
+      },
+    });
+    await store.tryAcquire('key', 'a', 20);
+    await expect.poll(() => store.inspect('key')).toBeUndefined();
+    answer = () => undefined;
+    expect(await rejectionOf(store.tryAcquire('key', 'a', LONG))).toMatchObject({ code: 'ERR_LEASE_STORE' });
+    expect((await store.inspect('key'))?.owner).toBe('a');
+    answer();
+    await expect.poll(() => store.inspect('key'), { timeout: 20_000 }).toBeUndefined();
+  });
+
   it('has a manager do without its lost reply', async () => {
     const cache = new FakeCache();
     const client = clientOf(cache);
