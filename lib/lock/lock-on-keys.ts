@@ -12,8 +12,10 @@ import { createGuard, createGuardOfSet, stripesOf, tryTake, type Guard } from '.
 import type { OpenedLock } from './handle.js';
 import type { KeySets } from './key-set.js';
 import {
-  checkAcquisitionNames,
+  checkAsyncOptions,
   checkAttemptNames,
+  checkNamesOfWait,
+  checkSyncOptions,
   modeIn,
   permitModeIn,
   signalIn,
@@ -147,6 +149,7 @@ export abstract class LockOnKeys<A extends LockMode = LockMode> extends BaseLock
     const mode = this.#modeIn(options);
     const timeout = timeoutIn(options, this.timeout);
     const signal = signalIn(options);
+    checkAsyncOptions(options);
     this.#table.acquiringAsync();
     const free = signal === undefined ? this.#tryOne<K, M>(keys, mode) : undefined;
     if (free !== undefined) return resolved(free);
@@ -170,6 +173,7 @@ export abstract class LockOnKeys<A extends LockMode = LockMode> extends BaseLock
   ): Guard<K, M> {
     const mode = this.#modeIn(options);
     const timeout = timeoutIn(options, this.timeout);
+    checkSyncOptions(options);
     const free = this.#tryOne<K, M>(keys, mode);
     if (free !== undefined) return free;
     this.#index.begin();
@@ -259,7 +263,7 @@ export abstract class LockOnKeys<A extends LockMode = LockMode> extends BaseLock
     try {
       if (!all) {
         this.#index.keep(stripesOf(guard));
-        checkAcquisitionNames(options);
+        checkNamesOfWait(options);
         return go(context, guard, timeout, signal);
       }
       recordHeld(context, guard);

@@ -192,17 +192,26 @@ export const badInputSuite: Suite = (makeLock, engine) => {
       expect(messageOf(() => makeLock({ stripes: 0 }))).toMatch(/options\.stripes.*1048576.*0/);
     });
 
-    it('that means nothing to tryAcquire is refused by it, whether the key is free or not', () => {
-      const lock = makeLock();
-      for (const options of [{ timeout: 5 }, { signal: AbortSignal.abort() }, { ifAvailable: true }]) {
-        for (const held of [false, true]) {
-          const guard = held ? lock.acquireSync('key') : undefined;
-          expect(thrownBy(() => lock.tryAcquire('key', options as never))).toMatchObject(WRONG_TYPE);
-          guard?.release();
+    const { signal } = new AbortController();
+    const meaningless: Readonly<Record<Acquiring, readonly object[]>> = {
+      acquire: [{ ifAvailable: true }, { ifAvailable: false, timeout: 5 }],
+      withLock: [{ ifAvailable: true }, { ifAvailable: false, timeout: 5 }],
+      acquireSync: [{ ifAvailable: true }, { signal }, { mode: 'exclusive', signal }],
+      withLockSync: [{ ifAvailable: true }, { signal }, { mode: 'exclusive', signal }],
+      tryAcquire: [{ timeout: 5 }, { signal }, { ifAvailable: true }],
+    };
+    for (const method of ACQUIRING) {
+      it(`that means nothing to ${method} is refused by it, whether the key is free or not`, async () => {
+        const lock = makeLock();
+        for (const options of meaningless[method]) {
+          await expectFailure(lock, method, ['key', options], WRONG_TYPE);
+          const guard = lock.acquireSync('key');
+          expect(await failureOf(lock, method, 'key', options)).toMatchObject(WRONG_TYPE);
+          guard.release();
         }
-      }
-      expect(lock.stats().held).toBe(0);
-    });
+        expect(lock.stats()).toMatchObject({ held: 0, waiting: 0 });
+      });
+    }
 
     it('with getters and a toString that throw fails without taking anything', async () => {
       const lock = makeLock();
