@@ -43,10 +43,10 @@ export class KeyedIndex implements KeyIndex {
     this.#pinned.end();
   }
 
-  makeRoom(error: unknown): boolean {
+  makeRoom(error: unknown, attempt: number): boolean {
+    if (error !== this.#exhaustion || attempt > 1) return false;
     // The failed acquisition's lookups are now invalid.
-    if (error !== this.#exhaustion) return false;
-    this.#pinned.unpinIdle();
+    this.#pinned.unpinIdle(attempt === 1);
     return true;
   }
 

@@ -225,11 +225,12 @@ export abstract class LockOnKeys<A extends LockMode = LockMode> extends BaseLock
   }
 
   #lookUp<K extends LockKey, M extends LockMode>(keys: K | readonly K[], mode: Mode): Guard<K, M> {
-    try {
-      return this.#guardOf(keys, mode);
-    } catch (error) {
-      if (!this.#index.makeRoom(error)) throw error;
-      return this.#guardOf(keys, mode);
+    for (let attempt = 0; ; attempt++) {
+      try {
+        return this.#guardOf(keys, mode);
+      } catch (error) {
+        if (!this.#index.makeRoom(error, attempt)) throw error;
+      }
     }
   }
 

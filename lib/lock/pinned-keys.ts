@@ -50,6 +50,8 @@ export class PinnedKeys {
   /** The other stripes that are pinned and not in the cache, in use or not: this many of the list. */
   #count = 0;
   #outside: Int32Array;
+  /** This many at the front of the list were in use when they were last checked, and are checked less often than the others. */
+  #old = 0;
   readonly #batch: number;
   /** With as many of these, pins end. */
   #most: number;
@@ -118,13 +120,23 @@ export class PinnedKeys {
     this.#kept = (--this.#busy > 0 ? this.#keptBefore.pop() : undefined) ?? NONE;
   }
 
-  /** Unpins all that this thread does not use. */
-  unpinIdle(): void {
+  /**
+   * Unpins what this thread does not use: of the stripes that were pinned since the last check, or of all. A thread that holds
+   * nearly all keys, and needs others for a while, finds an idle stripe among the new ones, each of which is checked once. Keeps N4: the acquisition has looked up nothing, or
+   * has failed and looks up all again; what others keep stays.
+   */
+  unpinIdle(all: boolean): void {
     this.cache.empty();
+    const last = this.#last;
     this.#last = NO_STRIPE;
-    const all = new Int32Array(this.#capacity);
-    for (let stripe = 0; stripe < all.length; stripe++) all[stripe] = stripe;
-    this.#unpin(all, all.length);
+    if (all) {
+      const stripes = new Int32Array(this.#capacity);
+      for (let stripe = 0; stripe < stripes.length; stripe++) stripes[stripe] = stripe;
+      this.#unpin(stripes, stripes.length);
+    } else {
+      if (last !== NO_STRIPE) this.#add(last);
+      this.#unpinNew();
+    }
   }
 
   /** The answer of the engine. Afterwards the last stripe is in the list, unless it is unpinned or the key's own. */
@@ -136,7 +148,10 @@ export class PinnedKeys {
       if ((answer & IDLE_ENDED) === 0) this.#add(last);
     }
     if (!only || (answer & STRIPE_MASK) !== NO_STRIPE) return answer;
-    this.unpinIdle();
+    this.unpinIdle(false);
+    const second = this.#keys.pin(key, NO_STRIPE);
+    if ((second & STRIPE_MASK) !== NO_STRIPE) return second;
+    this.unpinIdle(true);
     return this.#keys.pin(key, NO_STRIPE);
   }
 
@@ -151,15 +166,29 @@ export class PinnedKeys {
 
   /** Those in use stay, and are looked at again when there are a quarter more: so each costs constant time. */
   #unpin(stripes: Int32Array, count: number): void {
+    const kept = this.#unpinFrom(0, stripes, count);
+    this.#outside = stripes;
+    this.#count = this.#old = kept;
+    this.#most = this.#batch + kept + (kept >> 2);
+  }
+
+  /** The limit of the list stays: the old stripes in it have not been checked. */
+  #unpinNew(): void {
+    const old = this.#old;
+    const stripes = this.#outside.subarray(old, this.#count);
+    this.#count = this.#old = old + this.#unpinFrom(old, stripes, stripes.length);
+  }
+
+  /** Unpins the idle ones among the first `count` stripes, with the list cut to `start`. Returns how many come to the front. */
+  #unpinFrom(start: number, stripes: Int32Array, count: number): number {
     this.unpins++;
     const needed = this.#busy === 0 ? NONE : this.#moveNeeded(stripes, count);
     // First, so that no stripe is in the list any more once it is unpinned.
-    this.#count = 0;
+    this.#count = start;
+    this.#old = Math.min(this.#old, start);
     let kept = this.#keys.unpin(stripes, count - needed.length);
     for (const stripe of needed) stripes[kept++] = stripe;
-    this.#outside = stripes;
-    this.#count = kept;
-    this.#most = this.#batch + kept + (kept >> 2);
+    return kept;
   }
 
   /** Moves the stripes that acquisitions keep behind the others. Returns them, each as often as it is there. */

@@ -16,8 +16,8 @@ export interface KeyIndex {
   /** The acquisition has looked up these stripes, and its keys have them until {@link end}: before code of the program may run. */
   keep(stripes: readonly number[]): void;
   end(): void;
-  /** Whether an acquisition that has just failed with this error, and has nothing, may find room if it starts again. */
-  makeRoom(error: unknown): boolean;
+  /** Whether an acquisition that has just failed with this error, and has nothing, may find room if it starts again. `attempt`: how often it has. */
+  makeRoom(error: unknown, attempt: number): boolean;
 }
 
 /** Longer strings are not remembered, so that a cache stays below a few megabytes. */
