@@ -4,6 +4,10 @@ import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import { setTimeout as delay } from 'node:timers/promises';
 import { expect, it, onTestFinished } from 'vitest';
+import { codeIn } from '../../scripts/docs/markdown.mjs';
+import { root, textOf } from '../docs/pages.js';
+import { freePort } from '../support/free-port.mjs';
+import { runNode } from '../support/programs.js';
 import { until } from '../support/waiting.js';
 
 type Samples = Map<string, number>;
@@ -103,4 +107,29 @@ it('the metrics example prints the same by the SDK of OpenTelemetry', async () =
   const names = ['count', 'contentions', 'timeouts', 'wait.duration.bucket', 'wait.duration.sum'];
   await until(() => names.every((name) => has(`stripelock.lock.${name}`)), 'all instruments are printed');
   expect(printed).toContain("le: '+Inf'");
+});
+
+it('the metrics example and the page of the recipes serve the same names and labels', async () => {
+  const recipe = codeIn(textOf('docs/recipes.md'), 'js').find(({ code }) =>
+    code.startsWith('// metrics.mjs'),
+  )!;
+  const example = `
+    import { register } from 'prom-client';
+    import { KeyedLock } from 'stripelock';
+    import { exportLocks } from './examples/metrics/prometheus.mjs';
+    exportLocks(register);
+    const lock = new KeyedLock({ name: 'accounts' });
+    process.stdout.write(await register.metrics());
+    lock.stats();
+  `;
+  const samplesOf = async (code: string): Promise<string[]> => {
+    const env = { PORT: String(await freePort()) };
+    const run = await runNode(['--input-type=module', '--eval', code], undefined, env, root);
+    expect(run).toMatchObject({ code: 0, stderr: '' });
+    return [...run.stdout.matchAll(/^(\S+\{.*\}) /gm)].map(([, sample]) => sample!).sort();
+  };
+  const page = await samplesOf(`${recipe.code}\nprocess.stdout.write(page);`);
+  const samples = await samplesOf(example);
+  expect(page.length).toBeGreaterThan(0);
+  expect(samples.filter((sample) => !sample.startsWith('stripelock_lock_wait_duration'))).toEqual(page);
 });

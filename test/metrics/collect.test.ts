@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { describe, expect, it } from 'vitest';
 import { KeyedLock, StripedLock } from 'stripelock';
+import { METRIC_CELLS } from '../../lib/engine/contract/layout.js';
 import { collect, LOCK_INSTRUMENTS, type LockMetrics } from 'stripelock/metrics';
 import { runProgram } from '../support/programs.js';
 import { startThread } from '../support/threads.js';
@@ -91,10 +92,11 @@ describe('collect', () => {
     expect(open).toMatchObject({ contended: 1, waits: { count: 0, sum: 0 } });
   });
 
-  it('has each of its numbers in an instrument', () => {
+  it('has each metric of stats(), and each of its numbers in an instrument', () => {
     new KeyedLock({ name: 'fields' });
     const { name: _, waits: __, ...numbers } = metricsOf('fields');
     expect(LOCK_INSTRUMENTS.map(({ field }) => field).sort()).toEqual(Object.keys(numbers).sort());
+    expect(Object.keys(numbers)).toEqual(expect.arrayContaining(Object.keys(METRIC_CELLS)));
     const rising = LOCK_INSTRUMENTS.filter(({ kind }) => kind === 'counter').map(({ field }) => field);
     expect(rising).toEqual(['contended', 'timeouts', 'aborts', 'deadlocks', 'abandoned']);
   });
