@@ -1,8 +1,8 @@
 import { once } from 'node:events';
 import { describe, expect, it } from 'vitest';
 import { KeyedLock, StripedLock } from 'stripelock';
-import { METRIC_CELLS } from '../../lib/engine/contract/layout.js';
 import { collect, LOCK_INSTRUMENTS, type LockMetrics } from 'stripelock/metrics';
+import { METRIC_CELLS } from '../../lib/engine/contract/layout.js';
 import { runProgram } from '../support/programs.js';
 import { startThread } from '../support/threads.js';
 import { thrownBy } from '../support/waiting.js';

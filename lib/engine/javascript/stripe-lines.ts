@@ -59,6 +59,7 @@ import {
  * No thread learns that another was terminated, and it may be between any two lines. The host forgets those who died asleep.
  * What else there is of them:
  *
+ * - A word that it took, as holder or as one of the shared holders, even if its call had not returned. The stripe stays held.
  * - QUEUED: a release that calls nobody.
  * - A reserved word, if a thread died after it was called, or having yet to call. From `patience.reserved` after the release on
  *   whoever comes by may take it. By I1 that is as safe as to take a free one.

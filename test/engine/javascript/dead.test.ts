@@ -3,11 +3,11 @@ import { once } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
 import vm from 'node:vm';
 import { describe, expect, it } from 'vitest';
-import { StripedLock } from 'stripelock';
+import { KeyedLock, StripedLock } from 'stripelock';
 import { Agent } from '../../support/agent.js';
 import { keysApart } from '../../support/keys.js';
 import { startThread } from '../../support/threads.js';
-import { thrownBy, until, watch } from '../../support/waiting.js';
+import { rejectionOf, thrownBy, until, watch } from '../../support/waiting.js';
 
 const SHARED = { mode: 'shared' } as const;
 /** Somewhat longer than a reservation lasts (`patience.reserved`), in milliseconds: clocks of threads differ a little. */
@@ -89,6 +89,64 @@ describe('a waiter that is terminated', () => {
     reader.release();
     lock.tryAcquire('key')!.release();
   });
+});
+
+describe('a waiter that leaves, before another one that stays', () => {
+  const MODES = ['exclusive', 'shared'] as const;
+
+  for (const first of MODES) {
+    for (const second of MODES) {
+      for (const way of ['sync', 'async'] as const) {
+        it(`leaves the key free at the end: ${first}, terminated (${way}); ${second}`, async () => {
+          const lock = makeLock();
+          const holder = lock.acquireSync('key');
+          const worker = startThread('javascript-waiter.mjs', { handle: lock.handle, way, mode: first });
+          await once(worker, 'message');
+          await until(() => lock.stats().waiting === 1, 'the thread waits');
+          const behind = watch(lock.acquire('key', { mode: second }));
+          await worker.terminate();
+          holder.release();
+          (await behind.promise).release();
+          lock.tryAcquire('key')!.release();
+          expect(lock.stats().held).toBe(0);
+        });
+      }
+    }
+  }
+
+  const locks = [
+    ...MODES.flatMap((first) => MODES.map((second) => [first, second, makeLock] as const)),
+    ['a permit', 'a permit', () => new KeyedLock({ engine: 'javascript', limit: 2, timeout: 20_000 })],
+  ] as const;
+  for (const [first, second, make] of locks) {
+    for (const end of ['times out', 'is aborted'] as const) {
+      it(`leaves the key free at the end: ${first}, ${end}; ${second}`, async () => {
+        const lock = make() as StripedLock;
+        const modeOf = (mode: string): { mode: 'shared' | 'exclusive' } => ({
+          mode: mode === 'shared' ? mode : 'exclusive',
+        });
+        const { permitsLeft } = lock.stateOf('key');
+        const holders = Array.from({ length: permitsLeft }, () => lock.acquireSync('key'));
+        const controller = new AbortController();
+        const { signal } = controller;
+        const leaving = rejectionOf(
+          lock.acquire('key', { ...modeOf(first), ...(end === 'times out' ? { timeout: 10 } : { signal }) }),
+        );
+        const behind = watch(lock.acquire('key', modeOf(second)));
+        if (end === 'is aborted') controller.abort();
+        expect(await leaving).toMatchObject({
+          name: end === 'times out' ? 'LockTimeoutError' : 'AbortError',
+        });
+        expect(lock.stats().waiting).toBe(1);
+        for (const holder of holders) holder.release();
+        (await behind.promise).release();
+        expect(lock.stats()).toMatchObject({ held: 0, waiting: 0 });
+        const all = holders.map(() => lock.tryAcquire('key'));
+        expect(all).not.toContain(undefined);
+        for (const guard of all) guard!.release();
+      });
+    }
+  }
 });
 
 describe('a sync wait that a vm timeout cuts off', () => {
