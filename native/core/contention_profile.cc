@@ -22,6 +22,11 @@ Nanoseconds nanoseconds(double milliseconds) {
   return static_cast<Nanoseconds>(std::clamp(milliseconds, 0.0, 3.6e6) * 1e6);
 }
 
+Draw after(Draw recorded) {
+  const auto next = static_cast<std::uint8_t>(static_cast<std::uint8_t>(recorded) + 1);
+  return std::max(Draw::kRecorded, static_cast<Draw>(next));
+}
+
 }  // namespace
 
 ContentionProfile& ContentionProfile::instance() {
@@ -36,6 +41,8 @@ bool ContentionProfile::start(double threshold, double every, std::vector<std::s
     if (std::exchange(running_, true)) return false;
     // mutant: profile-keeps-earlier-records
     taken_ = {};
+    // mutant: profile-takes-earlier-draws
+    recorded_.store(after(recorded_.load()));
     // mutant: profile-keeps-earlier-pace
     factor_.store(1);
     inWindow_.store(0);
@@ -53,6 +60,8 @@ void ContentionProfile::stop() {
 }
 
 Draw ContentionProfile::draw(Nanoseconds waited) {
+  // First: if another profile starts meanwhile, the numbers below may be that one's.
+  const Draw recorded = recorded_.load();
   if (waited < threshold_.load()) return Draw::kLeftOut;
   const Nanoseconds every = this->every();
   if (waited < every) {
@@ -61,7 +70,7 @@ Draw ContentionProfile::draw(Nanoseconds waited) {
       return Draw::kLeftOut;
   }
   adapt();
-  return Draw::kRecorded;
+  return recorded;
 }
 
 void ContentionProfile::adapt() {
@@ -78,9 +87,9 @@ void ContentionProfile::adapt() {
   windowEnd_.store(time + kWindow);
 }
 
-void ContentionProfile::add(std::string record) {
+void ContentionProfile::add(std::string record, Draw draw) {
   const Lock lock(mutex_);
-  if (!running_) return;
+  if (!running_ || draw != recorded_.load()) return;
   if (taken_.records.size() < kMostRecords)
     taken_.records.push_back(std::move(record));
   else

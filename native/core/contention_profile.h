@@ -17,8 +17,11 @@ namespace stripelock {
 enum class Draw : std::uint8_t {
   kNone,  // nobody has drawn
   kLeftOut,
+  // This and all higher ones: the profile for which the wait is recorded.
   kRecorded,
 };
+
+inline bool isRecorded(Draw draw) { return draw >= Draw::kRecorded; }
 
 // May be used by any thread at any time. A thread that ends loses nothing that it has added.
 class ContentionProfile {
@@ -34,8 +37,8 @@ class ContentionProfile {
   // What a wait must last now to be recorded in any case.
   Nanoseconds every() const { return every_.load() * factor_.load(); }
 
-  // Keeps it for take(), or counts it as left out if there are too many.
-  void add(std::string record);
+  // Keeps it for take(), or counts it as left out if there are too many. Drops it if it was drawn for an earlier profile.
+  void add(std::string record, Draw draw);
   struct Taken {
     std::vector<std::string> records;
     // How many were left out since the last call.
@@ -55,6 +58,8 @@ class ContentionProfile {
   Mutex mutex_;
   bool running_ = false;
   Taken taken_;
+  // What draw() returns for a wait that the current profile records. Each profile has another one than the 253 before it.
+  std::atomic<Draw> recorded_{Draw::kRecorded};
   std::atomic<Nanoseconds> threshold_{0};
   std::atomic<Nanoseconds> every_{1};
   // Estimates: threads that draw at once may each change them.

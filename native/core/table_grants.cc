@@ -150,7 +150,7 @@ Waiter* Table::nearest(Waiter& first, std::uint32_t left, const Participant* act
 void Table::drawFor(Waiter& waiter, WakeSet& wakes) {
   if ((observed().load(std::memory_order_relaxed) & kObserveProfile) == 0) return;
   waiter.draw = ContentionProfile::instance().draw(now() - waiter.since);
-  if (wakes.draw != Draw::kRecorded) wakes.draw = waiter.draw;
+  if (!isRecorded(wakes.draw)) wakes.draw = waiter.draw;
 }
 
 void Table::carryOut(std::uint32_t stripe, const Plan& plan, WakeSet& wakes) {

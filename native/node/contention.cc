@@ -1,5 +1,6 @@
 #include "node/contention.h"
 
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -72,12 +73,14 @@ napi_value lockId(napi_env env, napi_callback_info info) {
   return call.number(static_cast<double>(membership->table().id()));
 }
 
-// addRecord(text)
+// addRecord(text, draw)
 napi_value addRecord(napi_env env, napi_callback_info info) {
-  const Call call(env, info, 1);
+  const Call call(env, info, 2);
   std::string record;
-  if (!call.toText(0, record)) return call.refuse("expected a string");
-  ContentionProfile::instance().add(std::move(record));
+  std::uint32_t draw = 0;
+  if (!call.toText(0, record) || !call.toIndex(1, std::numeric_limits<std::uint8_t>::max(), draw))
+    return call.refuse("expected a string and what was drawn");
+  ContentionProfile::instance().add(std::move(record), static_cast<Draw>(draw));
   return nullptr;
 }
 

@@ -186,6 +186,7 @@ export const mutants = {
 
   // ── Profiles of contention ──
   'profile-keeps-earlier-records': ['', 'ContentionProfile.StartsWithoutTheRecords*'],
+  'profile-takes-earlier-draws': ['', 'ContentionProfile.DropsRecordsThatWereDrawnFor*'],
   'profile-keeps-earlier-pace': ['', 'ContentionProfile.StartsWithoutTheRecords*'],
 
   // ── Leases and gates ──

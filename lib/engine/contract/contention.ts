@@ -1,7 +1,10 @@
 import type { CapturedStack } from '../../common/stacks.js';
 import type { Failure } from './engine.js';
 
-/** Whether a wait is recorded: nobody has drawn for it, it is left out, or it is recorded. As `Draw` in the core. */
+/**
+ * Whether a wait is recorded: nobody has drawn for it, it is left out, or it is recorded. As `Draw` in the core, where this and
+ * all higher numbers of the last kind name the profile.
+ */
 export const DRAW_NONE = 0;
 export const DRAW_RECORDED = 2;
 

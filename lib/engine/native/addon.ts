@@ -90,7 +90,7 @@ export interface Addon extends LeaseAddon, WebLockAddon, ProcessLockAddon, Signa
   draw(waited: number): number;
   sampling(): number;
   lockId(table: number): number;
-  addRecord(record: string): void;
+  addRecord(record: string, draw: number): void;
   takeRecords(): (string | number)[];
   reuse(arenaLow: number, arenaHigh: number, stripes: number): number;
   own(table: number, arenaLow: number, arenaHigh: number, offset: number): void;

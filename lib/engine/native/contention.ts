@@ -30,6 +30,8 @@ const OLDEST = 100;
 interface Pending {
   readonly record: Omit<WaitRecord, 'frames'> | Omit<ReleaseRecord, 'frames'>;
   readonly place: CapturedStack | undefined;
+  /** Names the profile that it is for: another one may have started before it is written. */
+  readonly draw: number;
 }
 
 /**
@@ -70,7 +72,7 @@ export class NativeRecorder implements ContentionRecorder {
       const waited = performance.now() - begun.since;
       let draw = begun.kind === 'sync' ? this.#addon.drawn() : begun.draw;
       if (draw === DRAW_NONE) draw = this.#addon.draw(waited);
-      if (draw !== DRAW_RECORDED) return;
+      if (draw < DRAW_RECORDED) return;
       const to = sharedNow();
       const { kind } = begun;
       const place = kind === 'sync' ? captureStack(FRAMES) : begun.place;
@@ -85,7 +87,7 @@ export class NativeRecorder implements ContentionRecorder {
         to,
         every,
       } as const;
-      this.#add({ record, place }, to);
+      this.#add({ record, place, draw }, to);
     } catch {
       // A stack overflow. The acquisition counts, and what is recorded of it does not.
     }
@@ -100,10 +102,10 @@ export class NativeRecorder implements ContentionRecorder {
     if (draw === DRAW_NONE && next !== undefined) {
       draw = next.draw = this.#addon.draw(performance.now() - next.since);
     }
-    if (draw !== DRAW_RECORDED) return;
+    if (draw < DRAW_RECORDED) return;
     const id = this.#addon.lockId(this.#table);
     const record = { event: 'release', id, stripe, thread: threadId, at } as const;
-    this.#add({ record, place: captureStack(FRAMES) }, at);
+    this.#add({ record, place: captureStack(FRAMES), draw }, at);
   }
 
   #add(pending: Pending, now: number): void {
@@ -119,9 +121,9 @@ export class NativeRecorder implements ContentionRecorder {
     const all = this.#pending;
     this.#pending = [];
     try {
-      for (const { record, place } of all) {
+      for (const { record, place, draw } of all) {
         const frames = place === undefined ? [] : callersOf(place);
-        this.#addon.addRecord(JSON.stringify({ ...record, frames }));
+        this.#addon.addRecord(JSON.stringify({ ...record, frames }), draw);
       }
     } catch {
       // A stack overflow: those that are left are lost.
