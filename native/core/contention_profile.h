@@ -58,7 +58,7 @@ class ContentionProfile {
   Mutex mutex_;
   bool running_ = false;
   Taken taken_;
-  // What draw() returns for a wait that the current profile records. Each profile has another one than the 253 before it.
+  // The result of draw() for a wait that the current profile records. It differs from those of the 253 profiles before.
   std::atomic<Draw> recorded_{Draw::kRecorded};
   std::atomic<Nanoseconds> threshold_{0};
   std::atomic<Nanoseconds> every_{1};

@@ -186,7 +186,10 @@ export const mutants = {
 
   // ── Profiles of contention ──
   'profile-keeps-earlier-records': ['', 'ContentionProfile.StartsWithoutTheRecords*'],
-  'profile-takes-earlier-draws': ['', 'ContentionProfile.DropsRecordsThatWereDrawnFor*'],
+  'profile-takes-earlier-draws': [
+    'static_cast<void>(after(recorded_.load()));',
+    'ContentionProfile.DropsRecordsThatWereDrawnFor*',
+  ],
   'profile-keeps-earlier-pace': ['', 'ContentionProfile.StartsWithoutTheRecords*'],
 
   // ── Leases and gates ──

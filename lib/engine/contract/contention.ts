@@ -2,7 +2,7 @@ import type { CapturedStack } from '../../common/stacks.js';
 import type { Failure } from './engine.js';
 
 /**
- * Whether a wait is recorded: nobody has drawn for it, it is left out, or it is recorded. As `Draw` in the core, where this and
+ * Whether a wait is recorded: no thread has drawn for it, it is left out, or it is recorded. As `Draw` in the core, where this and
  * all higher numbers of the last kind name the profile.
  */
 export const DRAW_NONE = 0;
