@@ -48,7 +48,10 @@ export const mutants = {
   'process-clears-before-it-writes': ['if (false) {', 'Process.TellsOfADeathAlso*'],
   'process-keeps-dead-records': ['', 'Process.TellsOfADeathWhereTheDead*'],
   'process-keeps-living-readers': ['', 'Process.TellsOfADeathWhereReaders*'],
-  'process-looks-before-it-locks': ['if (FileError()) {', 'Process.SaysThatTheFile*'],
+  'process-looks-before-it-locks': [
+    'if (FileError().fault != FileFault::kNone) {',
+    'Process.SaysThatTheFile*',
+  ],
   'process-overlooks-a-rename': ['', 'Process.SaysThatTheFile*'],
   'process-takes-a-refusal-for-a-fault': [
     'if (first != LockFile::Answer::kTaken) error = {FileFault::kFileSystem, number};',
