@@ -129,18 +129,29 @@ describe('a named holder who asks again for a key that it holds', () => {
     expect(await again.promise).toMatchObject({ code: 'ERR_LEASE_STORE' });
   });
 
-  it('has lost the first lease if the answer is lost, and leaves nothing behind', async () => {
-    const { store, manager, others } = scene();
+  it('keeps the first lease for the time that the store has, and frees it, if the answer is lost', async () => {
+    const { clock, store, manager, others } = scene();
     const first = await manager.acquire('key');
     store.after.tryAcquire = failing;
     expect(await rejectionOf(manager.tryAcquire('key', { ttl: SHORT }))).toMatchObject({
       code: 'ERR_LEASE_STORE',
     });
     delete store.after.tryAcquire;
-    expect(first.held).toBe(false);
-    expect(String(first.signal.reason)).toContain('the store has not answered that');
-    await until(() => store.inner.size === 0, 'it is freed');
+    expect([first.held, first.expiresAt]).toEqual([true, clock.now() + SHORT]);
+    expect(await first.renew(LONG)).toBe(true);
+    expect(first.expiresAt).toBe(clock.now() + LONG);
+    expect(await first.release()).toBe(true);
+    expect(store.inner.size).toBe(0);
     expect((await others.tryAcquire('key'))?.held).toBe(true);
+  });
+
+  it('keeps the rest of minHold of the first lease, if the answer is lost', async () => {
+    const { store, manager } = scene();
+    const first = await manager.acquire('key', { minHold: 2 * LONG });
+    store.after.tryAcquire = failing;
+    await rejectionOf(manager.tryAcquire('key', { ttl: SHORT }));
+    expect(await first.release()).toBe(true);
+    expect((await store.inspect('key'))?.remaining).toBe(2 * LONG);
   });
 
   it('keeps it, and its time, if the store refuses for good', async () => {

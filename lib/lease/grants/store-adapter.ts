@@ -69,20 +69,19 @@ export class StoreAdapter implements Pick<InfoLeaseStore, 'renew' | 'release'> {
   /** `token`: of the grant; undefined for whichever the owner may have been granted without an answer. */
   async release(key: string, owner: string, token?: FencingToken): Promise<boolean> {
     const store = this.#store;
-    let named: FencingToken | undefined;
-    if (isExact(store)) {
-      named = token ?? (await grantOf(store, key, owner));
-      if (named === undefined) return false;
-    }
+    const named = isExact(store) ? (token ?? (await grantOf(store, key, owner))) : undefined;
+    if (named === undefined && isExact(store)) return false;
     const freed = await this.#collect(key, owner, undefined, undefined, named);
     if (freed) handOn(store, key);
     return freed;
   }
 
-  /** Ends a grant, but leaves the key taken for this time, in milliseconds. */
-  async keep(key: string, owner: string, ttl: number, token: FencingToken): Promise<boolean> {
+  /** Ends a grant, but leaves the key taken for this time, in milliseconds. `token`: as for {@link release}. */
+  async keep(key: string, owner: string, ttl: number, token?: FencingToken): Promise<boolean> {
     const store = this.#store;
-    return isExact(store) ? store.keep(key, owner, ttl, token) : this.renew(key, owner, ttl);
+    if (!isExact(store)) return this.renew(key, owner, ttl);
+    const named = token ?? (await grantOf(store, key, owner));
+    return named !== undefined && store.keep(key, owner, ttl, named);
   }
 
   #tryOne(key: string, asker: Asker, { ttl, info }: LeaseTerms): Promise<FencingToken | undefined> {

@@ -22,9 +22,6 @@ import { PollingQueues } from './polling-queue.js';
 import { leftOver, StoreAdapter } from './store-adapter.js';
 import { Unanswered } from './unanswered.js';
 
-/** The reason if it is unknown which grant of its owner the store has, and how long that lasts. */
-const ASKED_AGAIN = 'this same holder has asked for it again, and the store has not answered that';
-
 /**
  * Grants of a store that must be asked. With stable owners the operations on one key are sent one after the other:
  * otherwise a store could execute a later one first.
@@ -245,18 +242,21 @@ export class StoreGrants extends Grants {
     const started = timerNow();
     const at = this.schedule.now();
     let answer: readonly FencingToken[] | number;
-    const replacing = this.stableOwners ? names.map((name) => this.#mayReplace(name, at + ttl)) : [];
+    const undos = this.stableOwners ? names.map((name) => this.#mayReplace(name, at + ttl)) : [];
     try {
       answer = await this.#adapter.tryAcquireAll(names, asker, terms, (name) => this.replaced(name));
     } catch (error) {
-      if (!isPermanent(error)) for (const name of asker.unsure ?? []) this.latest(name)?.lose(ASKED_AGAIN);
-      for (const undo of replacing) undo();
+      undos.forEach((undo, i) => {
+        const hold = this.latest(names[i]!);
+        if (isPermanent(error) || asker.unsure?.has(names[i]!) !== true) undo();
+        else if (hold !== undefined) hold.mayBeReplaced = true;
+      });
       const failure = storeFailure('acquire', keys, error);
       for (const key of keys) announceUnheldFailure('acquire', key, owner, failure);
       throw failure;
     }
     if (typeof answer === 'number') {
-      for (const undo of replacing) undo();
+      for (const undo of undos) undo();
       if (this.isClosed) throw managerClosed();
       return { key: keyAt(keys, answer), retryAfter: Infinity };
     }
@@ -344,15 +344,18 @@ export class StoreGrants extends Grants {
     return freed;
   }
 
-  /** `hold`: what was held; undefined for a grant that came late, with its token, or whose answer was lost, without. */
+  /**
+   * `hold`: what was held; undefined for a grant that came late, with its token, or whose answer was lost, without. Without a
+   * token, the grant that the store has for the owner ends.
+   */
   #release(key: string, owner: string, hold?: Hold, granted?: FencingToken): Promise<boolean> {
     return this.#count(async () => {
       try {
         const left = hold === undefined ? 0 : this.minHoldLeftOf(hold);
-        const token = hold?.token ?? granted;
+        const token = hold === undefined ? granted : hold.mayBeReplaced ? undefined : hold.token;
         if (left === 0) return await this.#adapter.release(key, owner, token);
         this.keepTaken(key, left);
-        return await this.#adapter.keep(key, owner, left, token!);
+        return await this.#adapter.keep(key, owner, left, token);
       } catch (error) {
         const failure = storeFailure('release', key, error);
         if (hold === undefined) announceUnheldFailure('release', key, owner, failure);

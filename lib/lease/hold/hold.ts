@@ -77,6 +77,8 @@ export class Hold implements Due {
   declare state: HoldState;
   /** Undefined unless it is lost. */
   declare lostReason: string | undefined;
+  /** The store may have granted the key to the same owner again, with an answer that was lost. Then the token is unknown. */
+  declare mayBeReplaced: boolean;
   /** The local deadline after a renewal. */
   declare private extendedTo: number | undefined;
   /** How many of its leases have not been released. */
@@ -113,6 +115,7 @@ export class Hold implements Due {
     this.place = -1;
     this.state = 'held';
     this.lostReason = undefined;
+    this.mayBeReplaced = false;
     this.extendedTo = undefined;
     this.users = 0;
     this.leases = undefined;
