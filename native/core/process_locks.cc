@@ -364,11 +364,13 @@ ProcessFile::Locked ProcessFile::lock(ProcessKey& key, const ProcessAcquisition&
     file_->unlock(key.byte);
     return Locked::kFailed;
   }
-  // Shared holds of several processes that overlap would otherwise keep a writer out forever.
-  if (page_.isKept(key.byte) || (shared && page_.isAwaitedBefore(key.byte, acquisition.since))) {
-    // The process that goes first may have been refused just now.
+  const int before = page_.goesBefore(key.byte, shared, acquisition.since);
+  if (before != kNoSlot) {
+    // That process may have been refused just now. No other is woken: processes that must wait for it would wake each other
+    // until it comes.
     file_->unlock(key.byte);
-    page_.wakeNext(key.byte);
+    // mutant: process-wakes-those-behind
+    page_.wake(before);
     return Locked::kNo;
   }
   page_.takeTurn(key.byte);

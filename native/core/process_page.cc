@@ -224,15 +224,22 @@ bool ProcessPage::isAwaited(std::uint64_t byte) const {
   return awaited;
 }
 
-bool ProcessPage::isAwaitedBefore(std::uint64_t byte, Nanoseconds since) const {
-  bool awaited = false;
-  forEachWaiting(byte, [&](int, const Cell& cell) {
+int ProcessPage::goesBefore(std::uint64_t byte, bool shared, Nanoseconds since) const {
+  const int kept = keptFor(byte, shared);
+  // Shared holds of several processes that overlap would otherwise keep a writer out forever.
+  if (kept != kNoSlot || !shared) return kept;
+  int oldest = kNoSlot;
+  Nanoseconds oldestSince = since;
+  forEachWaiting(byte, [&](int slot, const Cell& cell) {
     const std::uint64_t word = cell.since.load();
-    if ((word & 1) != 0 || static_cast<Nanoseconds>(word >> 1) >= since) return;
+    const auto waitsSince = static_cast<Nanoseconds>(word >> 1);
+    if ((word & 1) != 0 || waitsSince >= oldestSince) return;
     const Nanoseconds idle = elapsed() - static_cast<Nanoseconds>(cell.triedAt.load());
-    if (idle >= 0 && idle < kStopped) awaited = true;
+    if (idle < 0 || idle >= kStopped) return;
+    oldest = slot;
+    oldestSince = waitsSince;
   });
-  return awaited;
+  return oldest;
 }
 
 bool ProcessPage::isDue(std::uint64_t byte, Nanoseconds since, Nanoseconds time) const {
@@ -264,14 +271,15 @@ void ProcessPage::giveTurn(std::uint64_t byte, Nanoseconds time) {
   }
 }
 
-int ProcessPage::keptFor(std::uint64_t byte) const {
+int ProcessPage::keptFor(std::uint64_t byte, bool shared) const {
   const auto has = [&](const Cell& cell) {
     const std::uint64_t turn = cell.turn.load();
     return isFor(turn, byte) && counts(turn, elapsed());
   };
   int found = kNoSlot;
   forEachWaiting(byte, [&](int slot, const Cell& cell) {
-    if (has(cell)) found = slot;
+    const bool canShare = shared && (cell.since.load() & 1) != 0;
+    if (has(cell) && !canShare) found = slot;
   });
   // Holders that share a key may give its turn to several.
   if (found == kNoSlot || slot_ == kNoSlot) return found;
@@ -285,14 +293,14 @@ void ProcessPage::takeTurn(std::uint64_t byte) {
 }
 
 void ProcessPage::wakeNext(std::uint64_t byte) {
-  int first = keptFor(byte);
+  int first = keptFor(byte, false);
   if (first == kNoSlot) first = next(byte).slot;
   if (first == kNoSlot) return;
-  Bell::ringAt(page_->slots[first].bell);
+  wake(first);
   const Cell* const cell = cellOf(first, byte);
   if (!cell || (cell->since.load() & 1) == 0) return;
   forEachWaiting(byte, [&](int slot, const Cell& other) {
-    if (slot != first && (other.since.load() & 1) != 0) Bell::ringAt(page_->slots[slot].bell);
+    if (slot != first && (other.since.load() & 1) != 0) wake(slot);
   });
 }
 

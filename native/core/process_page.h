@@ -77,9 +77,9 @@ class ProcessPage {
   Turn next(std::uint64_t byte);
   // Whether others wait for the key.
   bool isAwaited(std::uint64_t byte) const;
-  // Whether another process has waited longer to have the key alone. One that has not tried for a while does not count: it may
-  // be stopped.
-  bool isAwaitedBefore(std::uint64_t byte, Nanoseconds since) const;
+  // The other process that goes before an acquisition that began then, or kNoSlot: the key is kept for it, and the two cannot
+  // share, or it has waited longer to have the key alone. One that has not tried for a while does not count: it may be stopped.
+  int goesBefore(std::uint64_t byte, bool shared, Nanoseconds since) const;
   // Whether one that began to wait then is passed by nobody any more.
   bool isDue(std::uint64_t byte, Nanoseconds since, Nanoseconds time) const;
   // A waiter of this process got the key. If no other process has waited longer, the time in which others may be passed
@@ -88,11 +88,13 @@ class ProcessPage {
   // Keeps the key for that one, and no other key, before the byte is freed. Removes waiters that turn out to be dead.
   void giveTurn(std::uint64_t byte, Nanoseconds time);
   // Whether the key is kept for another process.
-  bool isKept(std::uint64_t byte) const { return keptFor(byte) != kNoSlot; }
+  bool isKept(std::uint64_t byte) const { return keptFor(byte, false) != kNoSlot; }
   // This process has it now.
   void takeTurn(std::uint64_t byte);
   // Wakes the process whose turn it is, or all that may share it. After the byte was freed.
   void wakeNext(std::uint64_t byte);
+  // Wakes one process.
+  void wake(int slot) { Bell::ringAt(page_->slots[slot].bell); }
 
   // ── who holds ──
 
@@ -211,8 +213,8 @@ class ProcessPage {
   // The cell that says that the process of the slot waits for the key, or nullptr.
   Cell* cellOf(int slot, std::uint64_t byte) const;
   void newCell(std::uint64_t byte, const Wait& wait);
-  // The other process that the key is kept for, or kNoSlot.
-  int keptFor(std::uint64_t byte) const;
+  // The other process that the key is kept for, or kNoSlot. `shared`: one that can share the key does not count.
+  int keptFor(std::uint64_t byte, bool shared) const;
   void forget(int slot, std::uint64_t byte);
   void writeSlot();
 

@@ -687,6 +687,36 @@ TEST(Process, DoesNotLetReadersPassAWriterOfAnotherProcess) {
   EXPECT_TRUE(eventually([&] { return one.mayHave("a", true); }));
 }
 
+TEST(Process, WakesOnlyTheProcessThatItLetsGoFirst) {
+  const Folder folder;
+  Member one(folder.file());
+  Other reader(folder.file());
+  Other writer(folder.file());
+  reader.enrol("a", true);
+  // A stopped test does not count: the writer must have tried a short time ago.
+  EXPECT_TRUE(eventually([&] {
+    writer.withdraw("a");
+    writer.enrol("a");
+    const std::uint32_t heardByReader = reader.page().bell()->load();
+    const std::uint32_t heardByWriter = writer.page().bell()->load();
+    if (one.mayHave("a", true)) return false;
+    EXPECT_EQ(reader.page().bell()->load(), heardByReader);
+    EXPECT_GT(writer.page().bell()->load(), heardByWriter);
+    return true;
+  }));
+}
+
+TEST(Process, SharesAKeyThatIsKeptForAnotherReader) {
+  const Folder folder;
+  Member one(folder.file());
+  Other reader(folder.file());
+  reader.enrol("a", true);
+  Other giver(folder.file());
+  waitUntilNobodyMayPass();
+  giver.page().giveTurn(giver.byteOf("a"), elapsed());
+  EXPECT_TRUE(one.mayHave("a", true));
+}
+
 TEST(Process, PassesOverAProcessThatDied) {
   const Folder folder;
   Member one(folder.file());
