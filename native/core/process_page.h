@@ -7,7 +7,8 @@
 //      whoever holds the byte exclusively, and finds such a record, knows that its holder died.
 //  G2. Each word has one writer at a time: the cells of a slot its process, except for turns, which a holder of the key
 //      gives; records of a key its holders; and a bit of a bitmap the process of its slot. Others may clear what the dead
-//      left: an exclusive holder in the records of its key, and any process in records whose key is free.
+//      left: an exclusive holder in the records of its key, any process in records whose key is free, and one that frees a
+//      key in the cells of processes that waited for it. A living process writes its cell again before its next try.
 //  G3. A turn that is given to a process counts for kTurnFor at most.
 //  G4. Tokens rise for each key: the clock does, and the page has the last token in case the clock does not.
 //
@@ -87,8 +88,6 @@ class ProcessPage {
   void servedWaiter(std::uint64_t byte, Nanoseconds since);
   // Keeps the key for that one, and no other key, before the byte is freed. Removes waiters that turn out to be dead.
   void giveTurn(std::uint64_t byte, Nanoseconds time);
-  // Whether the key is kept for another process.
-  bool isKept(std::uint64_t byte) const { return keptFor(byte, false) != kNoSlot; }
   // This process has it now.
   void takeTurn(std::uint64_t byte);
   // Wakes the process whose turn it is, or all that may share it. After the byte was freed.
