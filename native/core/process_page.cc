@@ -279,6 +279,7 @@ int ProcessPage::keptFor(std::uint64_t byte, bool shared) const {
   int found = kNoSlot;
   forEachWaiting(byte, [&](int slot, const Cell& cell) {
     const bool canShare = shared && (cell.since.load() & 1) != 0;
+    // mutant: process-keeps-from-readers
     if (has(cell) && !canShare) found = slot;
   });
   // Holders that share a key may give its turn to several.

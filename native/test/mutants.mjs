@@ -48,6 +48,10 @@ export const mutants = {
   'process-clears-before-it-writes': ['if (false) {', 'Process.TellsOfADeathAlso*'],
   'process-keeps-dead-records': ['', 'Process.TellsOfADeathWhereTheDead*'],
   'process-keeps-living-readers': ['', 'Process.TellsOfADeathWhereReaders*'],
+  'process-keeps-from-readers': [
+    'if (has(cell) && (!canShare || true)) found = slot;',
+    'Process.SharesAKeyThat*',
+  ],
   'process-wakes-those-behind': ['page_.wakeNext(key.byte);', 'Process.WakesOnly*'],
   'process-looks-before-it-locks': [
     'if (FileError().fault != FileFault::kNone) {',
