@@ -6,7 +6,7 @@ import type { ProcessHold, ProcessLockEngine } from '../engine/contract/process-
 
 const THREAD_BOUND = threadBound(
   'ProcessGuard',
-  'pass the path of its lock instead, create a ProcessLock of it there, and acquire',
+  'pass the path of its lock instead, and create a ProcessLock there',
 );
 
 /** Makes a guard of what an acquisition holds, or will hold. */

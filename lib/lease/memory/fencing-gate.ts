@@ -9,10 +9,7 @@ import { StaleTokenError } from '../contract/errors.js';
 import { checkKey, type FencingToken } from '../contract/lease-store.js';
 import { checkHandle, numberOf, type HandleFields } from './handle.js';
 
-const THREAD_BOUND = threadBound(
-  'FencingGate',
-  'pass its handle instead, and open it there with FencingGate.from()',
-);
+const THREAD_BOUND = threadBound('FencingGate', 'pass its handle, and open it there with FencingGate.from()');
 
 const KIND = 'stripelock/fencing-gate';
 const DEFAULT_CAPACITY = 65_536;

@@ -24,7 +24,7 @@ import { checkHandle, numberOf, type HandleFields } from './handle.js';
 
 const THREAD_BOUND = threadBound(
   'MemoryLeaseStore',
-  'pass its handle instead, and open it there with MemoryLeaseStore.from()',
+  'pass its handle, and open it there with MemoryLeaseStore.from()',
 );
 
 const KIND = 'stripelock/memory-lease-store';
