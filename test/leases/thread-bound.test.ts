@@ -28,7 +28,7 @@ it('a lease, its manager, an election, a store and a gate that are posted to ano
       }),
     );
   }
-  // What is meant for other threads is cloned.
+  // A handle is meant for other threads, so it can be cloned.
 
   expect(await MemoryLeaseStore.from(structuredClone(store.handle)).inspect('key')).toMatchObject({
     token: lease.token,

@@ -33,7 +33,7 @@ describe.skipIf(redisLibraries.length === 0)('leases of one holder in Redis', ()
     await scene.command('HSET', name, 'field', 'value');
     expect(await failuresOf(leases, (lease) => lease.renew())).toEqual([BAD]);
     expect(leases.filter(({ held }) => !held)).toEqual([]);
-    // What the request for all had freed before it came to the bad one is gone, but that is not known.
+    // The failed request had freed the keys before the bad one, but its answer does not say so.
     expect(await failuresOf(leases, (lease) => lease.release())).toContain(BAD);
     const others = KEYS.filter((key) => key !== BAD);
     expect(await ownersOf(scene.store, others)).toEqual(others.map(() => undefined));

@@ -131,8 +131,8 @@ export class NativeProcessLocks implements ProcessLockEngine {
       this.#waiters[id] = waiter;
     }
     try {
-      // A grant that has come since is left to the event loop, which the addon has woken. After a microtask this thread would
-      // hold the key before the caller's own next microtask, and that one may block for it.
+      // Another thread may have granted it by now. The event loop delivers that grant, as the addon has woken it. A microtask
+      // would deliver it before the caller's own next microtask, which may block for the same key.
       if (!pends) return this.#outcome(hold);
       waiter.begin();
       return PENDING;

@@ -29,8 +29,8 @@ interface PendingRequest {
  * other, and what it granted is rolled back when a later key is refused.
  *
  * Renewals and releases wait for the end of the current microtask, and are sent together where they differ only in their
- * keys: those of a lease of several keys, and of thousands of leases of one holder. If such a request fails, each key is
- * sent by itself. An attempt sends them first, so the store is asked in the order in which this was.
+ * keys, as for a lease of several keys, or for thousands of leases of one holder. If such a request fails, each key is sent
+ * by itself. An attempt sends them first, so the store is asked in the order in which this was.
  */
 export class StoreAdapter implements Pick<InfoLeaseStore, 'renew' | 'release'> {
   readonly #store: InfoLeaseStore;
@@ -66,7 +66,7 @@ export class StoreAdapter implements Pick<InfoLeaseStore, 'renew' | 'release'> {
     return this.#collect(key, owner, ttl, info);
   }
 
-  /** `token`: of the grant; undefined for whichever the owner may have been granted without an answer. */
+  /** `token`: the grant's token. Undefined if the answer with it was lost: then the owner's current grant ends. */
   async release(key: string, owner: string, token?: FencingToken): Promise<boolean> {
     const store = this.#store;
     const named = isExact(store) ? (token ?? (await grantOf(store, key, owner))) : undefined;

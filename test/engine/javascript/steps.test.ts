@@ -1,5 +1,5 @@
 /// <reference lib="es2024.sharedmemory" />
-// What a thread of the JavaScript engine leaves that is terminated: it ends before each of its steps on shared memory in turn.
+// Threads of the JavaScript engine that are terminated: a waiter ends before each of its steps on shared memory in turn.
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { wordIndex } from '../../../unbundled/engine/contract/layout.js';
 import { QUEUED } from '../../../unbundled/engine/contract/lock-word.js';
