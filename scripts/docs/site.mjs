@@ -115,6 +115,10 @@ export async function brokenLinks(folder) {
     serverRoot: folder,
     recurse: true,
     checkFragments: true,
+    // The checker keeps idle connections for 30 s, its server for 5 s: a request on one that the server just closed fails.
+    retryErrors: true,
+    retryErrorsCount: 2,
+    retryErrorsJitter: 0,
     linksToSkip: ['^(?!https?://localhost[:/])'],
   });
   const followed = links.filter(({ state }) => state !== 'SKIPPED');
