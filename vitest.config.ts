@@ -35,6 +35,8 @@ export default defineConfig({
     retry: 0,
     testTimeout: 60_000,
     hookTimeout: 60_000,
+    // What `expect.poll` waits for comes; the time only ends a test in which it never does.
+    expect: { poll: { timeout: 30_000 } },
     // Tests and their threads use the built package, as users do. Node must load `stripelock` itself, once: vite must
     // not transform a copy of it.
     server: { deps: { external: [/\/dist\//] } },

@@ -83,13 +83,14 @@ describe.each(ways)('a lease with minHold, taken %s', (_way, make) => {
     async (kind) => {
       const store = make();
       const own = kind === 'named' ? { holder: 'me' } : { reentrant: true };
-      const manager = new LeaseManager({ store, minHold: 150, backoff, ...own });
-      const lease = await manager.acquire('key');
-      await lease.release();
+      const manager = new LeaseManager({ store, minHold: LONG, backoff, ...own });
+      await (await manager.acquire('key')).release();
       expect(await manager.tryAcquire('key')).toBeUndefined();
       expect(await manager.tryAcquire(['a', 'key'])).toBeUndefined();
       expect(await ownersOf(store, ['a'])).toEqual([undefined]);
-      const next = await manager.acquire('key', { timeout: 60_000 });
+      const lease = await manager.acquire('soon free', { minHold: 150 });
+      await lease.release();
+      const next = await manager.acquire('soon free', { timeout: 60_000 });
       expect(next.token).toBeGreaterThan(lease.token);
     },
   );

@@ -16,7 +16,11 @@ function contractOn(server: string, url: () => string): void {
       const name = `contract_${process.pid}_${++collections}`;
       const clients = await Promise.all([1, 2, 3].map(() => connect(url())));
       const [store, ...peers] = clients.map(({ client }) => {
-        return mongodbLeaseStore({ collection: client.db('stripelock_test').collection(name) });
+        // Many operations at once share an event loop with the stand-in, so an answer may come late.
+        return mongodbLeaseStore({
+          collection: client.db('stripelock_test').collection(name),
+          timeout: 30_000,
+        });
       });
       return {
         store: store!,
