@@ -306,8 +306,8 @@ it('does not stand again while work that ignored its signal is still running', a
   await delay(150);
   expect([works.length, one.leading]).toEqual([1, false]);
   works[0]!();
-  await expect.poll(() => one.leading).toBe(true);
-  expect(works.length).toBe(2);
+  // A lease of 50 ms may be lost before a test looks.
+  await expect.poll(() => works.length).toBe(2);
   works[1]!();
 });
 
