@@ -20,9 +20,7 @@ import {
   type WithLeaseOptions,
 } from './contract/options.js';
 import { checkKeys } from './contract/several-keys.js';
-import type { Grants } from './grants/grants.js';
-import { StoreGrants } from './grants/store-grants.js';
-import { hasTable, TableGrants } from './grants/table-grants.js';
+import { LeaseSource } from './grants/lease-source.js';
 import { createLease, discardLease, type Lease } from './hold/lease.js';
 import { MemoryLeaseStore, settled } from './memory/memory-store.js';
 
@@ -50,7 +48,7 @@ export class LeaseManager {
   /** Where its leases live. */
   readonly store: LeaseStore;
   readonly #settings: ManagerSettings;
-  readonly #grants: Grants;
+  readonly #grants: LeaseSource;
   #closed: Promise<void> | undefined;
   /** Aborts when leases that are held are not waited for any more. */
   readonly #drain = new AbortController();
@@ -65,7 +63,7 @@ export class LeaseManager {
     const store = settings.store ?? new MemoryLeaseStore(clock === undefined ? {} : { clock });
     this.store = store;
     this.#settings = settings;
-    this.#grants = hasTable(store) ? new TableGrants(store, settings) : new StoreGrants(store, settings);
+    this.#grants = new LeaseSource(store, settings);
     this.#grants.checkTerms(settings.terms);
   }
 
@@ -92,11 +90,10 @@ export class LeaseManager {
    * are taken in an order that all share, so acquisitions of overlapping lists never wait for each other in a cycle.
    */
   acquire(keys: string | readonly string[], options?: AcquireLeaseOptions): Promise<Lease> {
-    const hold = options === undefined ? this.#grants.takeAtOnce(keys as string) : undefined;
-    if (hold === undefined) return this.#acquireChecked(keys, options);
-    const lease = createLease([hold]);
-    hold.join(lease);
-    return Promise.resolve(lease);
+    return settled(() => {
+      checkLeaseOptions.acquire(options);
+      return this.#acquire(keys, options);
+    });
   }
 
   /**
@@ -195,13 +192,6 @@ export class LeaseManager {
       const terms = this.#begin(options, checked.length);
       signal?.throwIfAborted();
       return checked.length === 0 ? createLease([]) : this.#grants.tryAcquire(checked, terms, signal);
-    });
-  }
-
-  #acquireChecked(keys: string | readonly string[], options?: AcquireLeaseOptions): Promise<Lease> {
-    return settled(() => {
-      checkLeaseOptions.acquire(options);
-      return this.#acquire(keys, options);
     });
   }
 

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { runProgram } from '../support/programs.js';
 
-const each = it.each(['loop', 'table', 'thread']);
+const each = it.each(['loop', 'thread']);
 each(
   'a forgotten lease is not renewed any more by the %s, with one warning that names its key',
   async (by) => {

@@ -6,7 +6,7 @@ import { runProgram } from '../support/programs.js';
 it.each([
   ['held leases', 'held'],
   ['held leases that another thread renews', 'held'],
-  ['held leases that the table keeps', 'held'],
+  ['held leases in memory that another thread renews', 'held'],
   ['another thread must start first', 'held'],
   ['released by a thread', 'granted'],
   ['expired after its thread ended', 'granted'],

@@ -3,6 +3,7 @@ import { LeaseManager, MemoryLeaseStore } from 'stripelock';
 import { FixedClock } from 'stripelock/testing';
 import { JavaScriptLeases } from '../../unbundled/engine/javascript/leases.js';
 import { runThread } from '../support/threads.js';
+import { thrownBy, turns, until } from '../support/waiting.js';
 
 /** A run with ten million shows it better: STRIPELOCK_LEASE_KEYS=10000000. */
 const KEYS = Number(process.env['STRIPELOCK_LEASE_KEYS'] ?? 300_000);
@@ -80,6 +81,85 @@ describe('MemoryLeaseStore', () => {
     const clock = new FixedClock(Number.MAX_SAFE_INTEGER);
     const refused = new MemoryLeaseStore({ clock }).tryAcquire('key', 'a', 1);
     await expect(refused).rejects.toMatchObject({ code: 'ERR_OUT_OF_RANGE' });
+  });
+});
+
+describe('listeners of a memory store', () => {
+  it('are notified when the clock reaches the expiry, and not before, also after a renewal', async () => {
+    const clock = new FixedClock();
+    const store = new MemoryLeaseStore({ clock });
+    await store.tryAcquire('key', 'a', 1000);
+    let calls = 0;
+    const end = store.onRelease('key', () => calls++);
+    clock.advance(999);
+    await store.renew('key', 'a', 1000);
+    clock.advance(1);
+    expect(calls).toBe(0);
+    clock.advance(998);
+    expect(calls).toBe(0);
+    clock.advance(1);
+    expect(calls).toBe(1);
+    end();
+  });
+
+  it('are notified of the expiry of a lease that was granted while they listened', async () => {
+    const clock = new FixedClock();
+    const store = new MemoryLeaseStore({ clock });
+    await store.tryAcquire('key', 'a', 1000);
+    let calls = 0;
+    const end = store.onRelease('key', () => calls++);
+    await store.release('key', 'a');
+    await until(() => calls === 1, 'the release is reported');
+    await store.tryAcquire('key', 'b', 1000);
+    expect(await store.tryAcquire('key', 'c', 1000)).toBeUndefined();
+    clock.advance(1000);
+    expect(calls).toBe(2);
+    end();
+  });
+
+  it('are notified if the key was free before they listened', async () => {
+    const store = new MemoryLeaseStore();
+    let calls = 0;
+    const end = store.onRelease('key', () => calls++);
+    await until(() => calls === 1, 'they are notified');
+    end();
+  });
+
+  it('are all notified, each of them first in turn, until they end', async () => {
+    const clock = new FixedClock();
+    const store = new MemoryLeaseStore({ clock });
+    const same = MemoryLeaseStore.from(store.handle, { clock });
+    const calls: string[] = [];
+    const once = async (): Promise<string[]> => {
+      await store.tryAcquire('key', 'a', 1000);
+      await store.release('key', 'a');
+      await turns();
+      return calls.splice(0);
+    };
+    await store.tryAcquire('key', 'a', 1000);
+    const listener = (): number => calls.push('one');
+    const ends = [
+      store.onRelease('key', listener),
+      store.onRelease('key', () => calls.push('two')),
+      same.onRelease('key', () => calls.push('other')),
+    ];
+    expect((await once()).filter((name) => name !== 'other')).toEqual(['one', 'two']);
+    const second = await once();
+    expect(second).toContain('other');
+    expect(second.filter((name) => name !== 'other')).toEqual(['two', 'one']);
+    ends.push(store.onRelease('key', listener));
+    ends[0]!();
+    ends[2]!();
+    expect(await once()).toEqual(['two', 'one']);
+    for (const end of ends) end();
+    expect(await once()).toEqual([]);
+  });
+
+  it('must be functions, for keys that can be held', () => {
+    const store = new MemoryLeaseStore();
+    const code = 'ERR_INVALID_ARG_TYPE';
+    expect(thrownBy(() => store.onRelease('key', 5 as never))).toMatchObject({ code });
+    expect(thrownBy(() => store.onRelease(5 as never, () => undefined))).toMatchObject({ code });
   });
 });
 

@@ -1,5 +1,5 @@
-// Run with --expose-gc. Prints what happens to leases that are no longer referenced. Argument: what renews them: loop,
-// table or thread.
+// Run with --expose-gc. Prints what happens to leases that are no longer referenced. Argument: what renews them: loop or
+// thread.
 import { setTimeout as delay } from 'node:timers/promises';
 import { LeaseManager, MemoryLeaseStore } from 'stripelock';
 import { reopenable } from '../support/reopenable.mjs';

@@ -29,7 +29,7 @@ const scenarios = {
     console.log('held');
     setTimeout(() => console.log('kept alive'), 60_000).unref();
   },
-  async 'held leases that the table keeps'() {
+  async 'held leases in memory that another thread renews'() {
     await new LeaseManager(background).acquire('a');
     console.log('held');
   },

@@ -48,7 +48,7 @@ export interface LeaseTable {
   inspect(key: string, at: number): LeaseInfo | undefined;
   /**
    * Calls `freed` on this thread whenever any thread has released the key or shortened its lease, and never from within
-   * another call. A key has one watch at a time. Does not keep the event loop alive.
+   * another call. Does not keep the event loop alive.
    */
   watch(key: string, freed: () => void): LeaseWatch;
 }

@@ -77,7 +77,7 @@ class JavaScriptLeaseTable implements LeaseTable {
   readonly #entries = new Map<string, Entry>();
   /** Where the sweep is. It goes round and round. */
   #sweep = this.#entries.entries();
-  readonly #watches = new Map<string, () => void>();
+  readonly #watches = new Map<string, Set<() => void>>();
   readonly #firstToken = BigInt(Date.now()) * 1_000_000n;
 
   constructor(number: number) {
@@ -153,8 +153,13 @@ class JavaScriptLeaseTable implements LeaseTable {
   }
 
   watch(key: string, freed: () => void): LeaseWatch {
-    this.#watches.set(key, freed);
-    return { end: () => void this.#watches.delete(key) };
+    const watches = this.#watches.get(key) ?? new Set();
+    this.#watches.set(key, watches.add(freed));
+    const end = (): void => {
+      watches.delete(freed);
+      if (watches.size === 0) this.#watches.delete(key);
+    };
+    return { end };
   }
 
   #held(key: string, now: number): Entry | undefined {
@@ -169,10 +174,10 @@ class JavaScriptLeaseTable implements LeaseTable {
   }
 
   #callWatch(key: string): void {
-    const freed = this.#watches.get(key);
-    if (freed === undefined) return;
+    const watches = this.#watches.get(key);
+    if (watches === undefined) return;
     queueMicrotask(() => {
-      if (this.#watches.get(key) === freed) freed();
+      for (const freed of watches) freed();
     });
   }
 

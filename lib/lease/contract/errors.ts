@@ -122,7 +122,7 @@ export function cannotReopen(): LockError {
     'ERR_LEASE_BACKGROUND',
     'options.renew.background needs a store that another thread can open again: a MemoryLeaseStore, sqliteLeaseStore ' +
       'with a path, redisLeaseStore with a url or a clientModule, postgresLeaseStore or mongodbLeaseStore with a ' +
-      'clientModule, etcdLeaseStore, or a store of your own with a source. Over one outside the process the manager must ' +
-      'have no clock of its own',
+      'clientModule, etcdLeaseStore, or a store of your own with a source. Neither ' +
+      'the manager nor a store in memory may have a separate clock',
   );
 }

@@ -134,6 +134,17 @@ export interface ReopenableLeaseStore extends LeaseStore {
   readonly source: LeaseStoreSource | undefined;
 }
 
+/** A store that can also answer without a promise. Messages of errors then name the holder. */
+export interface PromptLeaseStore extends LeaseStore {
+  inspectNow(key: string): LeaseState | undefined;
+}
+
+/** Its `inspectNow`; undefined if the store must be asked with a promise. */
+export function inspectingNow(store: LeaseStore): PromptLeaseStore['inspectNow'] | undefined {
+  const prompt = store as Partial<PromptLeaseStore>;
+  return typeof prompt.inspectNow === 'function' ? (key) => prompt.inspectNow!(key) : undefined;
+}
+
 /** Undefined if the store cannot be opened by another thread. */
 export function sourceOf(store: LeaseStore): LeaseStoreSource | undefined {
   const source: unknown = (store as Partial<ReopenableLeaseStore>).source;

@@ -387,9 +387,8 @@ export interface LeaseRenewOptions {
   every?: number;
   /**
    * Renew it while the event loop of its holder is blocked, too. Needs a finite `maxHold`, after which a holder that
-   * hangs loses the lease. In memory the table extends the lease by itself while the holder's thread lives. For other
-   * stores a worker thread of this package, one for each thread that holds such leases, renews them through a connection
-   * of its own; the store must have a `source` (see `ReopenableLeaseStore`). Default false.
+   * hangs loses the lease. A worker thread of this package, one for each thread that holds such leases, renews them through
+   * a separate connection; the store must have a `source` (see `ReopenableLeaseStore`). Default false.
    */
   background?: boolean;
 }

@@ -1,12 +1,11 @@
 import { awaitAbort, forgetAbort, type Abortable } from '../../common/abort.js';
 import { queueMicrotask } from '../../common/host.js';
 import { isPermanent, leaseTimeout, messageOf } from '../contract/errors.js';
-import type { Clock } from '../contract/lease-store.js';
 import type { LeaseTerms, Wait } from '../contract/options.js';
 import type { Hold } from '../hold/hold.js';
 import { createLease, type Lease } from '../hold/lease.js';
 import type { Due } from '../time/schedule.js';
-import type { Grants } from './grants.js';
+import type { LeaseSource } from './lease-source.js';
 
 /**
  * How often an acquisition goes to the queue of another key while it holds nothing. A set of keys that many want one by
@@ -21,10 +20,7 @@ const SILENCE = 100;
 
 /** Who asks the store in the attempts of an acquisition, and uses what it is granted until there is a lease. */
 export interface Asker {
-  /** Undefined for an anonymous one in a memory table. */
-  readonly owner: string | undefined;
-  /** When its acquisition began to wait, on the real clock; NaN if it does not wait. */
-  readonly since: number;
+  readonly owner: string;
   /** The keys that it may have been granted without an answer. */
   unsure: Set<string> | undefined;
   /** A release has failed. The store may execute it later, and free what the same owner has been granted since. */
@@ -35,9 +31,8 @@ export interface Asker {
 
 /** Nothing was taken: another owner has the key, or goes first. */
 export interface Refusal {
-  readonly key: string;
-  /** Milliseconds after which to ask again at the latest; Infinity if that is not known. */
-  readonly retryAfter: number;
+  /** The key. */
+  readonly refused: string;
 }
 
 /** The holds, which the asker uses, or why there are none. */
@@ -86,7 +81,7 @@ export class Acquisition implements Due, Abortable {
   slot: number | undefined;
   /** When its timeout expires, on the real clock. */
   readonly endsAt: number;
-  readonly #grants: Grants;
+  readonly #grants: LeaseSource;
   readonly #keys: readonly string[];
   readonly #terms: LeaseTerms;
   readonly #wait: Wait;
@@ -103,13 +98,11 @@ export class Acquisition implements Due, Abortable {
   /** The key that it was refused last, and when, on the real clock. */
   #refused: string | undefined;
   #refusedAt: number | undefined;
-  /** See {@link Refusal.retryAfter}. */
-  retryAfter = Infinity;
   #failure: unknown;
   #resolve!: (lease: Lease | undefined) => void;
   #reject!: (reason: unknown) => void;
 
-  constructor(grants: Grants, keys: readonly string[], terms: LeaseTerms, wait: Wait) {
+  constructor(grants: LeaseSource, keys: readonly string[], terms: LeaseTerms, wait: Wait) {
     this.#grants = grants;
     this.#keys = keys;
     this.#terms = terms;
@@ -117,7 +110,7 @@ export class Acquisition implements Due, Abortable {
     const { timeout, signal } = wait;
     const now = grants.waiting.schedule.now();
     this.endsAt = now + timeout;
-    this.#asker = grants.newAsker(keys, timeout > 0 ? now : NaN);
+    this.#asker = grants.newAsker();
     this.promise = new Promise((resolve, reject) => {
       this.#resolve = resolve;
       this.#reject = reject;
@@ -136,7 +129,7 @@ export class Acquisition implements Due, Abortable {
 
   /** Asks once, before those that wait. Undefined if another owner has one of the keys. Rejects if the store fails. */
   once(): Promise<Lease | undefined> {
-    Promise.resolve(this.#attempt(false)).then(
+    this.#attempt(false).then(
       () => {
         if (this.#settle()) this.#resolve(undefined);
       },
@@ -150,16 +143,11 @@ export class Acquisition implements Due, Abortable {
     return this.#terms.limit;
   }
 
-  /** The clock of the table that it asks, if that is not the table's own. */
-  get clock(): Clock | undefined {
-    return this.#grants.tableClock;
-  }
-
   /**
    * It is its turn: true if it was granted what it asked for. `slots`: which of a key with a limit it tries, in that order.
    * Rejects if the store fails.
    */
-  attempt(slots: readonly number[]): boolean | Promise<boolean> {
+  attempt(slots: readonly number[]): Promise<boolean> {
     return this.#attempt(true, slots);
   }
 
@@ -212,34 +200,27 @@ export class Acquisition implements Due, Abortable {
     return `the store said ${Math.floor(now - last)} ms ago that ${held}, and ${silent} since`;
   }
 
-  /** A table decides at once, so nothing here may wait for a promise then. */
-  #attempt(inTurn: boolean, slots?: readonly number[]): boolean | Promise<boolean> {
+  async #attempt(inTurn: boolean, slots?: readonly number[]): Promise<boolean> {
     const grants = this.#grants;
     const at = this.#at;
     const others = this.#round >= ROUNDS ? [] : this.#keys.filter((key) => key !== at);
     const goesFirst = inTurn ? others.find((key) => grants.isAwaited(key)) : undefined;
-    if (goesFirst !== undefined) return this.#answered({ key: goesFirst, retryAfter: Infinity });
+    if (goesFirst !== undefined) return this.#answered({ refused: goesFirst });
     this.#asking = true;
-    let answer: Answer | Promise<Answer>;
+    let answer: Answer;
     try {
       // Its queue's key comes first: if that is refused, a store that takes one key at a time has taken nothing.
       const keys = at === undefined ? others : [at, ...others];
-      answer = grants.tryAll(keys, this.#asker, this.#terms, inTurn, slots);
+      answer = await grants.tryAll(keys, this.#asker, this.#terms, slots);
     } catch (error) {
-      this.#asking = false;
-      this.fail(error);
-      return true;
+      return this.#failed(error);
     }
-    if (!(answer instanceof Promise)) return this.#answered(answer);
-    return answer.then(
-      (result) => this.#answered(result),
-      (error: unknown) => this.#failed(error),
-    );
+    return this.#answered(answer);
   }
 
   #answered(answer: Answer): boolean {
     this.#asking = false;
-    const granted = !('retryAfter' in answer);
+    const granted = !('refused' in answer);
     if (granted) this.#wasGranted(answer);
     else this.#wasRefused(answer);
     this.#ended();
@@ -261,10 +242,9 @@ export class Acquisition implements Due, Abortable {
     else if (this.#asker.isSpent) this.#replaceAsker();
   }
 
-  #wasRefused({ key, retryAfter }: Refusal): void {
+  #wasRefused({ refused: key }: Refusal): void {
     this.#refused = key;
     this.#refusedAt = this.#grants.waiting.schedule.now();
-    this.retryAfter = retryAfter;
     if (this.#settled || this.#at === undefined || this.#at === key) return;
     const inOrder = ++this.#round >= ROUNDS;
     this.#move(inOrder ? this.#keys[0]! : key, !inOrder);
@@ -300,10 +280,7 @@ export class Acquisition implements Due, Abortable {
   /** To the queue of another key. It joins that once the queue that it leaves knows that the attempt has ended. */
   #move(key: string, wasRefused: boolean): void {
     const before = this.#at!;
-    if (key === before) {
-      this.retryAfter = 0;
-      return;
-    }
+    if (key === before) return;
     this.#at = key;
     this.#grants.queues.leave(before, this, !this.#taken.has(before));
     queueMicrotask(() => {
@@ -314,7 +291,7 @@ export class Acquisition implements Due, Abortable {
   /** Only while it holds nothing, or has given it back. */
   #replaceAsker(): void {
     this.#grants.giveBack(this.#asker, this.#terms);
-    this.#asker = this.#grants.newAsker(this.#keys, this.#asker.since);
+    this.#asker = this.#grants.newAsker();
   }
 
   /** `mayBeFree`: see {@link Queues.leave}. */

@@ -3,7 +3,7 @@ import { reportsReleases, type LeaseStore } from '../contract/lease-store.js';
 import { fromAny, slotKeys } from '../contract/slots.js';
 import type { Due } from '../time/schedule.js';
 import type { Acquisition, Answers, Queues } from './acquisition.js';
-import type { Grants } from './grants.js';
+import type { LeaseSource } from './lease-source.js';
 import { QueueIndex, type KeyQueue } from './queue-index.js';
 
 /** Milliseconds: with less time left, nobody asks again. */
@@ -33,11 +33,11 @@ export function handOn(store: LeaseStore, name: string): void {
  * After a grant the next one becomes the first.
  */
 export class PollingQueues implements Queues {
-  readonly #grants: Grants;
+  readonly #grants: LeaseSource;
   readonly #store: LeaseStore;
   readonly #queues = new QueueIndex<PollingQueue>();
 
-  constructor(grants: Grants, store: LeaseStore) {
+  constructor(grants: LeaseSource, store: LeaseStore) {
     this.#grants = grants;
     this.#store = store;
   }
@@ -99,7 +99,7 @@ class PollingQueue implements Due, KeyQueue, Answers {
   answeredAt: number | undefined;
   silentSince: number | undefined;
   readonly waiters = new Set<Acquisition>();
-  readonly #grants: Grants;
+  readonly #grants: LeaseSource;
   readonly #store: LeaseStore;
   readonly #lines: QueueIndex<PollingQueue>;
   readonly key: string;
@@ -122,7 +122,7 @@ class PollingQueue implements Due, KeyQueue, Answers {
   #hasPaused = false;
 
   constructor(
-    grants: Grants,
+    grants: LeaseSource,
     store: LeaseStore,
     lines: QueueIndex<PollingQueue>,
     key: string,
@@ -173,7 +173,7 @@ class PollingQueue implements Due, KeyQueue, Answers {
     const attempt = ++this.#attempts;
     this.#asking = attempt;
     this.silentSince ??= this.#grants.waiting.schedule.now();
-    Promise.resolve(head.attempt(this.#trying)).then(
+    head.attempt(this.#trying).then(
       (granted) => this.#answered(attempt, granted, undefined),
       (error: unknown) => this.#answered(attempt, false, error),
     );

@@ -59,7 +59,7 @@ export class StoreAdapter implements Pick<InfoLeaseStore, 'renew' | 'release'> {
     }
     if (!canDoTogether(store, keys)) return this.#tryOneByOne(keys, asker, terms, granted);
     const { ttl, info } = terms;
-    return noting(asker, keys, () => store.tryAcquireAll(keys, asker.owner!, ttl, ...extra(info)));
+    return noting(asker, keys, () => store.tryAcquireAll(keys, asker.owner, ttl, ...extra(info)));
   }
 
   renew(key: string, owner: string, ttl: number, info?: string): Promise<boolean> {
@@ -85,7 +85,7 @@ export class StoreAdapter implements Pick<InfoLeaseStore, 'renew' | 'release'> {
   }
 
   #tryOne(key: string, asker: Asker, { ttl, info }: LeaseTerms): Promise<FencingToken | undefined> {
-    return noting(asker, [key], () => this.#store.tryAcquire(key, asker.owner!, ttl, ...extra(info)));
+    return noting(asker, [key], () => this.#store.tryAcquire(key, asker.owner, ttl, ...extra(info)));
   }
 
   async #tryOneByOne(
@@ -112,7 +112,7 @@ export class StoreAdapter implements Pick<InfoLeaseStore, 'renew' | 'release'> {
   async #rollBack(keys: readonly string[], tokens: readonly FencingToken[], asker: Asker): Promise<void> {
     const granted = tokens.map((token, i) => ({ key: keys[i]!, token })).reverse();
     const results = await Promise.allSettled(
-      granted.map(({ key, token }) => this.release(key, asker.owner!, token)),
+      granted.map(({ key, token }) => this.release(key, asker.owner, token)),
     );
     results.forEach(({ status }, i) => {
       if (status === 'rejected') leftOver(asker, granted[i]!.key);

@@ -2,7 +2,6 @@ import * as channels from './announcements.js';
 import { leaseChannels } from '../../common/diagnostics.js';
 import type { LockError } from '../../common/errors.js';
 import { afterTurn, queueMicrotask } from '../../common/host.js';
-import { anonymousOwner } from '../../engine/contract/lease-table.js';
 import { LeaseLostError, storeFailure } from '../contract/errors.js';
 import type { FencingToken } from '../contract/lease-store.js';
 import type { Backoff, LeaseTerms } from '../contract/options.js';
@@ -22,13 +21,6 @@ export interface HoldContext {
    * of that key by now.
    */
   readonly stableOwners: boolean;
-  /**
-   * Whether a release reads the clock first, to distinguish an expired lease from a released one. A memory table
-   * reports which it was (`Hold.notFreed`), and reading the clock would cost as much as its release.
-   */
-  readonly looksBeforeRelease: boolean;
-  /** The token of a grant of the memory table. */
-  tokenOf(granted: number): FencingToken;
   /** Frees the key in the store. Rejects with a LeaseStoreError. */
   free(hold: Hold): Promise<boolean>;
   /** The hold was lost. */
@@ -51,23 +43,22 @@ export const OTHER_LOST = 'the lease of another of its keys was lost';
  *   lost       the deadline has passed, or the store has said so, or another grant has replaced it
  *   released   its last holder has released it
  *
- * It never leaves the latter two, but for what {@link Hold.notFreed} says.
+ * It never leaves the latter two.
  */
 export type HoldState = 'held' | 'unsure' | 'lost' | 'released';
 
 /**
- * A grant of the store, and how long it is known to last. The deadline counts from before the request was sent, or from
- * the time of the grant as the memory table reports it, so that it is never later than the store's.
+ * A grant of the store, and how long it is known to last. The deadline counts from before the request was sent, so
+ * that it is never later than the store's.
  *
  * Its fields are declared, and none of its members has a `#`: V8 defines fields in a separate function, and marks each
  * object of a class with private methods. It inlines neither if the code becomes too long.
  */
 export class Hold implements Due {
   declare readonly key: string;
-  /** Its token, or the number of the grant in the memory table. */
-  declare readonly granted: FencingToken | number;
-  /** What the memory table finds the grant by. */
-  declare readonly hint: number;
+  /** The owner as the store knows it. */
+  declare readonly owner: string;
+  declare readonly token: FencingToken;
   declare terms: LeaseTerms;
   /** When it was granted, on the manager's clock, like all its times. */
   declare readonly since: number;
@@ -89,26 +80,20 @@ export class Hold implements Due {
   declare private listeners: Set<LossListener> | undefined;
   declare private renewal: Renewal | undefined;
   declare protected readonly context: HoldContext;
-  declare private readonly givenOwner: string | undefined;
 
-  /**
-   * The deadline is set, but the schedule does not have it yet. `owner`: undefined for an anonymous one in a memory table.
-   * `since`: not later than the grant.
-   */
+  /** The deadline is set, but the schedule does not have it yet. `since`: not later than the grant. */
   constructor(
     context: HoldContext,
     key: string,
-    owner: string | undefined,
-    granted: FencingToken | number,
-    hint: number,
+    owner: string,
+    token: FencingToken,
     terms: LeaseTerms,
     since: number,
   ) {
     this.context = context;
     this.key = key;
-    this.givenOwner = owner;
-    this.granted = granted;
-    this.hint = hint;
+    this.owner = owner;
+    this.token = token;
     this.terms = terms;
     this.since = since;
     this.deadline = since + terms.firstLook;
@@ -127,16 +112,6 @@ export class Hold implements Due {
   get name(): string {
     const { slot } = this.terms;
     return slot === 0 ? this.key : slotKey(this.key, slot);
-  }
-
-  get token(): FencingToken {
-    const { granted } = this;
-    return typeof granted === 'number' ? this.context.tokenOf(granted) : granted;
-  }
-
-  /** The owner as the store knows it. */
-  get owner(): string {
-    return this.givenOwner ?? anonymousOwner(this.token);
   }
 
   get expiresAt(): number {
@@ -302,23 +277,15 @@ export class Hold implements Due {
 
   /** True if this call freed it. Rejects with a LeaseStoreError; then it can be called again. */
   release(): Promise<boolean> {
-    const { context } = this;
-    if (this.ended || context.looksBeforeRelease || leaseChannels.released.hasSubscribers) {
-      return this.releaseSlow();
+    if (this.look()) {
+      this.state = 'released';
+      this.context.schedule.clear(this);
+      if (leaseChannels.released.hasSubscribers) channels.announceRelease(this, this.context.schedule.now());
     }
-    this.state = 'released';
-    context.schedule.clear(this);
-    return context.free(this);
-  }
-
-  /**
-   * When it was released, the memory table no longer had it. If it had expired, it was lost. If the table still had it
-   * some milliseconds after the local deadline, it counts as released: nobody else can have had it.
-   */
-  notFreed(): void {
-    if (this.state !== 'released' || this.context.schedule.now() < this.expiresAt) return;
-    this.state = 'held';
-    this.expire();
+    // If another key was lost and this one has not expired, the store may still have it. `free` leaves a later
+    // grant of the same owner.
+    const isOurs = this.lostReason === OTHER_LOST && this.context.schedule.now() < this.expiresAt;
+    return this.state === 'released' || isOurs ? this.context.free(this) : this.freeExpired();
   }
 
   /** Frees a hold that has expired here: in the store it may still be held. True if this call freed it. */
@@ -338,18 +305,6 @@ export class Hold implements Due {
 
   private renews(at: number): boolean {
     return at < this.expiresAt && at - this.since < this.terms.maxHold && !this.unused;
-  }
-
-  private releaseSlow(): Promise<boolean> {
-    if (this.look()) {
-      this.state = 'released';
-      this.context.schedule.clear(this);
-      if (leaseChannels.released.hasSubscribers) channels.announceRelease(this, this.context.schedule.now());
-    }
-    // If another key was lost and this one has not expired, the store may still have it. `free` leaves a later
-    // grant of the same owner.
-    const isOurs = this.lostReason === OTHER_LOST && this.context.schedule.now() < this.expiresAt;
-    return this.state === 'released' || isOurs ? this.context.free(this) : this.freeExpired();
   }
 
   /** From now on it does not keep its leases alive. */

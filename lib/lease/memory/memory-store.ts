@@ -1,5 +1,5 @@
 import { inspect, type InspectOptions } from 'node:util';
-import { checkBoolean, checkOptionsObject, type Names } from '../../common/checks.js';
+import { checkBoolean, checkFunction, checkOptionsObject, type Names } from '../../common/checks.js';
 import { invalidArgType } from '../../common/errors.js';
 import { inspectBound, threadBound } from '../../common/thread-bound.js';
 import type { HandleOf } from '../../common/types.js';
@@ -19,7 +19,11 @@ import {
   type FencingToken,
   type InfoLeaseState,
   type InfoLeaseStore,
+  type LeaseStoreSource,
+  type ReopenableLeaseStore,
+  type WakingLeaseStore,
 } from '../contract/lease-store.js';
+import { AwaitedKeys } from './awaited-keys.js';
 import { checkHandle, numberOf, type HandleFields } from './handle.js';
 
 const THREAD_BOUND = threadBound(
@@ -28,6 +32,13 @@ const THREAD_BOUND = threadBound(
 );
 
 const KIND = 'stripelock/memory-lease-store';
+
+/**
+ * The table keeps a lease for this many milliseconds longer than its holder counts on. So the holder is told before
+ * somebody else is granted the key: timers are late by up to two milliseconds. Not used with a clock of the caller's
+ * own, where every deadline is met to the millisecond.
+ */
+const MARGIN = 5;
 
 /** For `new MemoryLeaseStore(options)`. */
 export interface MemoryLeaseStoreOptions {
@@ -42,14 +53,6 @@ interface StoreHandle extends HandleFields {
   readonly kind: typeof KIND;
   readonly ownClock: boolean;
 }
-
-/** The `at` of a table's calls: NaN if the table reads its own clock. */
-export function timeArgument(clock: Clock | undefined): number {
-  return clock === undefined ? NaN : readClock(clock);
-}
-
-/** For managers only: the table itself, without a promise for each step. */
-export let directLeases: (store: MemoryLeaseStore) => Pick<OpenedTable, 'table' | 'clock'>;
 
 class OpenedTable {
   constructor(
@@ -70,7 +73,9 @@ class OpenedTable {
  * If the addon cannot be loaded, the store works within one thread. Other threads cannot open its handle
  * (LockError, code ERR_LOCK_ENGINE).
  */
-export class MemoryLeaseStore implements InfoLeaseStore, ExactLeaseStore {
+export class MemoryLeaseStore
+  implements InfoLeaseStore, ExactLeaseStore, WakingLeaseStore, ReopenableLeaseStore
+{
   /**
    * Enumerable, so that structured clone refuses it.
    *
@@ -81,6 +86,8 @@ export class MemoryLeaseStore implements InfoLeaseStore, ExactLeaseStore {
   readonly handle: HandleOf<'stripelock/memory-lease-store'>;
   readonly #table: LeaseTable;
   readonly #clock: Clock | undefined;
+  readonly #awaited: AwaitedKeys;
+  readonly #margin: number;
 
   /** Throws a TypeError (ERR_INVALID_ARG_TYPE) for bad options. */
   constructor(options?: MemoryLeaseStoreOptions) {
@@ -88,6 +95,8 @@ export class MemoryLeaseStore implements InfoLeaseStore, ExactLeaseStore {
       (options as unknown) instanceof OpenedTable ? (options as unknown as OpenedTable) : create(options);
     this.#table = opened.table;
     this.#clock = opened.clock;
+    this.#awaited = new AwaitedKeys(opened.table, opened.clock, () => this.#at());
+    this.#margin = opened.clock === undefined ? MARGIN : 0;
     const { id, name } = leaseEngine();
     const { number } = opened.table;
     this.handle = Object.freeze<StoreHandle>({
@@ -125,12 +134,28 @@ export class MemoryLeaseStore implements InfoLeaseStore, ExactLeaseStore {
     return this.#table.size;
   }
 
+  /**
+   * Renewal in the background opens {@link handle} in another thread. Undefined for a store with a clock of its own, for
+   * a subclass, and without the addon.
+   */
+  get source(): LeaseStoreSource | undefined {
+    const { engine, ownClock } = this.handle as StoreHandle;
+    // What a subclass does otherwise, the other thread would not do.
+    const isPlain = Object.getPrototypeOf(this) === MemoryLeaseStore.prototype;
+    if (engine !== 'native' || ownClock || !isPlain) return undefined;
+    return { module: 'stripelock', name: 'MemoryLeaseStore', options: this.handle };
+  }
+
   tryAcquire(key: string, owner: string, ttl: number, info?: string): Promise<FencingToken | undefined> {
     return settled(() => {
       const table = this.#table;
       const text = info === undefined ? '' : checkInfo(info);
       const at = this.#at();
-      if (!table.tryAcquire(checkKey(key), checkOwner(owner), checkTtl(ttl), at)) return undefined;
+      const retryAfter = table.takeTurn(checkKey(key), checkOwner(owner), this.#inTable(checkTtl(ttl)), at);
+      if (retryAfter > 0) {
+        this.#awaited.refused(key, retryAfter);
+        return undefined;
+      }
       const token = table.tokenOf(table.granted);
       if (text !== '') table.setInfo(key, owner, text, at);
       return token;
@@ -145,8 +170,8 @@ export class MemoryLeaseStore implements InfoLeaseStore, ExactLeaseStore {
       checkOwner(owner);
       // The table can also shorten a lease.
       const held = this.#heldBy(owner, key, undefined, at);
-      const left = Math.min(Math.max(checkTtl(ttl), Math.ceil(held?.remaining ?? 0)), MAX_TTL);
-      const renewed = this.#table.renew(key, owner, left, at);
+      const left = Math.max(this.#inTable(checkTtl(ttl)), Math.ceil(held?.remaining ?? 0));
+      const renewed = this.#table.renew(key, owner, Math.min(left, MAX_TTL), at);
       if (renewed && text !== undefined) this.#table.setInfo(key, owner, text, at);
       return renewed;
     });
@@ -178,7 +203,28 @@ export class MemoryLeaseStore implements InfoLeaseStore, ExactLeaseStore {
   }
 
   inspect(key: string): Promise<InfoLeaseState | undefined> {
-    return settled(() => this.#table.inspect(checkKey(key), this.#at()));
+    return settled(() => this.inspectNow(key));
+  }
+
+  /**
+   * The same without a promise. Throws for a bad key.
+   *
+   * @internal
+   */
+  inspectNow(key: string): InfoLeaseState | undefined {
+    const state = this.#table.inspect(checkKey(key), this.#at());
+    if (state === undefined || this.#margin === 0) return state;
+    return { ...state, remaining: Math.max(1, state.remaining - this.#margin) };
+  }
+
+  /**
+   * Calls `listener` when any thread has released the key, and when its lease has expired, until the returned function is
+   * called. Until then this thread takes turns with the others that listen: after a release only the one whose turn it is
+   * gets the key, within 5 ms. Throws for a bad key.
+   */
+  onRelease(key: string, listener: () => void): () => void {
+    checkFunction(listener, 'listener');
+    return this.#awaited.listen(checkKey(key), listener);
   }
 
   /** The lease of the key, if the owner holds it; with a token, only that grant. */
@@ -197,12 +243,14 @@ export class MemoryLeaseStore implements InfoLeaseStore, ExactLeaseStore {
     return inspectBound(this, options);
   }
 
+  /** The `at` of the table's calls: NaN if it reads its own clock. */
   #at(): number {
-    return timeArgument(this.#clock);
+    return this.#clock === undefined ? NaN : readClock(this.#clock);
   }
 
-  static {
-    directLeases = (store) => ({ table: store.#table, clock: store.#clock });
+  /** The TTL to ask the table for. */
+  #inTable(ttl: number): number {
+    return Math.min(ttl + this.#margin, MAX_TTL);
   }
 }
 

@@ -19,6 +19,7 @@ import type { Backoff } from '../contract/options.js';
 import { serializeError } from '../contract/sent-errors.js';
 import { StoreAdapter } from '../grants/store-adapter.js';
 import { EXPIRED, Hold, type HoldContext } from '../hold/hold.js';
+import { MemoryLeaseStore } from '../memory/memory-store.js';
 import { Schedule } from '../time/schedule.js';
 
 /** Only the manager's thread knows the token, and nothing here shows it. */
@@ -39,7 +40,7 @@ export class RenewedHold extends Hold {
     const { key, owner, since, ttl, every, maxHold } = added;
     const none = { background: false, warning: undefined, minHold: 0, info: undefined, limit: 1, slot: 0 };
     const terms = { ttl, every, maxHold, firstLook: Math.min(every, ttl), ...none };
-    super(context, key, owner, UNKNOWN_TOKEN, 0, terms, since);
+    super(context, key, owner, UNKNOWN_TOKEN, terms, since);
     this.shared = new SharedDeadline(added.deadline);
     this.id = added.lease;
     this.report = report;
@@ -117,16 +118,14 @@ port.on('message', (command: Command) => {
 
 async function open(command: OpenMessage): Promise<void> {
   const { store, backoff } = command;
-  const { module, name, options } = command.source;
+  const { source } = command;
   try {
     if (command.countsSuspension !== countsSuspension()) {
       throw new Error(
         'the renewing thread has no clock that counts while the machine is suspended, its holder has',
       );
     }
-    const { [name]: make } = (await import(module)) as Record<string, (of: unknown) => unknown>;
-    if (typeof make !== 'function') throw new TypeError(`${module} exports no function ${name}`);
-    const made = (await make(options)) as LeaseStore;
+    const made = await reopen(source);
     await made.inspect(NOBODYS);
     stores.set(store, { store: made, context: contextOf(made, backoff) });
     report({ op: 'opened', store, error: undefined });
@@ -136,6 +135,15 @@ async function open(command: OpenMessage): Promise<void> {
   }
 }
 
+async function reopen({ module, name, options }: OpenMessage['source']): Promise<LeaseStore> {
+  // The store in memory is in this package, whose name cannot be imported where it is part of a bundle.
+  if (module === 'stripelock' && name === 'MemoryLeaseStore')
+    return MemoryLeaseStore.from(options as MemoryLeaseStore['handle']);
+  const { [name]: make } = (await import(module)) as Record<string, (of: unknown) => unknown>;
+  if (typeof make !== 'function') throw new TypeError(`${module} exports no function ${name}`);
+  return (await make(options)) as LeaseStore;
+}
+
 /** A hold here only renews: its manager frees it. */
 function contextOf(store: LeaseStore, backoff: Backoff): HoldContext {
   const adapter = new StoreAdapter(store);
@@ -143,9 +151,7 @@ function contextOf(store: LeaseStore, backoff: Backoff): HoldContext {
     backoff,
     schedule: new Schedule<Hold>(undefined, false, elapsed),
     stableOwners: true,
-    looksBeforeRelease: true,
     renew: ({ key, owner }, ttl, info) => adapter.renew(key, owner, ttl, info),
-    tokenOf: BigInt,
     free: () => Promise.resolve(false),
     lost: () => undefined,
   };

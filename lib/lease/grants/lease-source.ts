@@ -1,7 +1,9 @@
 import { threadId } from 'node:worker_threads';
 import { leaseChannels } from '../../common/diagnostics.js';
 import { localNow, setClock, timerNow } from '../../common/elapsed.js';
-import type { LockError } from '../../common/errors.js';
+import { quotedKeys, keyName, type LockError } from '../../common/errors.js';
+import { pause } from '../../common/pause.js';
+import { randomName } from '../../common/random-name.js';
 import { engineClock } from '../../engine/select.js';
 import { BackgroundStore } from '../background/renewing-thread.js';
 import {
@@ -11,31 +13,65 @@ import {
   managerClosed,
   storeFailure,
 } from '../contract/errors.js';
-import { sourceOf, type FencingToken, type LeaseStore } from '../contract/lease-store.js';
-import type { LeaseTerms, ManagerSettings, Wait } from '../contract/options.js';
-import { allSlots, fromAny, slotKey } from '../contract/slots.js';
-import { Hold } from '../hold/hold.js';
+import {
+  inspectingNow,
+  sourceOf,
+  type FencingToken,
+  type LeaseState,
+  type LeaseStore,
+} from '../contract/lease-store.js';
+import type { Backoff, LeaseTerms, ManagerSettings, Wait } from '../contract/options.js';
+import { allSlots, fromAny, slotKey, slotKeys } from '../contract/slots.js';
+import { announceGrant } from '../hold/announcements.js';
+import { Hold, type HoldContext } from '../hold/hold.js';
 import type { Lease } from '../hold/lease.js';
+import { Schedule } from '../time/schedule.js';
 import { Acquisition, type Answer, type Asker } from './acquisition.js';
-import { Grants } from './grants.js';
+import { freeAll } from './free-all.js';
 import { PollingQueues } from './polling-queue.js';
 import { leftOver, StoreAdapter } from './store-adapter.js';
 import { Unanswered } from './unanswered.js';
 
+/** Milliseconds between two looks at whether all leases have ended. To tell of each end would make releases slower. */
+const DRAIN_LOOK = 5;
+/** Below this number of released keys, no release searches for those whose `minHold` has passed. */
+const FEW_KEPT = 100;
+/** With more holds, no error says which of them are this manager's: each timeout would search all of them. */
+const FEW_HOLDS = 1000;
+
 /**
- * Grants of a store that must be asked. With stable owners the operations on one key are sent one after the other:
+ * What a manager holds in its store: how it takes, shares, replaces and frees leases.
+ *
+ * Owners are stable if they are named or share their leases. The store then cannot distinguish one lease of an owner
+ * from the next, so there is at most one hold of each key. The operations on one key are then sent one after the other:
  * otherwise a store could execute a later one first.
  */
-export class StoreGrants extends Grants {
-  /** A store does not say when a lease ended, only that it is gone. */
+export class LeaseSource implements HoldContext {
+  readonly schedule: Schedule<Hold>;
+  readonly backoff: Backoff;
+  readonly stableOwners: boolean;
   readonly looksBeforeRelease = true;
-  readonly tableClock = undefined;
+  /** The acquisitions that wait, and their timeouts, in real time whatever the manager's clock is. They keep the process alive. */
+  readonly waiting = { acquisitions: new Set<Acquisition>(), schedule: new Schedule(undefined, true) };
   readonly queues: PollingQueues;
   readonly #adapter: StoreAdapter;
+  readonly #inspectNow: ((key: string) => LeaseState | undefined) | undefined;
   readonly #unanswered: Unanswered;
   /** Renews leases while the event loop is blocked. Undefined if the store cannot be opened by another thread. */
   readonly #background: BackgroundStore | undefined;
+  readonly #reentrant: boolean;
+  /** The owner of all leases; undefined if each acquisition has its own. */
+  readonly #owner: string | undefined;
+  /** Distinguishes the owners of this manager from those of others. */
+  readonly #name = randomName();
   #owners = 0;
+  #isClosed = false;
+  /** With stable owners only, for each key of the store: the last hold that was granted, until it is lost or freed. */
+  readonly #latest = new Map<string, Hold>();
+  /** With stable owners only, for each key: until when a key that was released too early stays taken, on the manager's clock. */
+  readonly #kept = new Map<string, number>();
+  /** How many of them are kept before those are removed whose time has passed. */
+  #purgeAt = FEW_KEPT;
   /** With stable owners, the last operation on each key, settled without a result. */
   readonly #last = new Map<string, Promise<void>>();
   /** Releases, and attempts, that the store has not answered. */
@@ -46,21 +82,22 @@ export class StoreGrants extends Grants {
   #lateFailure: unknown;
 
   constructor(store: LeaseStore, settings: ManagerSettings) {
-    const adapter = new StoreAdapter(store);
-    super(adapter, settings, localNow);
     const clock = engineClock();
     if (clock) setClock(clock);
+    this.schedule = new Schedule(settings.clock, false, localNow);
+    this.backoff = settings.backoff;
+    this.#reentrant = settings.reentrant;
+    this.#owner = settings.holder ?? (settings.reentrant ? this.#name : undefined);
+    this.stableOwners = this.#owner !== undefined;
     const source = settings.clock === undefined ? sourceOf(store) : undefined;
     this.#background = source && new BackgroundStore(source, settings.backoff);
-    this.#adapter = adapter;
+    this.#adapter = new StoreAdapter(store);
+    this.#inspectNow = inspectingNow(store);
     this.#unanswered = new Unanswered((key, owner) => this.#freeUnheld(key, owner), this.backoff);
     this.queues = new PollingQueues(this, store);
   }
 
-  takeAtOnce(): undefined {
-    return undefined;
-  }
-
+  /** One attempt. Undefined if another owner has one of the keys. Rejects if the store fails. */
   tryAcquire(
     keys: readonly string[],
     terms: LeaseTerms,
@@ -69,21 +106,26 @@ export class StoreGrants extends Grants {
     return new Acquisition(this, keys, terms, { timeout: 0, signal }).once();
   }
 
+  /** Rejects with a LockTimeoutError, or with the signal's reason. */
   acquire(keys: readonly string[], terms: LeaseTerms, wait: Wait): Promise<Lease> {
     const acquisition = new Acquisition(this, keys, terms, wait);
     return wait.timeout > 0 ? acquisition.wait() : this.#acquireOnce(acquisition, wait.signal);
   }
 
-  newAsker(_keys: readonly string[], since: number): Asker {
-    const owner = this.owner ?? `${this.name}:${this.#owners++}`;
-    return { owner, since, unsure: undefined, isSpent: false, hasGone: false };
+  /** For an acquisition: with an owner of its own, unless owners are stable. */
+  newAsker(): Asker {
+    const owner = this.#owner ?? `${this.#name}:${this.#owners++}`;
+    return { owner, unsure: undefined, isSpent: false, hasGone: false };
   }
 
+  /**
+   * One attempt of an acquisition, all or none; of a key with a limit, at any of its slots. `slots`: those to try, in that
+   * order, if not all. Rejects with a LeaseStoreError.
+   */
   tryAll(
     keys: readonly string[],
     asker: Asker,
     terms: LeaseTerms,
-    _inTurn: boolean,
     slots?: readonly number[],
   ): Promise<Answer> {
     if (terms.limit > 1)
@@ -93,6 +135,7 @@ export class StoreGrants extends Grants {
     );
   }
 
+  /** Releases, in reverse, what the asker uses. Never rejects. */
   async discard(holds: readonly Hold[], asker: Asker, terms: LeaseTerms): Promise<void> {
     const reversed = [...holds].reverse();
     const results = await Promise.allSettled(reversed.map((hold) => hold.discard(asker)));
@@ -102,16 +145,48 @@ export class StoreGrants extends Grants {
     this.giveBack(asker, terms);
   }
 
+  /** Frees what the asker may have been granted without an answer. Never throws. */
   giveBack(asker: Asker, { ttl }: LeaseTerms): void {
     const { unsure } = asker;
     asker.unsure = undefined;
-    for (const key of unsure ?? []) this.#unanswered.add(key, asker.owner!, ttl);
+    for (const key of unsure ?? []) this.#unanswered.add(key, asker.owner, ttl);
   }
 
-  tokenOf(): never {
-    throw new TypeError('a grant of a store is its token');
+  /** Whether another acquisition waits for the key, and goes first. */
+  isAwaited(key: string): boolean {
+    return this.queues.isAwaited(key) && this.#shared(key) === undefined;
   }
 
+  /**
+   * Why the store refuses the key, with as much of its holder as is known at once. `isNamed`: the text names the key, because there are others.
+   */
+  whyRefused(key: string, limit: number, isNamed: boolean): string {
+    if (limit > 1) {
+      const names = new Set(slotKeys(key, limit));
+      const own = this.#fewHolds().filter((hold) => names.has(hold.name) && hold.look()).length;
+      return `all ${limit} slots are held${own === 0 ? '' : `, ${own} of them by this LeaseManager`}`;
+    }
+    const held = `${isNamed ? quotedKeys([key]) : 'it'} is held`;
+    try {
+      const own = this.#ownHold(key);
+      const holder = own ?? this.#inspectNow?.(key);
+      if (holder === undefined) return held;
+      const { owner, remaining } = holder;
+      const by = own === undefined ? keyName(owner) : `this LeaseManager as ${keyName(owner)}`;
+      return `${held} by ${by}, for ${Math.ceil(remaining)} ms unless it is renewed`;
+    } catch {
+      // A clock of the caller's own failed. The error is about the key.
+      return held;
+    }
+  }
+
+  /** What this manager holds of the key of the store, unless that takes a long search. */
+  #ownHold(name: string): Hold | undefined {
+    const holds = this.stableOwners ? [this.latest(name)] : this.#fewHolds();
+    return holds.find((hold) => hold?.name === name && hold.look());
+  }
+
+  /** Throws if leases with these terms cannot be renewed as they say. */
   checkTerms({ background }: LeaseTerms): void {
     if (background && this.#background === undefined) throw cannotReopen();
   }
@@ -130,28 +205,128 @@ export class StoreGrants extends Grants {
   }
 
   /** With stable owners, also in order: a late renewal must not reach the owner's next lease. */
-  override renew(hold: Hold, ttl: number, info?: string): Promise<boolean> {
+  renew(hold: Hold, ttl: number, info?: string): Promise<boolean> {
     return this.#inOrder([hold.name], () =>
-      hold.ended ? Promise.resolve(false) : super.renew(hold, ttl, info),
+      hold.ended ? Promise.resolve(false) : this.#adapter.renew(hold.name, hold.owner, ttl, info),
     );
   }
 
-  override async close(): Promise<void> {
-    await super.close();
-    if (this.#lateFailure !== undefined) throw this.#lateFailure as Error;
-  }
-
   /** With stable owners, later operations on the key wait until nothing renews the hold any more. */
-  override lost(hold: Hold): void {
-    super.lost(hold);
+  lost(hold: Hold): void {
+    this.forget(hold);
     if (!hold.delegated || !this.stableOwners) return;
     void this.#inOrder([hold.name], () => hold.renewals.detach());
   }
 
-  protected async settled(): Promise<void> {
+  /** Milliseconds for which the key must stay taken after its release; 0 for none. */
+  minHoldLeftOf({ since, terms: { minHold } }: Hold): number {
+    if (minHold === 0) return 0;
+    return Math.min(Math.max(0, Math.ceil(since + minHold - this.schedule.now())), minHold);
+  }
+
+  /** With stable owners: this manager does not take the key again before its `minHold` is over. */
+  #minHoldLeft(key: string): number {
+    const until = this.#kept.get(key);
+    if (until === undefined) return 0;
+    const left = until - this.schedule.now();
+    if (left <= 0) this.#kept.delete(key);
+    return Math.max(0, left);
+  }
+
+  keepTaken(key: string, milliseconds: number): void {
+    if (!this.stableOwners) return;
+    const now = this.schedule.now();
+    this.#kept.set(key, now + milliseconds);
+    // All entries are looked at once for each doubling, so that thousands of releases take linear time.
+    if (this.#kept.size < this.#purgeAt) return;
+    for (const [other, until] of this.#kept) if (until <= now) this.#kept.delete(other);
+    this.#purgeAt = Math.max(FEW_KEPT, 2 * this.#kept.size);
+  }
+
+  /** From now on every later grant is released. */
+  refuse(): void {
+    this.#isClosed = true;
+  }
+
+  /** Ends waiting acquisitions. Resolves when nothing is held any more, or when the signal aborts. */
+  async drain(ends: AbortSignal): Promise<void> {
+    this.#endWaiting();
+    while (!ends.aborted && this.schedule.size > 0) await pause(DRAIN_LOOK, ends);
+  }
+
+  /**
+   * Ends waiting acquisitions, and releases everything, including later grants. Holders learn that their leases are lost.
+   * Rejects with the error of a release that failed until its lease expired.
+   */
+  async close(): Promise<void> {
+    this.#endWaiting();
+    const holds = this.schedule.entries();
+    for (const hold of holds) hold.lose('its manager was closed');
+    const failed = await freeAll(holds, (hold) => this.free(hold), this);
     while (this.#underWay > 0) await new Promise<void>((resolve) => (this.#answered = resolve));
     await this.#unanswered.close();
     this.#background?.close();
+    const failure = failed ?? this.#lateFailure;
+    if (failure !== undefined) throw failure as Error;
+  }
+
+  /** All holds; none if they are many. */
+  #fewHolds(): readonly Hold[] {
+    return this.schedule.size > FEW_HOLDS ? [] : this.schedule.entries();
+  }
+
+  #endWaiting(): void {
+    for (const acquisition of [...this.waiting.acquisitions]) acquisition.fail(managerClosed());
+  }
+
+  /** The hold that acquisitions of the key must share, if there is one. */
+  #shared(key: string): Hold | undefined {
+    if (!this.#reentrant) return undefined;
+    const hold = this.#latest.get(key);
+    return hold?.look() && !hold.unused && hold.terms.limit === 1 ? hold : undefined;
+  }
+
+  /** With stable owners: the last hold of the key of the store, until it is lost or freed. */
+  latest(name: string): Hold | undefined {
+    return this.#latest.get(name);
+  }
+
+  /**
+   * With stable owners: milliseconds for which this manager must not take the key of the store for a lease that is not a
+   * permit, though the store would grant it to the same owner again. A reentrant manager shares leases, but no permits.
+   */
+  #keptFor(name: string): number {
+    const limit = this.latest(name)?.terms.limit ?? 1;
+    return this.#reentrant && limit > 1 ? this.#ownFor(name) : this.#minHoldLeft(name);
+  }
+
+  /**
+   * With stable owners: milliseconds for which a lease of this manager has the key of the store, or keeps it. The store
+   * would grant it to the same owner again. 0 if it may be asked.
+   */
+  #ownFor(name: string): number {
+    const latest = this.latest(name);
+    return latest?.look() === true ? latest.expiresAt - this.schedule.now() : this.#minHoldLeft(name);
+  }
+
+  forget(hold: Hold): void {
+    if (this.#latest.get(hold.name) === hold) this.#latest.delete(hold.name);
+  }
+
+  /** With stable owners: the store has granted the key to the same owner again, in place of the last hold. */
+  #replaced(name: string): void {
+    this.#latest.get(name)?.lose('this same holder has taken it again');
+  }
+
+  /** Records a hold that was granted: it is held from now on. */
+  #add(hold: Hold, waited: number): Hold {
+    if (this.stableOwners) {
+      this.#replaced(hold.name);
+      this.#latest.set(hold.name, hold);
+    }
+    this.schedule.add(hold);
+    if (leaseChannels.acquired.hasSubscribers) announceGrant(hold, waited);
+    return hold;
   }
 
   async #acquireOnce(acquisition: Acquisition, signal: AbortSignal | undefined): Promise<Lease> {
@@ -171,10 +346,10 @@ export class StoreGrants extends Grants {
       const name = slotKey(key, slot);
       try {
         const answer = await this.#inOrder([name], async () => {
-          if (asker.hasGone || this.ownFor(name) > 0) return undefined;
+          if (asker.hasGone || this.#ownFor(name) > 0) return undefined;
           return this.#tryAll([key], asker, { ...terms, slot });
         });
-        if (answer !== undefined && !('retryAfter' in answer)) return answer;
+        if (answer !== undefined && !('refused' in answer)) return answer;
       } catch (error) {
         // After a second failure the store is probably unreachable, and each slot could cost its time limit.
         if (failure !== undefined || isPermanent(error)) throw error;
@@ -182,7 +357,7 @@ export class StoreGrants extends Grants {
       }
     }
     if (failure !== undefined) throw failure as Error;
-    return { key, retryAfter: Infinity };
+    return { refused: key };
   }
 
   /** Joins the leases that this owner has, if it shares them, and asks for the other keys. */
@@ -190,7 +365,7 @@ export class StoreGrants extends Grants {
     const joined: Hold[] = [];
     const others: string[] = [];
     for (const key of keys) {
-      const hold = this.shared(key);
+      const hold = this.#shared(key);
       if (hold === undefined) {
         others.push(key);
       } else {
@@ -200,12 +375,10 @@ export class StoreGrants extends Grants {
     }
     if (others.length === 0) return joined;
     try {
-      const kept = others.find((key) => this.keptFor(key) > 0);
+      const kept = others.find((key) => this.#keptFor(key) > 0);
       const answer: Answer =
-        kept === undefined
-          ? await this.#tryAll(others, asker, terms)
-          : { key: kept, retryAfter: this.keptFor(kept) };
-      return 'retryAfter' in answer ? answer : [...joined.splice(0), ...answer];
+        kept === undefined ? await this.#tryAll(others, asker, terms) : { refused: kept };
+      return 'refused' in answer ? answer : [...joined.splice(0), ...answer];
     } finally {
       if (joined.length > 0) await this.discard(joined, asker, terms);
     }
@@ -214,7 +387,7 @@ export class StoreGrants extends Grants {
   /** Asks the store: at once, unless renewal in another thread must be prepared or ended first. */
   #tryAll(keys: readonly string[], asker: Asker, terms: LeaseTerms): Promise<Answer> {
     // The manager may have been closed while this waited for an earlier operation.
-    if (this.isClosed) return Promise.reject(managerClosed());
+    if (this.#isClosed) return Promise.reject(managerClosed());
     const names = keys.map((key) => slotKey(key, terms.slot));
     const waits = terms.background || names.some((name) => this.latest(name)?.delegated === true);
     const ask = (): Promise<Answer> => this.#ask(keys, names, asker, terms);
@@ -237,14 +410,14 @@ export class StoreGrants extends Grants {
     asker: Asker,
     terms: LeaseTerms,
   ): Promise<Answer> {
-    const owner = asker.owner!;
+    const owner = asker.owner;
     const { ttl } = terms;
     const started = timerNow();
     const at = this.schedule.now();
     let answer: readonly FencingToken[] | number;
     const undos = this.stableOwners ? names.map((name) => this.#mayReplace(name, at + ttl)) : [];
     try {
-      answer = await this.#adapter.tryAcquireAll(names, asker, terms, (name) => this.replaced(name));
+      answer = await this.#adapter.tryAcquireAll(names, asker, terms, (name) => this.#replaced(name));
     } catch (error) {
       undos.forEach((undo, i) => {
         const hold = this.latest(names[i]!);
@@ -257,23 +430,23 @@ export class StoreGrants extends Grants {
     }
     if (typeof answer === 'number') {
       for (const undo of undos) undo();
-      if (this.isClosed) throw managerClosed();
-      return { key: keyAt(keys, answer), retryAfter: Infinity };
+      if (this.#isClosed) throw managerClosed();
+      return { refused: keyAt(keys, answer) };
     }
     checkTokens(keys, answer);
     // The time of a lease counts from before the request was sent.
-    if (this.isClosed || this.schedule.now() - at >= ttl) {
+    if (this.#isClosed || this.schedule.now() - at >= ttl) {
       await this.#giveBackLate(names, owner, answer);
-      if (this.isClosed) throw managerClosed();
+      if (this.#isClosed) throw managerClosed();
       throw new LeaseStoreError(
         `the lease store granted a lease of ${ttl} ms when that time was already over; the grant was given back`,
       );
     }
     const tokens = answer;
     const waited = timerNow() - started;
-    const holds = keys.map((key, i) => new Hold(this, key, owner, tokens[i]!, 0, terms, at));
+    const holds = keys.map((key, i) => new Hold(this, key, owner, tokens[i]!, terms, at));
     for (const hold of holds) {
-      this.add(hold, waited);
+      this.#add(hold, waited);
       if (terms.background) this.#background!.add(hold);
       hold.join(asker);
     }
@@ -373,7 +546,7 @@ export class StoreGrants extends Grants {
     const granted = names.map((name, i) => ({ name, token: tokens[i] })).reverse();
     const releases = granted.map(({ name, token }) => this.#release(name, owner, undefined, token));
     for (const result of await Promise.allSettled(releases)) {
-      if (result.status === 'rejected' && this.isClosed) this.#lateFailure ??= result.reason;
+      if (result.status === 'rejected' && this.#isClosed) this.#lateFailure ??= result.reason;
     }
   }
 }
