@@ -15,7 +15,13 @@ import {
   type ReopenableLeaseStore,
   type WakingLeaseStore,
 } from '../lease/contract/lease-store.js';
-import { checkKeyList, type SeveralKeysLeaseStore } from '../lease/contract/several-keys.js';
+import {
+  checkKeyList,
+  type BatchingLeaseStore,
+  type KeyRelease,
+  type Renewal,
+  type SeveralKeysLeaseStore,
+} from '../lease/contract/several-keys.js';
 import { checkDrift, withDrift, withoutDrift } from './drift.js';
 import { decodeText, encodeText } from './exact-text.js';
 import { HighestTokens } from './highest-tokens.js';
@@ -40,6 +46,24 @@ export interface Wanted extends Owned {
   readonly length: number;
   /** Undefined for none, and to leave it as it is. */
   readonly info: string | undefined;
+}
+
+/** A key to renew. Each key of a request has an owner, a length and an info of its own. */
+export interface Renewing {
+  readonly name: string;
+  readonly owner: string;
+  /** Milliseconds, with the drift of clocks. */
+  readonly length: number;
+  /** Undefined to leave it as it is. */
+  readonly info: string | undefined;
+}
+
+/** A key to free. */
+export interface Releasing {
+  readonly name: string;
+  readonly owner: string;
+  /** The token of the grant that is meant; undefined for any grant. */
+  readonly token: FencingToken | undefined;
 }
 
 /** What an attempt at keys should know. */
@@ -96,11 +120,15 @@ export interface Backend extends Asked {
   /** For a backend that wakes waiters by itself. Returns a function that ends it. */
   listen?(name: string, listener: () => void): () => void;
   acquire(wanted: Wanted, attempt: Attempt, operation: Operation): Promise<Granted | Refused>;
-  /** Shortens no lease. Returns for each key whether the owner holds it. */
-  renew(wanted: Wanted, operation: Operation): Promise<readonly boolean[]>;
+  /**
+   * Shortens no lease. Returns for each key whether its owner holds it. Undefined for one of several keys that this request
+   * could not decide: the store then asks for that key alone.
+   */
+  renew(keys: readonly Renewing[], operation: Operation): Promise<readonly (boolean | undefined)[]>;
   /** Sets the length of a grant of one key, whose token is given, also to a shorter one. False if the owner does not hold it. */
   keep(wanted: Wanted, operation: Operation): Promise<boolean>;
-  release(owned: Owned, operation: Operation): Promise<readonly Release[]>;
+  /** Undefined as for {@link renew}. */
+  release(keys: readonly Releasing[], operation: Operation): Promise<readonly (Release | undefined)[]>;
   /** Undefined if nobody holds the key. */
   inspect(name: string, operation: Operation): Promise<Kept | undefined>;
   /** Whether one step can reach all of these keys. Default: always. */
@@ -168,12 +196,12 @@ export class ServerStore implements InfoLeaseStore, ExactLeaseStore, WakingLease
   }
 
   async renew(key: string, owner: string, ttl: number, info?: string): Promise<boolean> {
-    const [renewed] = await this.extend(this.wanted([checkKey(key)], owner, ttl, info));
+    const [renewed] = await this.extend([{ key, owner, ttl, info }]);
     return renewed!;
   }
 
   async release(key: string, owner: string, token?: FencingToken): Promise<boolean> {
-    const [freed] = await this.free([checkKey(key)], owner, token === undefined ? undefined : [token]);
+    const [freed] = await this.free([{ key, owner, token }]);
     return freed!;
   }
 
@@ -238,49 +266,59 @@ export class ServerStore implements InfoLeaseStore, ExactLeaseStore, WakingLease
     }
   }
 
-  protected async extend(wanted: Wanted): Promise<readonly boolean[]> {
+  /** Undefined for one of several keys that must be asked for alone. */
+  protected async extend(renewals: readonly Renewal[]): Promise<readonly (boolean | undefined)[]> {
+    const keys = renewals.map(({ key, owner, ttl, info }): Renewing => {
+      const { names, ...rest } = this.wanted([checkKey(key)], owner, ttl, info);
+      return { name: names[0]!, ...rest };
+    });
     const operation = this.#begin();
-    const renewed = await this.#requests.run(operation, () => this.backend.renew(wanted, operation));
-    wanted.names.forEach((name, i) => {
-      if (renewed[i]!) this.#highest.renewed(name, wanted.owner, wanted.length);
-      else this.#highest.ended(name, wanted.owner, undefined);
+    const renewed = await this.#requests.run(operation, () => this.backend.renew(keys, operation));
+    keys.forEach(({ name, owner, length }, i) => {
+      if (renewed[i] === true) this.#highest.renewed(name, owner, length);
+      else if (renewed[i] === false) this.#highest.ended(name, owner, undefined);
     });
     return renewed;
   }
 
-  /** `tokens`: of the grants that the caller means; undefined for any. */
-  protected async free(
-    keys: readonly string[],
-    owner: string,
-    tokens: readonly FencingToken[] | undefined,
-  ): Promise<readonly boolean[]> {
-    const names = keys.map((key) => this.backend.nameOf(key));
-    const given = tokens?.map(checkToken);
-    return this.#free({ names, owner: encodeText(checkOwner(owner)), tokens: given });
+  /** Undefined as for {@link extend}. */
+  protected async free(releases: readonly KeyRelease[]): Promise<readonly (boolean | undefined)[]> {
+    return this.#free(
+      releases.map(({ key, owner, token }): Releasing => {
+        return {
+          name: this.backend.nameOf(checkKey(key)),
+          owner: encodeText(checkOwner(owner)),
+          token: token === undefined ? undefined : checkToken(token),
+        };
+      }),
+    );
   }
 
-  async #free({ names, owner, tokens: given }: Owned): Promise<readonly boolean[]> {
-    const tokens = given?.map((token, i) => this.#highest.storedFor(names[i]!, token));
+  async #free(keys: readonly Releasing[]): Promise<readonly (boolean | undefined)[]> {
+    const stored = keys.map(({ name, token }) => token && this.#highest.storedFor(name, token));
     const operation = this.#begin();
     const releases = await this.#requests.run(operation, () =>
-      this.backend.release({ names, owner, tokens }, operation),
+      this.backend.release(
+        keys.map((key, i) => ({ ...key, token: stored[i] })),
+        operation,
+      ),
     );
-    const freed: boolean[] = [];
-    for (const [i, name] of names.entries()) {
-      const release = releases[i]!;
+    const freed: (boolean | undefined)[] = [];
+    for (const [i, key] of keys.entries()) {
+      const { name, owner, token } = key;
+      const release = releases[i];
       if (release === 'untold') this.#wakers.released(name);
-      const token = given?.[i];
       // While this was under way, the store may have learnt that a late attempt has replaced the grant.
       if (
         release === 'not held' &&
         token !== undefined &&
-        this.#highest.storedFor(name, token) !== tokens![i]
+        this.#highest.storedFor(name, token) !== stored[i]
       ) {
-        freed.push(...(await this.#free({ names: [name], owner, tokens: [token] })));
+        freed.push(...(await this.#free([key])));
         continue;
       }
-      this.#highest.ended(name, owner, token);
-      freed.push(release !== 'not held');
+      if (release !== undefined) this.#highest.ended(name, owner, token);
+      freed.push(release && release !== 'not held');
     }
     return freed;
   }
@@ -326,7 +364,7 @@ function concealed(source: LeaseStoreSource): LeaseStoreSource {
 }
 
 /** A store over a server that also does each operation with several keys. */
-export class SeveralServerStore extends ServerStore implements SeveralKeysLeaseStore {
+export class SeveralServerStore extends ServerStore implements SeveralKeysLeaseStore, BatchingLeaseStore {
   async tryAcquireAll(
     keys: readonly string[],
     owner: string,
@@ -342,7 +380,9 @@ export class SeveralServerStore extends ServerStore implements SeveralKeysLeaseS
     ttl: number,
     info?: string,
   ): Promise<readonly boolean[]> {
-    return this.extend(this.wanted(checkKeyList(keys), owner, ttl, info));
+    const renewals = checkKeyList(keys).map((key) => ({ key, owner, ttl, info }));
+    const renewed = await this.extend(renewals);
+    return Promise.all(renewals.map(async ({ key }, i) => renewed[i] ?? this.renew(key, owner, ttl, info)));
   }
 
   async releaseAll(
@@ -351,10 +391,25 @@ export class SeveralServerStore extends ServerStore implements SeveralKeysLeaseS
     tokens?: readonly FencingToken[],
   ): Promise<readonly boolean[]> {
     const checked = checkKeyList(keys);
+    const given: readonly FencingToken[] | undefined = tokens;
     if (tokens !== undefined && (!Array.isArray(tokens) || tokens.length !== checked.length)) {
       throw invalidArgType('tokens', 'a list of as many bigints as there are keys', tokens);
     }
-    return this.free(checked, owner, tokens);
+    const releases = checked.map((key, i) => ({ key, owner, token: given?.[i] }));
+    const freed = await this.free(releases);
+    return Promise.all(
+      releases.map(async ({ key, token }, i) => freed[i] ?? this.release(key, owner, token)),
+    );
+  }
+
+  /** @internal */
+  renewEach(renewals: readonly Renewal[]): Promise<readonly (boolean | undefined)[]> {
+    return this.extend(renewals);
+  }
+
+  /** @internal */
+  releaseEach(releases: readonly KeyRelease[]): Promise<readonly (boolean | undefined)[]> {
+    return this.free(releases);
   }
 
   inOneStep(keys: readonly string[]): boolean {

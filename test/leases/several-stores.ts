@@ -4,7 +4,13 @@ import { sqliteLeaseStore } from 'stripelock/sqlite';
 import { sqliteDrivers } from '../support/sqlite.js';
 import { FaultyStore } from './faulty-store.js';
 
-/** A store that records what it is asked: the operation, and the key or keys. */
+/** The keys of an operation's first argument: a key, a list of keys, or a list of requests for keys of any owners. */
+function keysIn(first: unknown): string {
+  const list = (Array.isArray(first) ? first : [first]) as readonly (string | { key: string })[];
+  return list.map((one) => (typeof one === 'object' ? one.key : one)).join();
+}
+
+/** A store that records what it is asked: the operation, and the key or keys. `All`: in one request, for any owners. */
 export function recording(store: LeaseStore): { store: LeaseStore; asked: string[] } {
   const asked: string[] = [];
   const recorded = new Proxy(store, {
@@ -12,7 +18,8 @@ export function recording(store: LeaseStore): { store: LeaseStore; asked: string
       const value: unknown = Reflect.get(target, name, target);
       if (typeof value !== 'function') return value;
       return (...of: unknown[]): unknown => {
-        if (name !== 'inOneStep') asked.push(`${String(name)} ${String(of[0])}`);
+        const operation = String(name).replace(/Each$/, 'All');
+        if (name !== 'inOneStep') asked.push(`${operation} ${keysIn(of[0])}`);
         return Reflect.apply(value, target, of);
       };
     },

@@ -3,9 +3,10 @@ import type {
   Backend,
   Granted,
   Kept,
-  Owned,
   Refused,
   Release,
+  Releasing,
+  Renewing,
   Wanted,
 } from '../../lib/stores/server-store.js';
 import type { Hearing } from '../../lib/stores/wakers.js';
@@ -81,9 +82,9 @@ export class MapBackend implements Backend {
     return { tokens, giveBack: (i) => void server.free(names[i]!, owner, tokens[i]) };
   }
 
-  async renew({ names, owner, length, info }: Wanted): Promise<boolean[]> {
+  async renew(keys: readonly Renewing[]): Promise<boolean[]> {
     await turn();
-    return names.map((name) => {
+    return keys.map(({ name, owner, length, info }) => {
       const row = this.#server.held(name);
       if (row?.owner !== owner) return false;
       row.expires = Math.max(row.expires, this.#server.now() + length);
@@ -100,9 +101,11 @@ export class MapBackend implements Backend {
     return true;
   }
 
-  async release({ names, owner, tokens }: Owned): Promise<Release[]> {
+  async release(keys: readonly Releasing[]): Promise<Release[]> {
     await turn();
-    return names.map((name, i) => (this.#server.free(name, owner, tokens?.[i]) ? 'freed' : 'not held'));
+    return keys.map(({ name, owner, token }) =>
+      this.#server.free(name, owner, token) ? 'freed' : 'not held',
+    );
   }
 
   async inspect(name: string): Promise<Kept | undefined> {

@@ -34,6 +34,37 @@ export interface SeveralKeysLeaseStore extends LeaseStore {
   inOneStep?(keys: readonly string[]): boolean;
 }
 
+/** The renewal of one lease, as `LeaseStore.renew` has it. */
+export interface Renewal {
+  readonly key: string;
+  readonly owner: string;
+  readonly ttl: number;
+  readonly info: string | undefined;
+}
+
+/** The release of one lease, as `ExactLeaseStore.release` has it. */
+export interface KeyRelease {
+  readonly key: string;
+  readonly owner: string;
+  readonly token: FencingToken | undefined;
+}
+
+/**
+ * A store that renews and frees keys of several owners in one request. Each answer stands alone: it is undefined for a key
+ * that the request could not decide, because another client has its row locked for instance. That key is then asked for
+ * alone. No key may occur twice.
+ */
+export interface BatchingLeaseStore {
+  renewEach(renewals: readonly Renewal[]): Promise<readonly (boolean | undefined)[]>;
+  releaseEach(releases: readonly KeyRelease[]): Promise<readonly (boolean | undefined)[]>;
+}
+
+/** Whether the store is a {@link BatchingLeaseStore}. */
+export function isBatching<S extends LeaseStore>(store: S): store is S & BatchingLeaseStore {
+  const { renewEach, releaseEach } = store as Partial<BatchingLeaseStore>;
+  return typeof renewEach === 'function' && typeof releaseEach === 'function';
+}
+
 const OPERATIONS = ['tryAcquireAll', 'renewAll', 'releaseAll'] as const;
 
 /** Whether the store can do something with these keys in one step. */

@@ -207,7 +207,7 @@ export class LeaseSource implements HoldContext {
   /** With stable owners, also in order: a late renewal must not reach the owner's next lease. */
   renew(hold: Hold, ttl: number, info?: string): Promise<boolean> {
     return this.#inOrder([hold.name], () =>
-      hold.ended ? Promise.resolve(false) : this.#adapter.renew(hold.name, hold.owner, ttl, info),
+      hold.ended ? Promise.resolve(false) : this.#adapter.batches.renew(hold.name, hold.owner, ttl, info),
     );
   }
 
@@ -526,9 +526,9 @@ export class LeaseSource implements HoldContext {
       try {
         const left = hold === undefined ? 0 : this.minHoldLeftOf(hold);
         const token = hold === undefined ? granted : hold.mayBeReplaced ? undefined : hold.token;
-        if (left === 0) return await this.#adapter.release(key, owner, token);
+        if (left === 0) return await this.#adapter.batches.release(key, owner, token);
         this.keepTaken(key, left);
-        return await this.#adapter.keep(key, owner, left, token);
+        return await this.#adapter.batches.keep(key, owner, left, token);
       } catch (error) {
         const failure = storeFailure('release', key, error);
         if (hold === undefined) announceUnheldFailure('release', key, owner, failure);

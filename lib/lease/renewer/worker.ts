@@ -17,7 +17,7 @@ import { messageOf } from '../contract/errors.js';
 import type { LeaseStore } from '../contract/lease-store.js';
 import type { Backoff } from '../contract/options.js';
 import { serializeError } from '../contract/sent-errors.js';
-import { StoreAdapter } from '../grants/store-adapter.js';
+import { Batches } from '../hold/batches.js';
 import { EXPIRED, Hold, type HoldContext } from '../hold/hold.js';
 import { MemoryLeaseStore } from '../memory/memory-store.js';
 import { Schedule } from '../time/schedule.js';
@@ -146,12 +146,12 @@ async function reopen({ module, name, options }: OpenMessage['source']): Promise
 
 /** A hold here only renews: its manager frees it. */
 function contextOf(store: LeaseStore, backoff: Backoff): HoldContext {
-  const adapter = new StoreAdapter(store);
+  const batches = new Batches(store, () => undefined);
   return {
     backoff,
     schedule: new Schedule<Hold>(undefined, false, elapsed),
     stableOwners: true,
-    renew: ({ key, owner }, ttl, info) => adapter.renew(key, owner, ttl, info),
+    renew: ({ key, owner }, ttl, info) => batches.renew(key, owner, ttl, info),
     free: () => Promise.resolve(false),
     lost: () => undefined,
   };

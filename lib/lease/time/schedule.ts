@@ -14,7 +14,9 @@ const BATCH = 1000;
 /** Something that is due at a certain time. */
 export interface Due extends Timed {
   deadline: number;
-  /** Called when it is due and no longer in the schedule. Must not throw. */
+  /** By how many milliseconds it may run early, together with others that are due. Default 0. */
+  readonly slack?: number;
+  /** Called when it is due, or due within the `slack` of another one, and no longer in the schedule. Must not throw. */
   run(now: number): void;
 }
 
@@ -96,14 +98,16 @@ export class Schedule<T extends Due = Due> {
     this.#stopListening = undefined;
   }
 
-  /** Runs each entry that is due now once, even if it schedules itself again. */
+  /** Runs each entry that is due now once, even if it schedules itself again; and those that are due soon if others may wait so long. */
   #fire(): void {
     const now = this.now();
     const due: T[] = [];
     const most = this.#clock === undefined ? BATCH : Infinity;
+    let until = now;
     while (due.length < most) {
       const { first } = this.#entries;
-      if (first === undefined || first.deadline > now) break;
+      if (first === undefined || first.deadline > until) break;
+      until = Math.max(until, now + (first.slack ?? 0));
       this.#entries.remove(first);
       due.push(first);
     }

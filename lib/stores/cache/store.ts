@@ -10,7 +10,17 @@ import {
 } from '../../lease/contract/lease-store.js';
 import { NOT_ASKED, type Operation } from '../requests.js';
 import { checkTerms, ServerStore } from '../server-store.js';
-import type { Attempt, Backend, Granted, Kept, Owned, Refused, Release, Wanted } from '../server-store.js';
+import type {
+  Attempt,
+  Backend,
+  Granted,
+  Kept,
+  Refused,
+  Release,
+  Releasing,
+  Renewing,
+  Wanted,
+} from '../server-store.js';
 import { checkPrefix, decodeRecord, encodeRecord, nameOf, type Record } from './record.js';
 
 /** Milliseconds, one hour: for so long a released key keeps its token, if the cache does. */
@@ -130,8 +140,9 @@ class CacheBackend<C> implements Backend {
     return { place: 0 };
   }
 
-  async renew({ names, owner, length, info }: Wanted, operation: Operation): Promise<boolean[]> {
-    const renewed = await this.#change(names[0]!, owner, operation, undefined, (record) => {
+  async renew(keys: readonly Renewing[], operation: Operation): Promise<boolean[]> {
+    const { name, owner, length, info } = keys[0]!;
+    const renewed = await this.#change(name, owner, operation, undefined, (record) => {
       // A lease that lasts longer keeps its time, as far as the wall clocks of its clients agree.
       const now = this.#now();
       const left = Math.max(length, Math.ceil(record.ends - now));
@@ -146,8 +157,9 @@ class CacheBackend<C> implements Backend {
     });
   }
 
-  async release({ names, owner, tokens }: Owned, operation: Operation): Promise<Release[]> {
-    return [(await this.#free(names[0]!, owner, operation, tokens?.[0])) ? 'untold' : 'not held'];
+  async release(keys: readonly Releasing[], operation: Operation): Promise<Release[]> {
+    const { name, owner, token } = keys[0]!;
+    return [(await this.#free(name, owner, operation, token)) ? 'untold' : 'not held'];
   }
 
   async inspect(name: string): Promise<Kept | undefined> {

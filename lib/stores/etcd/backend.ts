@@ -1,6 +1,17 @@
 import { localNow } from '../../common/elapsed.js';
 import type { Operation } from '../requests.js';
-import type { Attempt, Backend, Granted, Kept, Owned, Refused, Release, Wanted } from '../server-store.js';
+import type {
+  Attempt,
+  Backend,
+  Granted,
+  Kept,
+  Owned,
+  Refused,
+  Release,
+  Releasing,
+  Renewing,
+  Wanted,
+} from '../server-store.js';
 import type { Ears, Hearing } from '../wakers.js';
 import { Batches, MOST_KEYS } from './batches.js';
 import { Cluster } from './cluster.js';
@@ -120,8 +131,11 @@ export class EtcdBackend implements Backend {
     return this.#acquiring.add({ ...wanted, looks: isAwaited }, operation);
   }
 
-  renew(wanted: Wanted, operation: Operation): Promise<readonly boolean[]> {
-    return this.#renewing.add(wanted, operation);
+  renew(keys: readonly Renewing[], operation: Operation): Promise<readonly (boolean | undefined)[]> {
+    return eachOf(keys, async ({ name, owner, length, info }) => {
+      const [renewed] = await this.#renewing.add({ names: [name], owner, length, info }, operation);
+      return renewed!;
+    });
   }
 
   async keep(wanted: Wanted, operation: Operation): Promise<boolean> {
@@ -129,9 +143,12 @@ export class EtcdBackend implements Backend {
     return kept!;
   }
 
-  async release(owned: Owned, operation: Operation): Promise<readonly Release[]> {
-    const freed = await this.#freeing.add(owned, operation);
-    return freed.map((isFreed) => (isFreed ? 'freed' : 'not held'));
+  release(keys: readonly Releasing[], operation: Operation): Promise<readonly (Release | undefined)[]> {
+    return eachOf(keys, async ({ name, owner, token }) => {
+      const tokens = token === undefined ? undefined : [token];
+      const [isFreed] = await this.#freeing.add({ names: [name], owner, tokens }, operation);
+      return isFreed! ? 'freed' : 'not held';
+    });
   }
 
   async inspect(name: string, operation: Operation): Promise<Kept | undefined> {
@@ -481,6 +498,17 @@ export class EtcdBackend implements Backend {
     const held = this.#held.of(name, wanted.owner);
     return held?.lease.id === found?.lease ? held?.lease.seconds : undefined;
   }
+}
+
+/** Undefined for what failed, unless all failed. */
+async function eachOf<K, T>(
+  keys: readonly K[],
+  ask: (key: K) => Promise<T>,
+): Promise<readonly (T | undefined)[]> {
+  const results = await Promise.allSettled(keys.map(ask));
+  const failed = results.find((result) => result.status === 'rejected');
+  if (failed !== undefined && results.every(({ status }) => status === 'rejected')) throw failed.reason;
+  return results.map((result) => (result.status === 'fulfilled' ? result.value : undefined));
 }
 
 function isOpen({ found, wanted, token, isDone }: Step<Owned>): boolean {

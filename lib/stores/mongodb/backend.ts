@@ -3,7 +3,17 @@ import { LockError } from '../../common/errors.js';
 import { answerWithin } from '../../lease/contract/answer-within.js';
 import { messageOf, storeDenied } from '../../lease/contract/errors.js';
 import { codeOf, NOT_ASKED, type Operation } from '../requests.js';
-import type { Attempt, Backend, Granted, Kept, Owned, Refused, Release, Wanted } from '../server-store.js';
+import type {
+  Attempt,
+  Backend,
+  Granted,
+  Kept,
+  Refused,
+  Release,
+  Releasing,
+  Renewing,
+  Wanted,
+} from '../server-store.js';
 import type { Ears, Hearing } from '../wakers.js';
 import { hasOneConnection, READING, type Collection } from './collection.js';
 import {
@@ -113,8 +123,9 @@ export class MongodbBackend implements Backend {
     return { tokens: [found.token], giveBack };
   }
 
-  async renew({ names, owner, length, info }: Wanted, operation: Operation): Promise<boolean[]> {
-    return [await this.#update(heldBy(names[0]!, owner), renewing(length, info), operation)];
+  async renew(keys: readonly Renewing[], operation: Operation): Promise<boolean[]> {
+    const { name, owner, length, info } = keys[0]!;
+    return [await this.#update(heldBy(name, owner), renewing(length, info), operation)];
   }
 
   keep({ names, owner, length, tokens }: Wanted, operation: Operation): Promise<boolean> {
@@ -122,8 +133,9 @@ export class MongodbBackend implements Backend {
   }
 
   /** If there is a stream, it tells all stores, so that none is first because it is the one that has released. */
-  async release({ names, owner, tokens }: Owned, operation: Operation): Promise<Release[]> {
-    const freed = await this.#update(heldBy(names[0]!, owner, tokens?.[0]), FREEING, operation);
+  async release(keys: readonly Releasing[], operation: Operation): Promise<Release[]> {
+    const { name, owner, token } = keys[0]!;
+    const freed = await this.#update(heldBy(name, owner, token), FREEING, operation);
     if (!freed) return ['not held'];
     return [operation.hears ? 'freed' : 'untold'];
   }

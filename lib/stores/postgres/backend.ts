@@ -4,7 +4,17 @@ import { LockError } from '../../common/errors.js';
 import { messageOf, storeDenied } from '../../lease/contract/errors.js';
 import { encodeText } from '../exact-text.js';
 import { codeOf, type Operation } from '../requests.js';
-import type { Attempt, Backend, Granted, Kept, Owned, Refused, Release, Wanted } from '../server-store.js';
+import type {
+  Attempt,
+  Backend,
+  Granted,
+  Kept,
+  Refused,
+  Release,
+  Releasing,
+  Renewing,
+  Wanted,
+} from '../server-store.js';
 import type { Ears, Hearing } from '../wakers.js';
 import { ignore, type Connection, type Row, type Statement } from './connection.js';
 import { QUICKER, statementsOf, tableOf, topicOf, type Statements } from './statements.js';
@@ -91,12 +101,21 @@ export class PostgresBackend implements Backend {
     return { place: isOne ? 0 : Number(held['place']) - 1, wakeIn, isKnown };
   }
 
-  async renew({ names, owner, length, info }: Wanted, operation: Operation): Promise<boolean[]> {
+  async renew(keys: readonly Renewing[], operation: Operation): Promise<(boolean | undefined)[]> {
     const { renew, renewAll } = this.#statements;
-    const isOne = names.length === 1;
-    const values = [isOne ? names[0] : JSON.stringify(names), owner, length, info ?? null, this.#limit];
-    const rows = await this.#run(isOne ? renew : renewAll, values, operation);
-    return byPlace(names, rows).map((row) => row !== undefined);
+    if (keys.length === 1) {
+      const { name, owner, length, info } = keys[0]!;
+      const values = [name, owner, length, info ?? null, this.#limit];
+      return [(await this.#run(renew, values, operation)).length > 0];
+    }
+    const lists = [
+      keys.map(({ name }) => name),
+      keys.map(({ owner }) => owner),
+      keys.map(({ length }) => length),
+      keys.map(({ info = null }) => info),
+    ].map((list) => JSON.stringify(list));
+    const rows = await this.#run(renewAll, lists, operation);
+    return byPlace(keys, rows).map((row) => row !== undefined && (row['done'] !== false || undefined));
   }
 
   async keep({ names, owner, length, tokens }: Wanted, operation: Operation): Promise<boolean> {
@@ -108,15 +127,8 @@ export class PostgresBackend implements Backend {
    * Managers repeat all but releases, so this is repeated here if a connection is lost. The server may have executed a
    * statement whose answer was lost: if nothing is left to free, nobody knows whether it was held.
    */
-  async release({ names, owner, tokens }: Owned, operation: Operation): Promise<Release[]> {
-    const { release, releaseAll } = this.#statements;
-    const exactly = tokens?.map(String);
-    const isOne = names.length === 1;
-    const [key, token] = isOne
-      ? [names[0], exactly?.[0]]
-      : [JSON.stringify(names), exactly && JSON.stringify(exactly)];
-    const values = [key, owner, token ?? null, this.#limit];
-    const rows = await this.#run(isOne ? release : releaseAll, values, operation).catch((error: unknown) => {
+  async release(keys: readonly Releasing[], operation: Operation): Promise<(Release | undefined)[]> {
+    const rows = await this.#free(keys, operation).catch((error: unknown) => {
       if (isLost(error)) operation.failure = error;
       throw error;
     });
@@ -125,8 +137,9 @@ export class PostgresBackend implements Backend {
       operation.failure = undefined;
       throw lost;
     }
-    return byPlace(names, rows).map((row) => {
+    return byPlace(keys, rows).map((row) => {
       if (row === undefined) return 'not held';
+      if (row['done'] === false) return undefined;
       return row['waited'] === true ? 'freed' : 'untold';
     });
   }
@@ -145,6 +158,21 @@ export class PostgresBackend implements Backend {
 
   close(): void {
     this.#connection.close?.();
+  }
+
+  #free(keys: readonly Releasing[], operation: Operation): Promise<readonly Row[]> {
+    const { release, releaseAll } = this.#statements;
+    if (keys.length === 1) {
+      const { name, owner, token } = keys[0]!;
+      const values = [name, owner, token === undefined ? null : String(token), this.#limit];
+      return this.#run(release, values, operation);
+    }
+    const lists = [
+      keys.map(({ name }) => name),
+      keys.map(({ owner }) => owner),
+      keys.map(({ token }) => (token === undefined ? null : String(token))),
+    ].map((list) => JSON.stringify(list));
+    return this.#run(releaseAll, lists, operation);
   }
 
   #granting({ names, owner }: Wanted, rows: readonly Row[]): Granted {
@@ -190,10 +218,10 @@ export class PostgresBackend implements Backend {
 }
 
 /** For each of the keys, its row, if there is one. Statements on one key do not name its place. */
-function byPlace(names: readonly string[], rows: readonly Row[]): readonly (Row | undefined)[] {
-  if (names.length === 1) return [rows[0]];
+function byPlace(keys: readonly unknown[], rows: readonly Row[]): readonly (Row | undefined)[] {
+  if (keys.length === 1) return [rows[0]];
   const places = new Map(rows.map((row) => [Number(row['place']), row]));
-  return names.map((_, i) => places.get(i + 1));
+  return keys.map((_, i) => places.get(i + 1));
 }
 
 /** Whether another connection may do better. Of `pg`, only a message says that one has ended. */

@@ -132,15 +132,23 @@ export function statementsOf(table: Table) {
 export const QUICKER = '22012';
 
 /**
- * Lists are JSON, which each client library passes on as text. Rows are locked in the order of their keys, so that two who
- * want the same keys do not wait for each other. Renewing and releasing return the places of what they changed.
+ * Lists are JSON, which each client library passes on as text. Acquiring locks rows in the order of their keys, so that two who
+ * want the same keys do not wait for each other. Renewing and releasing skip rows that others have locked: one such row must
+ * not delay the rest. They return the place of each row of its owner, and whether it is done.
  */
 function statementsForSeveral(table: Table) {
   const { rows } = table;
-  // $1 keys, $2 owner.
-  const wanted = `wanted AS MATERIALIZED (SELECT key COLLATE "C" AS key, place
-    FROM json_array_elements_text($1::text::json) WITH ORDINALITY AS w(key, place))`;
-  const mine = `l.key = w.key AND l.owner = $2 AND l.${NOT_EXPIRED}`;
+  const listed = (...columns: string[]): string => `wanted AS MATERIALIZED (
+      SELECT key COLLATE "C" AS key, owner COLLATE "C" AS owner, ${columns.join(', ')}, place FROM ROWS FROM (
+        ${['key', 'owner', ...columns].map((_, i) => `json_array_elements_text($${i + 1}::text::json)`).join(', ')}
+      ) WITH ORDINALITY AS w(key, owner, ${columns.join(', ')}, place))`;
+  // `own`: the rows in question; `free`: those that nobody has locked.
+  const chosen = (columns: string, which = ''): string => {
+    const own = `FROM wanted w JOIN ${rows} l ON l.key = w.key AND l.owner = w.owner AND l.${NOT_EXPIRED}${which}`;
+    return `own AS MATERIALIZED (SELECT w.place ${own}),
+      free AS MATERIALIZED (SELECT l.key, l.owner, w.place, ${columns} ${own} ORDER BY l.key FOR UPDATE OF l SKIP LOCKED)`;
+  };
+  const outcome = `own.place::integer AS place, done.place IS NOT NULL AS done`;
   return {
     // It looks first. If another has one of the keys, it returns the place of the first, and changes nothing but its mark. If
     // another was quicker after that look, it fails with a division by zero: everything is undone, and who asks again finds
@@ -161,19 +169,19 @@ function statementsForSeveral(table: Table) {
       UNION ALL SELECT place::integer, NULL, remaining, waited OR EXISTS (SELECT FROM mark) FROM held
       UNION ALL SELECT NULL, NULL, NULL, 1 / (EXISTS (SELECT FROM held)
         OR (SELECT count(*) FROM won) = (SELECT count(*) FROM wanted))::integer = 1`),
-    // $3 length, $4 info, or null if it stays, $5 limit.
-    renewAll: statement(`WITH ${wanted}
-      UPDATE ${rows} l SET expires = greatest(l.expires, ${later('$3')}), info = coalesce($4::text, l.info)
-      FROM wanted w, ${limited('$5')} WHERE ${mine} RETURNING w.place::integer AS place, ${DURABLE}`),
-    // $3 tokens, or null for any; $4 limit.
-    releaseAll:
-      statement(`WITH wanted AS MATERIALIZED (SELECT key COLLATE "C" AS key, token::bigint AS token, place
-        FROM ROWS FROM (json_array_elements_text($1::text::json), json_array_elements_text($3::text::json))
-        WITH ORDINALITY AS w(key, token, place)),
-      gone AS (UPDATE ${rows} l SET ${FREE} FROM wanted w, ${limited('$4')}
-        WHERE ${mine} AND (w.token IS NULL OR w.token = l.token) RETURNING l.key, w.place, l.waited)
-      SELECT place::integer AS place, waited, ${QUICK},
-        CASE WHEN waited THEN pg_notify('${table.channel}', ${topic('key')}) END AS notified FROM gone`),
+    // $1 keys, $2 owners, $3 lengths, $4 infos, or null for those that stay.
+    renewAll: statement(`WITH ${listed('length', 'info')}, ${chosen('w.length, w.info')},
+      done AS (UPDATE ${rows} l SET expires = greatest(l.expires, ${later('w.length')}), info = coalesce(w.info, l.info)
+        FROM free w WHERE l.key = w.key AND l.owner = w.owner RETURNING w.place, ${DURABLE})
+      SELECT ${outcome} FROM own LEFT JOIN done USING (place)`),
+    // $1 keys, $2 owners, $3 tokens, or null for any.
+    releaseAll: statement(`WITH ${listed('token')},
+      ${chosen('l.token', ' AND (w.token IS NULL OR w.token::bigint = l.token)')},
+      done AS (UPDATE ${rows} l SET ${FREE} FROM free w
+        WHERE l.key = w.key AND l.owner = w.owner AND l.token = w.token RETURNING l.key, w.place, l.waited)
+      SELECT ${outcome}, waited, ${QUICK},
+        CASE WHEN waited THEN pg_notify('${table.channel}', ${topic('key')}) END AS notified
+        FROM own LEFT JOIN done USING (place)`),
   };
 }
 

@@ -2,7 +2,17 @@ import { randomBytes } from 'node:crypto';
 import type { LockError } from '../../common/errors.js';
 import { LeaseStoreError, messageOf, storeDenied } from '../../lease/contract/errors.js';
 import type { Operation } from '../requests.js';
-import type { Attempt, Backend, Granted, Kept, Owned, Refused, Release, Wanted } from '../server-store.js';
+import type {
+  Attempt,
+  Backend,
+  Granted,
+  Kept,
+  Refused,
+  Release,
+  Releasing,
+  Renewing,
+  Wanted,
+} from '../server-store.js';
 import type { Hearing } from '../wakers.js';
 import { connectionOf, type RedisConnection } from './client.js';
 import { highestOf, leaseName, waitersOf } from './key-names.js';
@@ -20,6 +30,7 @@ import {
   RENEW,
   RENEW_ALL,
   type Script,
+  UNDECIDED,
 } from './scripts.js';
 
 const MICROSECOND = 1000n;
@@ -87,12 +98,20 @@ export class RedisBackend implements Backend {
     return this.#acquireOne(wanted, attempt.known[0]!, channel);
   }
 
-  renew({ names, owner, length, info }: Wanted): Promise<boolean[]> {
-    const args = [owner, String(length)];
-    if (info !== undefined) args.push(textOf(info));
-    if (names.length === 1) return this.#run(RENEW, names, args, (reply) => [Number(reply) === 1]);
-    const keys = names.flatMap((lease) => [lease, highestOf(lease)]);
-    return this.#runAll(RENEW_ALL, keys, args, (replies) => replies.map((reply) => Number(reply) === 1));
+  renew(leases: readonly Renewing[]): Promise<(boolean | undefined)[]> {
+    if (leases.length === 1) {
+      const { name, owner, length, info } = leases[0]!;
+      const args = [owner, String(length)];
+      if (info !== undefined) args.push(textOf(info));
+      return this.#run(RENEW, [name], args, (reply) => [Number(reply) === 1]);
+    }
+    const keys = leases.map(({ name }) => name);
+    const args = leases.flatMap(({ owner, length, info }) => {
+      return [owner, String(length), info === undefined ? '' : `=${textOf(info)}`];
+    });
+    return this.#runAll(RENEW_ALL, keys, args, (replies) => {
+      return replies.map((reply) => (Number(reply) === UNDECIDED ? undefined : Number(reply) === 1));
+    });
   }
 
   keep({ names, owner, length, tokens }: Wanted): Promise<boolean> {
@@ -104,21 +123,22 @@ export class RedisBackend implements Backend {
    * A client that sends again what it had sent when its connection was cut is told that nothing is held if the first send
    * has freed it. Nobody can distinguish that from a lease that has expired.
    */
-  release({ names, owner, tokens = [] }: Owned): Promise<Release[]> {
+  release(leases: readonly Releasing[]): Promise<(Release | undefined)[]> {
     const cuts = this.#connection.cuts?.count;
-    const released = (reply: unknown): Release => {
-      const release = RELEASES[Number(reply)]!;
+    const released = (reply: unknown): Release | undefined => {
+      const release = RELEASES[Number(reply)];
       if (release !== 'not held' || this.#connection.cuts?.count === cuts) return release;
       throw new LeaseStoreError(
         'Redis failed: the connection was cut before the reply, and the lease may have been released before',
       );
     };
-    const args = [owner, ...tokens.map(tokenText)];
-    if (names.length === 1) {
-      const lease = names[0]!;
-      return this.#run(RELEASE, [lease, waitersOf(lease)], args, (reply) => [released(reply)]);
+    const keys = leases.flatMap(({ name }) => [name, waitersOf(name)]);
+    if (leases.length === 1) {
+      const { owner, token } = leases[0]!;
+      const args = token === undefined ? [owner] : [owner, tokenText(token)];
+      return this.#run(RELEASE, keys, args, (reply) => [released(reply)]);
     }
-    const keys = names.flatMap((lease) => [lease, waitersOf(lease)]);
+    const args = leases.flatMap(({ owner, token }) => [owner, token === undefined ? '' : tokenText(token)]);
     return this.#runAll(RELEASE_ALL, keys, args, (replies) => replies.map(released));
   }
 

@@ -187,7 +187,7 @@ if string.sub(held, 20, 20) == '~' then return false end
 return {string.sub(held, 21), string.sub(held, 1, 19), call('PTTL', KEYS[1])}`);
 
 /*
- * The scripts for several keys, each atomic. On a cluster all keys must be in one slot. KEYS has two or three names for each
+ * The scripts for several keys, each atomic. On a cluster all keys must be in one slot. KEYS has one to three names for each
  * key: first the lease, then what the script says.
  */
 
@@ -250,42 +250,61 @@ for i = 1, count do
 end
 return tokens`);
 
-/** `body`: what to do with each `lease` that the owner has, whose value is `held`. It sets `results[i]`, which is 0 otherwise. */
-const eachOwn = (before: string, body: string): Script =>
+/** The answer for a key whose value is not a lease. The script for one key then answers with the error. */
+export const UNDECIDED = -1;
+
+/**
+ * For keys of several owners, each decided by itself. `names`: how many keys there are for each lease; `args`: how
+ * many texts, of which the first is its owner.
+ * `body`: what to do with a `lease` that its owner has, whose value is `held`; it sets `result`.
+ */
+const eachOwn = (names: number, before: string, args: number, body: string): Script =>
   script(`${IS_OWN}${before}
 local call = redis.call
 local results = {}
-for i = 1, #KEYS / 2 do
-  local lease = KEYS[2 * i - 1]
-  local held = call('GET', lease)
-  results[i] = 0
-  if held and isOwn(held, ARGV[1]) then
+for i = 1, #KEYS / ${names} do
+  local lease = KEYS[${names} * (i - 1) + 1]
+  local at = ${args} * (i - 1)
+  local held = redis.pcall('GET', lease)
+  local result = 0
+  if type(held) == 'table' then
+    result = ${UNDECIDED}
+  elseif held and isOwn(held, ARGV[at + 1]) then
     ${body}
+  elseif held and not (string.find(held, '^%d+[:;~]') and string.find(string.sub(held, 20, 20), '[:;~]')) then
+    result = ${UNDECIDED}
   end
+  results[i] = result
 end
 return results`);
 
-/** Second: anything. ARGV: owner, milliseconds, and, if the info changes, what stands before it and the info. Answers {1 or 0, …}. */
+/** ARGV for each lease: owner, milliseconds, and '' or '=', what stands before an info, and the info. Answers {1, 0 or -1, …}. */
 export const RENEW_ALL = eachOwn(
+  1,
   '',
-  `local left = string.format('%.0f', math.max(call('PTTL', lease), tonumber(ARGV[2])))
-    if ARGV[3] then
-      call('PSETEX', lease, left, string.sub(held, 1, 20) .. ARGV[1] .. ARGV[3])
-      results[i] = 1
+  3,
+  `local left = string.format('%.0f', math.max(call('PTTL', lease), tonumber(ARGV[at + 2])))
+    local info = ARGV[at + 3]
+    if info ~= '' then
+      call('PSETEX', lease, left, string.sub(held, 1, 20) .. ARGV[at + 1] .. string.sub(info, 2))
+      result = 1
     else
-      results[i] = call('PEXPIRE', lease, left)
+      result = call('PEXPIRE', lease, left)
     end`,
 );
 
 /**
- * Second: the lease's waiters. ARGV: owner, and, if they must be particular grants, their tokens. Answers {0, 1 or 2, …}, as
- * `RELEASE` does.
+ * Second key: the lease's waiters. ARGV for each lease: owner, and the token that it must have, or ''. Answers {0, 1, 2 or -1,
+ * …}, as `RELEASE` does.
  */
 export const RELEASE_ALL = eachOwn(
+  2,
   WAKE,
-  `if not ARGV[2] or string.sub(held, 1, 19) == ARGV[1 + i] then
+  2,
+  `local token = ARGV[at + 2]
+    if token == '' or string.sub(held, 1, 19) == token then
       call('DEL', lease)
-      results[i] = string.sub(held, 20, 20) == ';' and wake(lease, KEYS[2 * i]) and 2 or 1
+      result = string.sub(held, 20, 20) == ';' and wake(lease, KEYS[2 * i]) and 2 or 1
     end`,
 );
 

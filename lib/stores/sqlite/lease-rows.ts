@@ -1,6 +1,6 @@
 import { randomName } from '../../common/random-name.js';
 import { MARK } from '../exact-text.js';
-import type { Kept } from '../server-store.js';
+import type { Kept, Releasing, Renewing } from '../server-store.js';
 import type { Connection, SqliteRow, SqliteStatement } from './database.js';
 import { StoreClock, type ClockRow, type Reading } from './store-clock.js';
 
@@ -134,13 +134,12 @@ export class LeaseRows {
     return tokens ?? refused;
   }
 
-  /** `info`: undefined if it stays. */
-  renew(keys: readonly string[], owner: string, ttl: bigint, info: string | undefined): readonly boolean[] {
-    return this.#atTime((statements, now, wall, highest) => {
-      statements.setClock.run(now, wall, highest);
-      return keys.map(
-        (key) => Number(statements.extend.run(now + ttl, info ?? null, key, owner, now).changes) > 0,
-      );
+  renew(keys: readonly Renewing[]): readonly boolean[] {
+    return this.#atTime(({ setClock, extend }, now, wall, highest) => {
+      setClock.run(now, wall, highest);
+      return keys.map(({ name, owner, length, info }) => {
+        return Number(extend.run(now + BigInt(length), info ?? null, name, owner, now).changes) > 0;
+      });
     });
   }
 
@@ -152,17 +151,11 @@ export class LeaseRows {
     });
   }
 
-  /** `tokens`: of the grants; undefined for any. `keeps`: whether the key is not left to the first waiter. */
-  release(
-    keys: readonly string[],
-    owner: string,
-    tokens: readonly bigint[] | undefined,
-    keeps: (key: string) => boolean,
-  ): readonly boolean[] {
+  /** `keeps`: whether the key is not left to the first waiter. */
+  release(keys: readonly Releasing[], keeps: (key: string) => boolean): readonly boolean[] {
     return this.#atTime((statements, now, wall, highest) => {
       statements.setClock.run(now, wall, highest);
-      return keys.map((key, i) => {
-        const token = tokens?.[i] ?? null;
+      return keys.map(({ name: key, owner, token = null }) => {
         if (Number(statements.remove.run(key, owner, now, token, token).changes) === 0) return false;
         if (keeps(key)) return true;
         const next = statements.firstWaiter.get(key, now)?.['store'] as string | undefined;

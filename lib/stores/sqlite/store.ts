@@ -18,7 +18,16 @@ import type { SeveralKeysLeaseStore } from '../../lease/contract/several-keys.js
 import { encodeText } from '../exact-text.js';
 import type { Operation } from '../requests.js';
 import { checkTerms, SeveralServerStore } from '../server-store.js';
-import type { Backend, Granted, Kept, Owned, Refused, Release, Wanted } from '../server-store.js';
+import type {
+  Backend,
+  Granted,
+  Kept,
+  Refused,
+  Release,
+  Releasing,
+  Renewing,
+  Wanted,
+} from '../server-store.js';
 import { Connection, isBusy, isDenied, type SqliteDatabase } from './database.js';
 import { LeaseRows } from './lease-rows.js';
 import { Releases } from './releases.js';
@@ -141,19 +150,19 @@ class SqliteBackend implements Backend {
     return Promise.resolve({ tokens: answer, giveBack: () => undefined });
   }
 
-  renew({ names, owner, length, info }: Wanted): Promise<readonly boolean[]> {
+  renew(keys: readonly Renewing[]): Promise<readonly boolean[]> {
     // Others do not see these leases.
-    if (!this.#connection.isInPlace) return Promise.resolve(names.map(() => false));
-    return Promise.resolve(this.#rows.renew(names, owner, BigInt(length), info));
+    if (!this.#connection.isInPlace) return Promise.resolve(keys.map(() => false));
+    return Promise.resolve(this.#rows.renew(keys));
   }
 
   keep({ names, owner, length, tokens }: Wanted): Promise<boolean> {
     return Promise.resolve(this.#rows.keep(names[0]!, owner, BigInt(length), tokens![0]!));
   }
 
-  release({ names, owner, tokens }: Owned): Promise<Release[]> {
-    const freed = this.#rows.release(names, owner, tokens, this.#releases.keeps);
-    names.filter((_, i) => freed[i]).forEach((name) => this.#releases.wake(name));
+  release(keys: readonly Releasing[]): Promise<Release[]> {
+    const freed = this.#rows.release(keys, this.#releases.keeps);
+    keys.filter((_, i) => freed[i]).forEach(({ name }) => this.#releases.wake(name));
     return Promise.resolve(freed.map((isFreed) => (isFreed ? 'freed' : 'not held')));
   }
 
