@@ -33,7 +33,7 @@ const NODE = '\0of node: ';
 const CONTENTION = 'contention';
 /** Where the packages are that become part of a bundle. */
 const MODULES = path.join(packageRoot, 'node_modules');
-const WORKER = path.join('lease', 'renewer', 'worker.js');
+const WORKER = path.join('lease', 'background', 'worker.js');
 
 /**
  * Reads modules, and the maps of the compiler beside them, from memory.

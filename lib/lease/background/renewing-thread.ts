@@ -6,8 +6,7 @@ import { storeFailure } from '../contract/errors.js';
 import type { LeaseStoreSource } from '../contract/lease-store.js';
 import type { Backoff } from '../contract/options.js';
 import { deserializeError } from '../contract/sent-errors.js';
-import type { Background } from '../hold/hold.js';
-import type { Hold } from '../hold/hold.js';
+import type { Background, Hold } from '../hold/hold.js';
 import { type Command, type Id, type LeaseReport, type Report, SharedDeadline } from './protocol.js';
 import { workerFile } from './worker-file.js';
 
@@ -153,7 +152,6 @@ interface Call {
 
 /** A hold whose lease another thread renews, until the hold ends or that thread does. */
 class BackgroundLease implements Background {
-  readonly renews = true;
   readonly #hold: Hold;
   readonly #thread: RenewingThread;
   readonly #id = newId();
@@ -187,13 +185,7 @@ class BackgroundLease implements Background {
     return toLocal(this.#shared.time);
   }
 
-  /** The deadline is up to date already. */
-  recover(): boolean {
-    return false;
-  }
-
   renew(ttl: number, info?: string): Promise<boolean> {
-    if (!this.#hold.look()) return Promise.resolve(false);
     const call = newId();
     const answered = new Promise<boolean>((resolve, reject) => {
       this.#calls.set(call, { resolve, reject });
@@ -217,8 +209,8 @@ class BackgroundLease implements Background {
         hold.lose(report.reason);
         return;
       }
-      if (report.op === 'renewed') hold.renewals.succeeded(report.ttl);
-      else hold.renewals.failed(deserializeError(report.error) as LockError);
+      if (report.op === 'renewed') hold.renewed(report.ttl);
+      else hold.failed(deserializeError(report.error) as LockError);
       hold.heard();
     }
   }
@@ -237,8 +229,8 @@ class BackgroundLease implements Background {
     for (const { reject } of this.#calls.values()) reject(failure);
     this.removed();
     if (idle) return false;
-    this.#hold.renewals.failed(failure);
-    void this.#hold.renewals.takeOver();
+    this.#hold.failed(failure);
+    void this.#hold.heartbeat.takeOver(this.#hold);
     return true;
   }
 
@@ -247,7 +239,6 @@ class BackgroundLease implements Background {
     this.#calls.delete(id);
     if (error) call.reject(error);
     else call.resolve(renewed);
-    if (!this.#isIdle()) this.#hold.heard();
   }
 
   async #remove(): Promise<void> {
@@ -299,7 +290,7 @@ export class BackgroundStore {
   add(hold: Hold): void {
     const opened = this.#open;
     if (opened === undefined || opened.thread.ended) return;
-    hold.renewals.background = new BackgroundLease(hold, opened.thread, opened.store);
+    hold.background = new BackgroundLease(hold, opened.thread, opened.store);
   }
 
   /** The manager has no leases any more. */

@@ -4,7 +4,7 @@ import { isPermanent, leaseTimeout, messageOf } from '../contract/errors.js';
 import type { LeaseTerms, Wait } from '../contract/options.js';
 import type { Hold } from '../hold/hold.js';
 import { createLease, type Lease } from '../hold/lease.js';
-import type { Due } from '../time/schedule.js';
+import type { Due } from '../hold/schedule.js';
 import type { LeaseSource } from './lease-source.js';
 
 /**

@@ -23,11 +23,11 @@ import {
 import type { Backoff, LeaseTerms, ManagerSettings, Wait } from '../contract/options.js';
 import { allSlots, fromAny, slotKey, slotKeys } from '../contract/slots.js';
 import { announceGrant } from '../hold/announcements.js';
-import { Hold, type HoldContext } from '../hold/hold.js';
+import { Heartbeat, type KnownGrants } from '../hold/heartbeat.js';
+import { Hold } from '../hold/hold.js';
 import type { Lease } from '../hold/lease.js';
-import { Schedule } from '../time/schedule.js';
+import { Schedule } from '../hold/schedule.js';
 import { Acquisition, type Answer, type Asker } from './acquisition.js';
-import { freeAll } from './free-all.js';
 import { PollingQueues } from './polling-queue.js';
 import { leftOver, StoreAdapter } from './store-adapter.js';
 import { Unanswered } from './unanswered.js';
@@ -46,15 +46,15 @@ const FEW_HOLDS = 1000;
  * from the next, so there is at most one hold of each key. The operations on one key are then sent one after the other:
  * otherwise a store could execute a later one first.
  */
-export class LeaseSource implements HoldContext {
+export class LeaseSource implements KnownGrants {
   readonly schedule: Schedule<Hold>;
   readonly backoff: Backoff;
   readonly stableOwners: boolean;
-  readonly looksBeforeRelease = true;
   /** The acquisitions that wait, and their timeouts, in real time whatever the manager's clock is. They keep the process alive. */
   readonly waiting = { acquisitions: new Set<Acquisition>(), schedule: new Schedule(undefined, true) };
   readonly queues: PollingQueues;
   readonly #adapter: StoreAdapter;
+  readonly #heartbeat: Heartbeat;
   readonly #inspectNow: ((key: string) => LeaseState | undefined) | undefined;
   readonly #unanswered: Unanswered;
   /** Renews leases while the event loop is blocked. Undefined if the store cannot be opened by another thread. */
@@ -72,9 +72,7 @@ export class LeaseSource implements HoldContext {
   readonly #kept = new Map<string, number>();
   /** How many of them are kept before those are removed whose time has passed. */
   #purgeAt = FEW_KEPT;
-  /** With stable owners, the last operation on each key, settled without a result. */
-  readonly #last = new Map<string, Promise<void>>();
-  /** Releases, and attempts, that the store has not answered. */
+  /** Attempts, and grants given back, that the store has not answered. */
   #underWay = 0;
   /** Called when none are left. */
   #answered: (() => void) | undefined;
@@ -92,6 +90,7 @@ export class LeaseSource implements HoldContext {
     const source = settings.clock === undefined ? sourceOf(store) : undefined;
     this.#background = source && new BackgroundStore(source, settings.backoff);
     this.#adapter = new StoreAdapter(store);
+    this.#heartbeat = new Heartbeat(this.#adapter.batches, this.schedule, this.backoff, this);
     this.#inspectNow = inspectingNow(store);
     this.#unanswered = new Unanswered((key, owner) => this.#freeUnheld(key, owner), this.backoff);
     this.queues = new PollingQueues(this, store);
@@ -191,37 +190,9 @@ export class LeaseSource implements HoldContext {
     if (background && this.#background === undefined) throw cannotReopen();
   }
 
-  /** Frees what was held. True if this freed it. Rejects with a LeaseStoreError, or the store's permanent error. */
-  free(hold: Hold): Promise<boolean> {
-    const { name } = hold;
-    if (this.stableOwners) return this.#inOrder([name], () => this.#freeLatest(hold));
-    if (this.minHoldLeftOf(hold) > 0) {
-      // A renewal that is still under way would replace the rest of that time by its own.
-      return this.#count(() => hold.renewals.settled().then(() => this.#release(name, hold.owner, hold)));
-    }
-    // No other grant ever has this owner, so a renewal may reach the store after the release.
-    if (hold.delegated) void hold.renewals.detach();
-    return this.#release(name, hold.owner, hold);
-  }
-
-  /** With stable owners, also in order: a late renewal must not reach the owner's next lease. */
-  renew(hold: Hold, ttl: number, info?: string): Promise<boolean> {
-    return this.#inOrder([hold.name], () =>
-      hold.ended ? Promise.resolve(false) : this.#adapter.batches.renew(hold.name, hold.owner, ttl, info),
-    );
-  }
-
-  /** With stable owners, later operations on the key wait until nothing renews the hold any more. */
-  lost(hold: Hold): void {
-    this.forget(hold);
-    if (!hold.delegated || !this.stableOwners) return;
-    void this.#inOrder([hold.name], () => hold.renewals.detach());
-  }
-
-  /** Milliseconds for which the key must stay taken after its release; 0 for none. */
-  minHoldLeftOf({ since, terms: { minHold } }: Hold): number {
-    if (minHold === 0) return 0;
-    return Math.min(Math.max(0, Math.ceil(since + minHold - this.schedule.now())), minHold);
+  hasLater(hold: Hold): boolean {
+    const latest = this.latest(hold.name);
+    return latest !== undefined && latest !== hold;
   }
 
   /** With stable owners: this manager does not take the key again before its `minHold` is over. */
@@ -262,7 +233,8 @@ export class LeaseSource implements HoldContext {
     this.#endWaiting();
     const holds = this.schedule.entries();
     for (const hold of holds) hold.lose('its manager was closed');
-    const failed = await freeAll(holds, (hold) => this.free(hold), this);
+    const failed = await this.#heartbeat.endAll(holds);
+    await this.#heartbeat.settled();
     while (this.#underWay > 0) await new Promise<void>((resolve) => (this.#answered = resolve));
     await this.#unanswered.close();
     this.#background?.close();
@@ -389,7 +361,7 @@ export class LeaseSource implements HoldContext {
     // The manager may have been closed while this waited for an earlier operation.
     if (this.#isClosed) return Promise.reject(managerClosed());
     const names = keys.map((key) => slotKey(key, terms.slot));
-    const waits = terms.background || names.some((name) => this.latest(name)?.delegated === true);
+    const waits = terms.background || names.some((name) => this.latest(name)?.background !== undefined);
     const ask = (): Promise<Answer> => this.#ask(keys, names, asker, terms);
     return this.#count(waits ? () => this.#prepare(names, terms).then(ask) : ask);
   }
@@ -399,7 +371,7 @@ export class LeaseSource implements HoldContext {
     for (const name of names) {
       // The store will not be able to distinguish the new lease from this one.
       const latest = this.latest(name);
-      if (latest?.delegated === true) await latest.renewals.takeOver();
+      if (latest?.background !== undefined) await this.#heartbeat.takeOver(latest);
     }
   }
 
@@ -444,7 +416,7 @@ export class LeaseSource implements HoldContext {
     }
     const tokens = answer;
     const waited = timerNow() - started;
-    const holds = keys.map((key, i) => new Hold(this, key, owner, tokens[i]!, terms, at));
+    const holds = keys.map((key, i) => new Hold(this.#heartbeat, key, owner, tokens[i]!, terms, at));
     for (const hold of holds) {
       this.#add(hold, waited);
       if (terms.background) this.#background!.add(hold);
@@ -471,19 +443,9 @@ export class LeaseSource implements HoldContext {
     };
   }
 
-  /**
-   * Runs it, if owners are stable, after earlier operations on the keys have ended. An operation on several keys comes
-   * after the earlier ones on each of them, and before all later ones.
-   */
-  #inOrder<T>(keys: readonly string[], operation: () => Promise<T>): Promise<T> {
-    if (!this.stableOwners) return operation();
-    const before = keys.map((key) => this.#last.get(key)).filter((last) => last !== undefined);
-    const result = before.length === 0 ? operation() : Promise.all(before).then(operation);
-    const settled: Promise<void> = Promise.allSettled([result]).then(() => {
-      for (const key of keys) if (this.#last.get(key) === settled) this.#last.delete(key);
-    });
-    for (const key of keys) this.#last.set(key, settled);
-    return result;
+  /** Runs it after earlier operations on the keys of stable owners. */
+  #inOrder<T>(names: readonly string[], operation: () => Promise<T>): Promise<T> {
+    return this.stableOwners ? this.#heartbeat.inOrder(names, operation) : operation();
   }
 
   /** Counts it as pending until it settles. */
@@ -506,33 +468,14 @@ export class LeaseSource implements HoldContext {
     });
   }
 
-  /** Frees nothing that was granted to the same owner after the hold. */
-  async #freeLatest(hold: Hold): Promise<boolean> {
-    // A renewal that another thread has sent must not reach the store after the owner's next acquisition.
-    if (hold.delegated) await hold.renewals.detach();
-    const latest = this.latest(hold.name);
-    if (latest !== undefined && latest !== hold) return false;
-    const freed = await this.#release(hold.name, hold.owner, hold);
-    this.forget(hold);
-    return freed;
-  }
-
-  /**
-   * `hold`: what was held; undefined for a grant that came late, with its token, or whose answer was lost, without. Without a
-   * token, the grant that the store has for the owner ends.
-   */
-  #release(key: string, owner: string, hold?: Hold, granted?: FencingToken): Promise<boolean> {
+  /** Frees a grant that is not held. Without a token, the grant that the store has for the owner ends. */
+  #release(key: string, owner: string, token?: FencingToken): Promise<boolean> {
     return this.#count(async () => {
       try {
-        const left = hold === undefined ? 0 : this.minHoldLeftOf(hold);
-        const token = hold === undefined ? granted : hold.mayBeReplaced ? undefined : hold.token;
-        if (left === 0) return await this.#adapter.batches.release(key, owner, token);
-        this.keepTaken(key, left);
-        return await this.#adapter.batches.keep(key, owner, left, token);
+        return await this.#adapter.batches.release(key, owner, token);
       } catch (error) {
         const failure = storeFailure('release', key, error);
-        if (hold === undefined) announceUnheldFailure('release', key, owner, failure);
-        else hold.announceFailure('release', failure);
+        announceUnheldFailure('release', key, owner, failure);
         throw failure;
       }
     });
@@ -544,7 +487,7 @@ export class LeaseSource implements HoldContext {
     tokens: readonly FencingToken[],
   ): Promise<void> {
     const granted = names.map((name, i) => ({ name, token: tokens[i] })).reverse();
-    const releases = granted.map(({ name, token }) => this.#release(name, owner, undefined, token));
+    const releases = granted.map(({ name, token }) => this.#release(name, owner, token));
     for (const result of await Promise.allSettled(releases)) {
       if (result.status === 'rejected' && this.#isClosed) this.#lateFailure ??= result.reason;
     }

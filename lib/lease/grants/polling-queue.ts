@@ -1,7 +1,7 @@
 import { isPermanent } from '../contract/errors.js';
 import { reportsReleases, type LeaseStore } from '../contract/lease-store.js';
 import { fromAny, slotKeys } from '../contract/slots.js';
-import type { Due } from '../time/schedule.js';
+import type { Due } from '../hold/schedule.js';
 import type { Acquisition, Answers, Queues } from './acquisition.js';
 import type { LeaseSource } from './lease-source.js';
 import { QueueIndex, type KeyQueue } from './queue-index.js';

@@ -1,6 +1,6 @@
 import type { LeaseTable, LeaseWatch } from '../../engine/contract/lease-table.js';
 import type { Clock } from '../contract/lease-store.js';
-import { Schedule, type Due } from '../time/schedule.js';
+import { Schedule, type Due } from '../hold/schedule.js';
 
 /** The keys of one memory store for which listeners of this thread wait. */
 export class AwaitedKeys {

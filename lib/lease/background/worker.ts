@@ -12,74 +12,76 @@ import {
   type RenewMessage,
   type Report,
   SharedDeadline,
-} from '../background/protocol.js';
+} from './protocol.js';
 import { messageOf } from '../contract/errors.js';
 import type { LeaseStore } from '../contract/lease-store.js';
 import type { Backoff } from '../contract/options.js';
 import { serializeError } from '../contract/sent-errors.js';
 import { Batches } from '../hold/batches.js';
-import { EXPIRED, Hold, type HoldContext } from '../hold/hold.js';
+import { Heartbeat } from '../hold/heartbeat.js';
+import { EXPIRED, HeldKey, type RenewalTerms } from '../hold/hold.js';
 import { MemoryLeaseStore } from '../memory/memory-store.js';
-import { Schedule } from '../time/schedule.js';
-
-/** Only the manager's thread knows the token, and nothing here shows it. */
-const UNKNOWN_TOKEN = 0n;
-/** Stands for the leases that use it there. */
-const USER = {};
+import { Schedule } from '../hold/schedule.js';
 
 /**
- * A hold in the thread that renews it, for the hold of the manager's thread. Both have one deadline. It reports to that
- * one, which alone frees the key, and which finds out by itself when it expires.
+ * A key that this thread renews for a hold of the manager's thread. Both have one deadline. That hold gets the reports, frees
+ * the key, and finds out by itself when it expires.
  */
-export class RenewedHold extends Hold {
-  declare private readonly shared: SharedDeadline;
-  declare private readonly id: number;
-  declare private readonly report: (report: Report) => void;
+class RenewedKey extends HeldKey {
+  readonly key: string;
+  readonly terms: RenewalTerms;
+  readonly #id: Id;
+  readonly #deadline: SharedDeadline;
 
-  constructor(context: HoldContext, added: AddMessage, report: (report: Report) => void) {
-    const { key, owner, since, ttl, every, maxHold } = added;
-    const none = { background: false, warning: undefined, minHold: 0, info: undefined, limit: 1, slot: 0 };
-    const terms = { ttl, every, maxHold, firstLook: Math.min(every, ttl), ...none };
-    super(context, key, owner, UNKNOWN_TOKEN, terms, since);
-    this.shared = new SharedDeadline(added.deadline);
-    this.id = added.lease;
-    this.report = report;
-    this.join(USER);
-    this.plan(this.deadline);
+  constructor(heartbeat: Heartbeat, { lease, key, owner, since, ttl, every, maxHold, deadline }: AddMessage) {
+    const terms = { ttl, every, maxHold, firstLook: Math.min(every, ttl) };
+    super(heartbeat, owner, terms, since);
+    this.key = key;
+    this.terms = terms;
+    this.#id = lease;
+    this.#deadline = new SharedDeadline(deadline);
+    this.plan();
   }
 
-  override get expiresAt(): number {
-    return this.shared.time;
+  /** The holder's thread sends the key as the store has it. */
+  get name(): string {
+    return this.key;
   }
 
-  /** Nobody may be told that a lease which was over is held again. */
-  override set expiresAt(time: number) {
-    if (!this.ended) this.shared.time = time;
+  get expiresAt(): number {
+    return this.#deadline.time;
   }
 
-  override lose(reason: string): void {
-    if (this.ended) return;
-    super.lose(reason);
-    if (reason !== EXPIRED) this.report({ op: 'lost', lease: this.id, reason });
+  /** A lease that has ended must not appear to be held again. */
+  set expiresAt(time: number) {
+    if (!this.ended) this.#deadline.time = time;
   }
 
-  /** Resolves when the store has answered everything. */
+  freeExpired(): Promise<boolean> {
+    return Promise.resolve(false);
+  }
+
+  announceRenewal(ttl: number): void {
+    report({ op: 'renewed', lease: this.#id, ttl });
+  }
+
+  announceFailure(_operation: 'renew' | 'release', error: Error): void {
+    report({ op: 'failed', lease: this.#id, error: serializeError(error) });
+  }
+
+  /** Resolves once the store has answered everything. */
   async remove(): Promise<void> {
     this.state = 'released';
-    this.context.schedule.clear(this);
-    await this.renewals.settled();
+    this.heartbeat.schedule.clear(this);
+    await this.heartbeat.stop(this);
   }
 
-  override announceRenewal(ttl: number): void {
-    this.report({ op: 'renewed', lease: this.id, ttl });
+  protected wasLost(reason: string): void {
+    if (reason !== EXPIRED) report({ op: 'lost', lease: this.#id, reason });
   }
 
-  override announceFailure(_operation: 'renew' | 'release', error: Error): void {
-    this.report({ op: 'failed', lease: this.id, error: serializeError(error) });
-  }
-
-  /** They are in the other thread. */
-  protected override watchLeases(): void {
+  /** The leases that use it are in the other thread. */
+  protected beats(): void {
     return;
   }
 }
@@ -91,8 +93,8 @@ const clock = engineClock();
 if (clock) setClock(clock);
 
 const port = parentPort!;
-const stores = new Map<Id, { readonly store: LeaseStore; readonly context: HoldContext }>();
-const holds = new Map<Id, RenewedHold>();
+const stores = new Map<Id, { readonly store: LeaseStore; readonly heartbeat: Heartbeat }>();
+const holds = new Map<Id, RenewedKey>();
 
 const report = (message: Report): void => port.postMessage(message);
 
@@ -105,7 +107,7 @@ port.on('message', (command: Command) => {
       void close(command.store);
       break;
     case 'add':
-      holds.set(command.lease, new RenewedHold(stores.get(command.store)!.context, command, report));
+      holds.set(command.lease, new RenewedKey(stores.get(command.store)!.heartbeat, command));
       break;
     case 'renew':
       void renew(command);
@@ -127,7 +129,7 @@ async function open(command: OpenMessage): Promise<void> {
     }
     const made = await reopen(source);
     await made.inspect(NOBODYS);
-    stores.set(store, { store: made, context: contextOf(made, backoff) });
+    stores.set(store, { store: made, heartbeat: heartbeatOf(made, backoff) });
     report({ op: 'opened', store, error: undefined });
   } catch (thrown) {
     const error = thrown instanceof Error ? thrown : new Error(messageOf(thrown));
@@ -144,17 +146,9 @@ async function reopen({ module, name, options }: OpenMessage['source']): Promise
   return (await make(options)) as LeaseStore;
 }
 
-/** A hold here only renews: its manager frees it. */
-function contextOf(store: LeaseStore, backoff: Backoff): HoldContext {
-  const batches = new Batches(store, () => undefined);
-  return {
-    backoff,
-    schedule: new Schedule<Hold>(undefined, false, elapsed),
-    stableOwners: true,
-    renew: ({ key, owner }, ttl, info) => batches.renew(key, owner, ttl, info),
-    free: () => Promise.resolve(false),
-    lost: () => undefined,
-  };
+function heartbeatOf(store: LeaseStore, backoff: Backoff): Heartbeat {
+  const schedule = new Schedule<HeldKey>(undefined, false, elapsed);
+  return new Heartbeat(new Batches(store, () => undefined), schedule, backoff);
 }
 
 async function close(store: Id): Promise<void> {
@@ -165,7 +159,8 @@ async function close(store: Id): Promise<void> {
 
 async function renew({ lease, call, ttl, info }: RenewMessage): Promise<void> {
   try {
-    const renewed = (await holds.get(lease)?.renew(ttl, info)) === true;
+    const held = holds.get(lease);
+    const renewed = held !== undefined && (await held.heartbeat.renew(held, ttl, info));
     report({ op: 'answered', lease, call, renewed, error: undefined });
   } catch (error) {
     report({ op: 'answered', lease, call, renewed: false, error: serializeError(error) });

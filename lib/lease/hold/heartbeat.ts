@@ -1,0 +1,257 @@
+import { LONGEST_DELAY } from '../../common/alarm.js';
+import { localNow } from '../../common/elapsed.js';
+import type { LockError } from '../../common/errors.js';
+import { pause } from '../../common/pause.js';
+import { isPermanent, storeFailure } from '../contract/errors.js';
+import type { Backoff } from '../contract/options.js';
+import type { Batches } from './batches.js';
+import { EXPIRED, type HeldKey, type Hold } from './hold.js';
+import type { Schedule } from './schedule.js';
+
+/** Milliseconds: a shorter time is not enough for a round trip. */
+const SHORTEST_RETRY = 2;
+/** Releases under way at once. Thousands would wait for one another in the client until each exceeds its time limit. */
+const MOST_RELEASES = 50;
+
+/** What a manager knows of its owners' grants. */
+export interface KnownGrants {
+  /**
+   * Whether owners outlive their leases. The store cannot distinguish two leases of such an owner, so operations on them must
+   * not overtake each other.
+   */
+  readonly stableOwners: boolean;
+  /** Whether the owner may have been granted the key again after this hold. */
+  hasLater(hold: Hold): boolean;
+  /** The hold was lost, or its key was freed. */
+  forget(hold: Hold): void;
+  /** The store keeps the key of a released hold taken for so many milliseconds. */
+  keepTaken(name: string, milliseconds: number): void;
+}
+
+/** For a thread that only renews what another one holds. */
+const NO_GRANTS: KnownGrants = {
+  stableOwners: false,
+  hasLater: () => false,
+  forget: () => undefined,
+  keepTaken: () => undefined,
+};
+
+/**
+ * The only writer of the keys that are held: it renews them, by timers and by hand, changes their infos, and ends them. One
+ * owner's operations on a key are sent one after the other, so none overtakes another.
+ *
+ * There is one for each manager, and, for leases that are renewed in the background, one in the renewing thread. A hold is
+ * renewed by one of them: by that thread as long as it has a `background`.
+ */
+export class Heartbeat {
+  readonly schedule: Schedule<HeldKey>;
+  readonly #batches: Batches;
+  readonly #backoff: Backoff;
+  readonly #grants: KnownGrants;
+  /** For each hold, or for each key of a stable owner: the last operation, settled without a result. */
+  readonly #last = new Map<unknown, Promise<void>>();
+
+  constructor(batches: Batches, schedule: Schedule<HeldKey>, backoff: Backoff, grants = NO_GRANTS) {
+    this.#batches = batches;
+    this.schedule = schedule;
+    this.#backoff = backoff;
+    this.#grants = grants;
+  }
+
+  get stableOwners(): boolean {
+    return this.#grants.stableOwners;
+  }
+
+  /**
+   * Runs it after earlier operations on the same holds, or keys of stable owners, have ended. An operation on several comes
+   * after the earlier ones on each of them, and before all later ones.
+   */
+  inOrder<T>(lanes: readonly unknown[], operation: () => Promise<T>): Promise<T> {
+    const before = lanes.map((lane) => this.#last.get(lane)).filter((last) => last !== undefined);
+    const result = before.length === 0 ? operation() : Promise.all(before).then(operation);
+    const settle = (): void => {
+      for (const lane of lanes) if (this.#last.get(lane) === settled) this.#last.delete(lane);
+    };
+    const settled: Promise<void> = result.then(settle, settle);
+    for (const lane of lanes) this.#last.set(lane, settled);
+    return result;
+  }
+
+  /** Resolves when all operations have ended, whatever became of them. */
+  async settled(): Promise<void> {
+    while (this.#last.size > 0) await Promise.all(this.#last.values());
+  }
+
+  /**
+   * Extends it to `ttl` milliseconds from now. False if it is not held any more. Rejects with a LeaseStoreError; it is then
+   * still held until its deadline.
+   */
+  async renew(held: HeldKey, ttl: number, info?: string): Promise<boolean> {
+    const renewed = await this.#inOrderOf(held, () => this.#renew(held, ttl, info));
+    if (renewed !== 'late') return renewed;
+    // No holder uses the extended lease, so others need not wait for its end.
+    await held.freeExpired().catch(() => undefined);
+    return false;
+  }
+
+  /**
+   * Frees the key of a hold that has ended, or leaves the rest of its `minHold` to the store. True if this freed it. Frees no
+   * later grant of the same owner. Rejects with a LeaseStoreError, or the store's permanent error.
+   */
+  end(hold: Hold): Promise<boolean> {
+    return this.#inOrderOf(hold, async () => {
+      if (hold.background !== undefined) await this.#detach(hold);
+      if (this.#grants.hasLater(hold)) return false;
+      const { name, owner, minHoldLeft } = hold;
+      const token = hold.mayBeReplaced ? undefined : hold.token;
+      try {
+        if (minHoldLeft > 0) this.#grants.keepTaken(name, minHoldLeft);
+        const freed = await (minHoldLeft > 0
+          ? this.#batches.keep(name, owner, minHoldLeft, token)
+          : this.#batches.release(name, owner, token));
+        this.#grants.forget(hold);
+        return freed;
+      } catch (error) {
+        const failure = storeFailure('release', name, error);
+        hold.announceFailure('release', failure);
+        throw failure;
+      }
+    });
+  }
+
+  /**
+   * Ends the holds, a few at a time. A release that fails is repeated, by the backoff, until its lease expires. Resolves to the
+   * error of a release that failed to the end.
+   */
+  async endAll(holds: readonly Hold[]): Promise<LockError | undefined> {
+    const { initial, max } = this.#backoff;
+    // In real time: the manager's clock may stand still.
+    const ahead = localNow() - this.schedule.now();
+    let failure: LockError | undefined;
+    let left: readonly Ending[] = holds.map((hold) => ({ hold, endsAt: hold.expiresAt + ahead }));
+    for (let length = initial; ; length = Math.min(2 * length, max)) {
+      const soon = localNow() + length;
+      const failed = await this.#endOnce(left);
+      left = failed.filter(({ endsAt, error }) => endsAt > soon && !isPermanent(error));
+      failure ??= failed.find((ending) => !left.includes(ending))?.error;
+      if (left.length === 0) return failure;
+      await pause(Math.min(length, LONGEST_DELAY));
+    }
+  }
+
+  /** Resolves to what failed. Once the store has failed, leases that have expired are left to it. */
+  async #endOnce(endings: readonly Ending[]): Promise<readonly FailedEnding[]> {
+    const rest = endings.values();
+    const failed: FailedEnding[] = [];
+    const endNext = async (): Promise<void> => {
+      for (const ending of rest) {
+        if (failed.length > 0 && ending.endsAt <= localNow()) continue;
+        await this.end(ending.hold).catch((error: unknown) => {
+          failed.push({ ...ending, error: error as LockError });
+        });
+      }
+    };
+    await Promise.all(Array.from({ length: Math.min(MOST_RELEASES, endings.length) }, endNext));
+    return failed;
+  }
+
+  /** It was lost. */
+  lost(hold: Hold): void {
+    this.#grants.forget(hold);
+    if (hold.background !== undefined) void this.stop(hold);
+  }
+
+  /** Waits for what was sent before, and has the renewing thread stop. Later operations wait for that. */
+  stop(hold: HeldKey): Promise<void> {
+    return this.#inOrderOf(hold, () => this.#detach(hold));
+  }
+
+  /**
+   * This heartbeat renews it in place of the renewing thread: because that one has ended, or because the same owner asks for the
+   * key again, and the store could not distinguish the two leases.
+   */
+  async takeOver(hold: Hold): Promise<void> {
+    const { ttl, every } = hold.terms;
+    hold.next = hold.state === 'unsure' ? this.schedule.now() : hold.expiresAt - ttl + every;
+    await this.#detach(hold);
+    if (!hold.ended) hold.plan();
+  }
+
+  #inOrderOf<T>(held: HeldKey, operation: () => Promise<T>): Promise<T> {
+    return this.inOrder([this.stableOwners ? held.name : held], operation);
+  }
+
+  async #detach(held: HeldKey): Promise<void> {
+    if (held.background === undefined) return;
+    const { background } = held;
+    await background.end();
+    // The last deadline that the other thread has set.
+    if (held.background === background) held.expiresAt = background.deadline;
+    held.background = undefined;
+  }
+
+  async #renew(held: HeldKey, ttl: number, info: string | undefined): Promise<boolean | 'late'> {
+    if (!held.look()) return false;
+    held.isRenewing = true;
+    held.plan();
+    try {
+      return await (held.background?.renew(ttl, info) ?? this.#send(held, ttl, info));
+    } finally {
+      held.isRenewing = false;
+      if (!held.ended) held.plan();
+    }
+  }
+
+  /** `late`: extended, but the answer came too late to count. */
+  async #send(held: HeldKey, ttl: number, info: string | undefined): Promise<boolean | 'late'> {
+    const { schedule } = this;
+    // The deadline counts from before the request.
+    const until = schedule.now() + ttl;
+    // A store that breaks the rule may shorten the lease although its answer is lost.
+    if (until < held.expiresAt) held.expiresAt = until;
+    let renewed: boolean;
+    try {
+      renewed = await this.#batches.renew(held.name, held.owner, ttl, info);
+    } catch (error) {
+      held.next = schedule.now() + this.#retryDelay(held);
+      const failure = storeFailure('renew', held.key, error);
+      held.failed(failure);
+      throw failure;
+    }
+    held.answered();
+    if (held.state === 'released') return false;
+    if (!renewed) {
+      held.lose('the store says that it expired or was taken');
+      return false;
+    }
+    if (schedule.now() >= until) held.lose(EXPIRED);
+    if (held.ended) return 'late';
+    held.expiresAt = until;
+    // Whatever ttl it was extended by, the next beat comes when as much time is left as at any other beat.
+    held.next = until - held.terms.ttl + held.terms.every;
+    held.announceRenewal(ttl);
+    return true;
+  }
+
+  /**
+   * Infinity for a lease that is renewed by hand only. Never more than half of the time that is left. So an outage that
+   * ends before the deadline costs nothing, and the nearer the deadline, the sooner the end of the outage is noticed.
+   */
+  #retryDelay(held: HeldKey): number {
+    const { every } = held.terms;
+    const { initial, max } = this.#backoff;
+    if (every === Infinity) return Infinity;
+    const half = Math.max((held.expiresAt - this.schedule.now()) / 2, SHORTEST_RETRY);
+    return Math.min(initial * 2 ** held.failures++, max, every, half);
+  }
+}
+
+interface Ending {
+  readonly hold: Hold;
+  /** When the lease expires, in real time. */
+  readonly endsAt: number;
+}
+
+interface FailedEnding extends Ending {
+  readonly error: LockError;
+}
