@@ -1,0 +1,173 @@
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { LeaseManager } from 'stripelock';
+import { FixedClock } from 'stripelock/testing';
+import { turns, until } from '../support/waiting.js';
+import { failing, FaultyStore, gate } from './faulty-store.js';
+import { onFaultyStore } from './fixed-time.js';
+import { ReopenableStore } from './reopenable-store.js';
+import { inOneStep, recording } from './several-stores.js';
+
+/** Milliseconds. */
+const LONG = 600_000;
+
+describe('a renewal', () => {
+  it('counts from before its request, however late the answer', async () => {
+    const { manager, store, clock } = onFaultyStore({ renew: false });
+    const lease = await manager.acquire('key');
+    clock.advance(100);
+    const answer = store.delayAnswer('renew');
+    const renewed = lease.renew();
+    await turns();
+    clock.advance(150);
+    answer.open();
+    expect(await renewed).toBe(true);
+    expect(lease.expiresAt).toBe(100 + 300);
+    expect((await store.inner.inspect('key'))!.remaining).toBe(150);
+  });
+
+  it('counts from before its request, if it waits for an earlier one', async () => {
+    const { manager, store, clock } = onFaultyStore({ renew: false });
+    const lease = await manager.acquire('key');
+    const door = store.delayNext('renew');
+    const [first, second] = [lease.renew(), lease.renew(200)];
+    await turns();
+    clock.advance(50);
+    door.open();
+    expect(await Promise.all([first, second])).toEqual([true, true]);
+    expect(store.count('renew')).toBe(2);
+    // The last answer counts.
+    expect(lease.expiresAt).toBe(50 + 200);
+  });
+
+  it.each(['by hand', 'by a timer'])('%s is answered before the release is sent', async (how) => {
+    const { manager, store, clock } = onFaultyStore({ renew: how === 'by a timer' });
+    const lease = await manager.acquire('key');
+    const door = store.delayNext('renew');
+    if (how === 'by hand') void lease.renew();
+    else clock.advance(100);
+    await turns();
+    const released = lease.release();
+    await turns();
+    expect(store.asked).toEqual(['tryAcquire', 'renew']);
+    door.open();
+    expect(await released).toBe(true);
+    expect(store.asked).toEqual(['tryAcquire', 'renew', 'release']);
+    expect(await store.inner.inspect('key')).toBeUndefined();
+  });
+});
+
+describe('a renewal in the background', () => {
+  it('is answered before a release leaves the rest of minHold to the store', async () => {
+    const store = new ReopenableStore();
+    const manager = new LeaseManager({ store, ttl: LONG, minHold: LONG / 2 });
+    onTestFinished(() => manager.close());
+    const lease = await manager.acquire('key', { renew: { background: true, every: 20 }, maxHold: LONG });
+    store.late = -1;
+    await until(() => store.isRenewing, 'a renewal is on its way');
+    const released = lease.release();
+    await turns(20);
+    expect(store.asked).toEqual(['tryAcquire']);
+    store.late = 0;
+    expect(await released).toBe(true);
+    expect(store.asked).toEqual(['tryAcquire', 'keep']);
+    // The renewal would have made it a whole TTL.
+    expect((await store.inspect('key'))!.remaining).toBeLessThanOrEqual(LONG / 2);
+  });
+
+  it('is answered before a release', async () => {
+    const store = new ReopenableStore();
+    const manager = new LeaseManager({ store, ttl: LONG });
+    onTestFinished(() => manager.close());
+    const lease = await manager.acquire('key', { renew: { background: true, every: 20 }, maxHold: LONG });
+    store.late = -1;
+    await until(() => store.isRenewing, 'a renewal is on its way');
+    const released = lease.release();
+    await turns(20);
+    expect(store.asked).toEqual(['tryAcquire']);
+    store.late = 0;
+    expect(await released).toBe(true);
+    expect(await store.inspect('key')).toBeUndefined();
+  });
+});
+
+describe('a release', () => {
+  it('frees no later grant of the same owner, which the manager does not know', async () => {
+    const store = new FaultyStore();
+    const manager = new LeaseManager({ store, holder: 'me', ttl: LONG, renew: false });
+    const lease = await manager.acquire('key');
+    const token = await store.inner.tryAcquire('key', 'me', LONG);
+    expect(await lease.release()).toBe(false);
+    expect(await store.inner.inspect('key')).toMatchObject({ owner: 'me', token });
+  });
+
+  it('by close frees no later grant of the same owner, either', async () => {
+    const store = new FaultyStore();
+    const manager = new LeaseManager({ store, holder: 'me', ttl: LONG, renew: false });
+    await manager.acquire('key');
+    const token = await store.inner.tryAcquire('key', 'me', LONG);
+    await manager.close();
+    expect(await store.inner.inspect('key')).toMatchObject({ owner: 'me', token });
+  });
+});
+
+describe('leases that are due soon', () => {
+  it('are renewed together with one that is due, each with an owner of its own', async () => {
+    const { store, asked } = recording(inOneStep());
+    const clock = new FixedClock();
+    const manager = new LeaseManager({ store, clock, ttl: 3 * LONG, renew: { every: 1000 } });
+    for (const key of ['a', 'b', 'c', 'd']) {
+      await manager.acquire(key);
+      clock.advance(key === 'c' ? 100 : 50);
+    }
+    asked.length = 0;
+    clock.advance(750);
+    await turns();
+    // The fourth is due 200 ms after the first, more than a tenth of the time between renewals.
+    expect(asked).toEqual(['renewAll a,b,c']);
+    clock.advance(200);
+    await turns();
+    expect(asked).toEqual(['renewAll a,b,c', 'renew d']);
+    await manager.close();
+  });
+
+  it('do not shorten the pause of one whose renewal has failed', async () => {
+    const clock = new FixedClock();
+    const store = new FaultyStore(clock);
+    const backoff = { initial: 500, max: 500 };
+    const manager = new LeaseManager({ store, clock, ttl: 30_000, renew: { every: 10_000 }, backoff });
+    await manager.acquire('a');
+    clock.advance(100);
+    await manager.acquire('b');
+    clock.advance(9900);
+    await turns();
+    expect(store.count('renew')).toBe(2);
+    store.before.renew = failing;
+    clock.advance(10_000);
+    await turns();
+    expect(store.count('renew')).toBe(4);
+    clock.advance(499);
+    await turns();
+    expect(store.count('renew')).toBe(4);
+    clock.advance(1);
+    await turns();
+    expect(store.count('renew')).toBe(6);
+    delete store.before.renew;
+    await manager.close();
+  });
+});
+
+it('close waits for a renewal that is under way, and leaves nothing', async () => {
+  const store = new FaultyStore();
+  const slow = gate();
+  store.before.renew = slow.pass;
+  const manager = new LeaseManager({ store, ttl: LONG });
+  const lease = await manager.acquire('key');
+  void lease.renew();
+  await turns();
+  const closed = manager.close();
+  await turns();
+  expect(store.count('release')).toBe(0);
+  slow.open();
+  await closed;
+  expect(await store.inner.inspect('key')).toBeUndefined();
+});
