@@ -15,6 +15,7 @@ const slow = [
   'test/packaging/**/*.test.ts',
   'test/robustness/blocked-threads.test.ts',
   'test/soak/*.test.ts',
+  'test/stores/{etcd,postgres}-pairs.test.ts',
 ];
 
 /** Of the slow ones, those that look at times: they come last, when nothing compiles beside them any more. */
