@@ -329,7 +329,11 @@ ProcessAcquisition* ProcessFile::first(const ProcessKey& key) {
 }
 
 bool ProcessFile::mayEnter(const ProcessKey& key, const ProcessAcquisition& acquisition) const {
-  if (!key.holders.empty() && !(acquisition.shared && key.holders.front()->shared)) return false;
+  if (!key.holders.empty()) {
+    if (!acquisition.shared || !key.holders.front()->shared) return false;
+    // The process has the byte, so no other check stops readers that overlap, and a writer of another process would starve.
+    if (page_.goesBefore(key.byte, true, acquisition.since) != kNoSlot) return false;
+  }
   for (const ProcessAcquisition* waits : key.queue) {
     if (waits == &acquisition || waits->since > acquisition.since) return true;
     if (isPaused(*waits)) continue;

@@ -297,9 +297,11 @@ void ProcessPage::wakeNext(std::uint64_t byte) {
   int first = keptFor(byte, false);
   if (first == kNoSlot) first = next(byte).slot;
   if (first == kNoSlot) return;
-  wake(first);
+  // Read before the wake: the woken process may get the key and clear its cell at once.
   const Cell* const cell = cellOf(first, byte);
-  if (!cell || (cell->since.load() & 1) == 0) return;
+  const bool isShared = cell && (cell->since.load() & 1) != 0;
+  wake(first);
+  if (!isShared) return;
   forEachWaiting(byte, [&](int slot, const Cell& other) {
     if (slot != first && (other.since.load() & 1) != 0) wake(slot);
   });
