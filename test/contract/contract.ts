@@ -121,7 +121,7 @@ export function keyedContract(of: Engine): void {
 }
 
 /** What holds for locks between processes as well, and asks for no counters of the whole lock. */
-const PROCESSES_TOO: readonly Suite[] = [sharedSuite, idleLoopSuite, blockWhilePendingSuite];
+const PROCESSES_TOO: readonly Suite[] = [sharedSuite, idleLoopSuite, blockWhilePendingSuite, idleGrantsSuite];
 
 /** Runs the parts that do not depend on stripes and words, with each lock on a file of its own. */
 export function processContract(makeLock: MakeLock): void {

@@ -172,6 +172,23 @@ describe('an acquisition in a file that is not at its path any more is refused',
     }, 20_000);
   });
 
+  it('if the file of its key was deleted, at once', () => {
+    const lock = makeLock({ path: lockPath(), files: 4 });
+    for (const key of KEYS) lock.acquireSync(key).release();
+    for (const end of ['.1', '.2', '.3']) unlinkSync(lock.path + end);
+    const granted = KEYS.filter((key) => {
+      try {
+        lock.acquireSync(key).release();
+        return true;
+      } catch (error) {
+        expect(error).toMatchObject({ code: 'ERR_LOCK_FILE_REPLACED' });
+        return false;
+      }
+    });
+    // Those of the first file may be granted until the process looks at all paths, at most 100 ms later.
+    expect(granted.length).toBeLessThan(KEYS.length / 2);
+  });
+
   it('in another moment of its life', async () => {
     const lock = makeLock({ path: lockPath() });
     const times = [0, 20, 120, 300];

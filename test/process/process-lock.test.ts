@@ -485,10 +485,15 @@ describe('a file that cannot be used', () => {
 
   it('is made for its user alone, and a mode that was changed later stays', async () => {
     const file = lockPath();
-    const before = process.umask(0);
+    for (const umask of [0, 0o277, 0o777]) {
+      const before = process.umask(umask);
+      const lock = makeLock({ path: `${file} ${umask}`, files: 2 });
+      process.umask(before);
+      await lock.close();
+      for (const end of ['', '.1'])
+        expect(statSync(lock.path + end).mode & 0o777, `umask ${umask}`).toBe(0o600);
+    }
     await makeLock({ path: file }).close();
-    process.umask(before);
-    expect(statSync(file).mode & 0o777).toBe(0o600);
     chmodSync(file, 0o660);
     await makeLock({ path: file }).close();
     expect(statSync(file).mode & 0o777).toBe(0o660);

@@ -2,6 +2,7 @@ import { spawn } from 'node:child_process';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { ProcessLock, type ProcessKeyState } from 'stripelock/process';
+import { until } from '../support/waiting.js';
 import { lockPath, Peer, type Got } from './peer.js';
 
 async function setUp(peers: number): Promise<{ lock: ProcessLock; all: Peer[] }> {
@@ -58,6 +59,23 @@ describe('between processes', () => {
     expect(lock.tryAcquire('a')).toMatchObject({ abandoned: false });
   });
 
+  it('the death of a holder is told to all that share the key next, and to the first that has it alone', async () => {
+    const { lock, all } = await setUp(2);
+    const [victim, other] = all as [Peer, Peer];
+    await victim.ask('acquire', 'a');
+    await victim.kill();
+    const readers = [lock.tryAcquire('a', { mode: 'shared' }), lock.tryAcquire('a', { mode: 'shared' })];
+    for (const reader of readers) expect(reader).toMatchObject({ abandoned: true });
+    expect(await other.ask<Got>('tryAcquire', 'a', { mode: 'shared' })).toMatchObject({ abandoned: true });
+    for (const reader of readers) reader?.release();
+    await other.ask('releaseAll');
+    for (const abandoned of [true, false]) {
+      const guard = lock.tryAcquire('a');
+      expect(guard).toMatchObject({ abandoned });
+      guard?.release();
+    }
+  });
+
   it('the death of a waiter, or a waiter that is stopped, keeps nobody waiting', async () => {
     const { lock, all } = await setUp(3);
     const [victim, stopped, other] = all as [Peer, Peer, Peer];
@@ -99,7 +117,10 @@ describe('between processes', () => {
     expect(performance.now() - start).toBeLessThan(2500);
     await other.ask('releaseAll');
     // It gets it when it looks again.
-    await busy.ask('sleep', 100);
+    await until(
+      () => lock.inspect().some(({ holders }) => holders.some(({ pid }) => pid === busy.pid)),
+      'it has it',
+    );
     await busy.ask('releaseAll');
     (await lock.acquire('a')).release();
   });

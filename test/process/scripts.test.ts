@@ -23,6 +23,10 @@ it('a grant to the event loop of a thread is delivered after a script that block
   expect(await found('wait')).toEqual({ granted: true });
 });
 
+it('a script that has timed out gets no key that is released while its thread is still blocked for it', async () => {
+  expect(await found('end')).toEqual({ free: true });
+});
+
 it('an acquisition whose script ended before it had the promise gives its grant back', async () => {
   expect(await found('begin')).toEqual({ free: true });
 });

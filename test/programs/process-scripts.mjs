@@ -22,11 +22,19 @@ async function comesFree(lock, key) {
   return guard !== undefined;
 }
 
+/** A thread that runs {@link hold}, once it holds the keys. */
+async function holder(lock, awaited, after) {
+  const released = new Int32Array(new SharedArrayBuffer(4));
+  const worker = new Worker(new URL(import.meta.url), {
+    workerData: { path: lock.path, released, awaited, after },
+  });
+  await new Promise((resolve) => worker.once('message', resolve));
+  return { worker, released };
+}
+
 /** The thread blocks for one key while another thread frees the key that its event loop waits for. */
 async function wait(lock) {
-  const released = new Int32Array(new SharedArrayBuffer(4));
-  const worker = new Worker(new URL(import.meta.url), { workerData: { path: lock.path, released } });
-  await new Promise((resolve) => worker.once('message', resolve));
+  const { worker, released } = await holder(lock, 'b', 0);
   const pending = lock.acquire('a', { timeout: Infinity });
   while (Atomics.load(released, 0) === 0)
     interrupt(`lock.acquireSync('b', { timeout: Infinity })`, { lock }, 300);
@@ -35,17 +43,27 @@ async function wait(lock) {
   return { granted: guard?.held === true };
 }
 
-/** Holds both keys, and frees one of them once the other thread blocks for the other one. */
-async function holdForWait({ path, released }) {
+/** Holds both keys, and frees one of them some milliseconds after the other thread blocks for `awaited`. */
+async function hold({ path, released, awaited, after }) {
   const { parentPort } = await import('node:worker_threads');
   const lock = new ProcessLock({ path });
   const a = lock.acquireSync('a');
   lock.acquireSync('b');
   parentPort.postMessage('holds');
-  while (!lock.inspect().some(({ key, waiters }) => key === 'b' && waiters.length > 0)) await sleep(1);
+  while (!lock.inspect().some(({ key, waiters }) => key === awaited && waiters.length > 0)) await sleep(1);
+  await sleep(after);
   a.release();
   Atomics.store(released, 0, 1);
   await sleep(LOST);
+}
+
+/** Another thread frees the key after the script that blocks for it has timed out, and before the thread notices. */
+async function end(lock) {
+  const { worker } = await holder(lock, 'a', 150);
+  interrupt(`lock.acquireSync('a', { timeout: Infinity })`, { lock }, 100);
+  const free = await comesFree(lock, 'a');
+  await worker.terminate();
+  return { free };
 }
 
 /** A script is ended after its acquisition was queued, before it has the promise. */
@@ -119,10 +137,10 @@ async function overflow(lock) {
 }
 
 if (!isMainThread) {
-  await holdForWait(workerData);
+  await hold(workerData);
 } else {
   const [, , path, scene] = process.argv;
   const lock = new ProcessLock({ path });
-  console.log(JSON.stringify(await { wait, begin, overflow }[scene](lock)));
+  console.log(JSON.stringify(await { wait, end, begin, overflow }[scene](lock)));
   process.exit();
 }
