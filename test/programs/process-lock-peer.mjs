@@ -46,13 +46,6 @@ const actions = {
   /** Acquires and releases at once. */
   pass: (keys, options = {}) => lock.withLock(keys, options, () => undefined),
   passSync: (keys, options = {}) => lock.withLockSync(keys, options, () => undefined),
-  /** Answers whether it got the key again right after it had released it. */
-  acquireTwice: (key) => {
-    lock.acquireSync(key).release();
-    const again = lock.tryAcquire(key);
-    again?.release();
-    return again !== undefined;
-  },
   releaseAll: () => {
     for (const guard of guards.splice(0)) guard.release();
   },

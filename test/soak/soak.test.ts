@@ -18,6 +18,16 @@ it('dying threads, deadlocks, timeouts, aborts and misuse, all at once, wedge no
   expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
 });
 
+it.each(['none', 'page', 'header', 'size'])(
+  'processes that are killed and stopped, and threads that are terminated, break no lock of a file (damage: %s)',
+  async (damage) => {
+    const options = damage === 'none' ? [] : ['--damage', damage];
+    const { code, stdout, stderr } = await soak('processes', 6, ...options);
+    console.log(stdout);
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+  },
+);
+
 if (sqliteDrivers.length === 0) {
   reportMissing('that a broken promise ends a program with an error', 'driver of SQLite', DRIVER_ADVICE);
 } else {

@@ -31,13 +31,28 @@ const [lockPath, valuesPath, index, seed, damage, historyPath] = isMainThread
 const thread = 2 * Number(index) + (isMainThread ? 0 : 1);
 const random = randomFrom(Number(seed) + (isMainThread ? 0 : 1));
 const file = openSync(valuesPath, 'r+');
-const lock = new ProcessLock({ path: lockPath, name: 'soak' });
+const lock = await open();
 const history =
   historyPath === ''
     ? undefined
     : new History(`${historyPath}-${process.pid}-${thread}`, `process ${process.pid}, thread ${thread}`);
 
-const said = { grants: 0, abandoned: 0, violations: /** @type {string[]} */ ([]) };
+/** While the header is damaged, newcomers are refused until a process that has the file open has written it again. */
+async function open() {
+  for (;;) {
+    try {
+      return new ProcessLock({ path: lockPath, name: 'soak' });
+    } catch (error) {
+      const refused = /^ERR_LOCK_FILE_(DAMAGED|FOREIGN|VERSION|COUNT)$/.test(
+        String(/** @type {any} */ (error).code),
+      );
+      if (damage !== 'header' || !refused) throw error;
+      await sleep(5);
+    }
+  }
+}
+
+const said = { thread, grants: 0, abandoned: 0, violations: /** @type {string[]} */ ([]) };
 const violated = (/** @type {string} */ what) =>
   said.violations.push(`process ${process.pid}, thread ${thread}: ${what}`);
 const block = Buffer.alloc(BLOCK_BYTES);
@@ -154,11 +169,26 @@ function takeSaid() {
 }
 
 if (isMainThread) {
-  const worker = new Worker(new URL(import.meta.url), { workerData: process.argv.slice(2) });
   const tell = (/** @type {object} */ what) => process.connected && process.send?.(what);
-  worker.on('message', tell);
-  worker.on('error', (error) => tell({ grants: 0, abandoned: 0, violations: [String(error.stack)] }));
-  const telling = setInterval(() => tell(takeSaid()), 100);
+  const startWorker = () => {
+    const args = process.argv.slice(2);
+    args[3] = String(Math.floor(random() * 2 ** 31));
+    const started = new Worker(new URL(import.meta.url), { workerData: args });
+    started.on('message', tell);
+    started.on('error', (error) =>
+      tell({ thread: thread + 1, grants: 0, abandoned: 0, violations: [String(error.stack)] }),
+    );
+    return started;
+  };
+  let worker = startWorker();
+  const telling = setInterval(() => {
+    tell(takeSaid());
+    // Wherever it is just now, also in the middle of a change.
+    if (!ending && random() < 0.03) {
+      void worker.terminate();
+      worker = startWorker();
+    }
+  }, 100);
   process.on('message', () => {
     ending = true;
     worker.postMessage('end');

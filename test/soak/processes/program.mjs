@@ -1,10 +1,11 @@
 // Processes with two threads each change values of an ordinary file under a `ProcessLock`, while others of them are killed,
-// stopped and continued. `holder.mjs` says what each of them checks: no lost update, tokens that rise, and that every death of
-// a holder is told.
+// stopped and continued, and threads of them are terminated. `holder.mjs` says what each of them checks: no lost update, tokens
+// that rise, and that every death of a holder is told. Here: that each makes progress, and gets its share.
 //
 //   --processes 6     how many run at a time
 //   --history         also writes down each exclusive grant, about 100 MB a minute, and checks what the checker of faults does
 //   --damage page     also writes rubbish over the shared page, behind its head; deaths may go untold then
+//   --damage header   also writes rubbish into the header; newcomers are refused until another process has restored it
 //   --damage size     also cuts the file; who touches the page just then dies of it
 
 import { fork } from 'node:child_process';
@@ -32,6 +33,9 @@ import { BLOCK_BYTES, KEYS, sumsOf } from './values.mjs';
 const holder = fileURLToPath(new URL('holder.mjs', import.meta.url));
 /** The head of a lock file ends here. */
 const HEAD_BYTES = 4096;
+/** A thread must get this part of what the threads like it get on average, where that is enough to compare. */
+const LEAST_SHARE = 0.1;
+const ENOUGH = 1000;
 /** Longer than any of them may be stopped, or wait. */
 const HANGS = 20_000;
 
@@ -54,6 +58,8 @@ export async function play({ milliseconds, seed, violated }, { processes = '6', 
   writeSync(file, Buffer.alloc(BLOCK_BYTES * KEYS));
 
   const counts = { grants: 0, abandoned: 0, kills: 0, stops: 0, crashes: 0 };
+  /** @type {number[]} How many grants the threads of each number had. Even ones wait in event loops, odd ones block. */
+  const shares = [];
   let ending = false;
   /** @typedef {{ child: import('node:child_process').ChildProcess, heard: number, killed: boolean, gone: Promise<void> }} Holder */
   /** @returns {Holder} */
@@ -68,12 +74,16 @@ export async function play({ milliseconds, seed, violated }, { processes = '6', 
     ]);
     /** @type {Holder} */
     const started = { child, heard: performance.now(), killed: false, gone: Promise.resolve() };
-    child.on('message', (/** @type {{ grants: number, abandoned: number, violations: string[] }} */ said) => {
-      started.heard = performance.now();
-      counts.grants += said.grants;
-      counts.abandoned += said.abandoned;
-      for (const what of said.violations) violated(what);
-    });
+    child.on(
+      'message',
+      (/** @type {{ thread: number, grants: number, abandoned: number, violations: string[] }} */ said) => {
+        if (said.grants > 0) started.heard = performance.now();
+        shares[said.thread] = (shares[said.thread] ?? 0) + said.grants;
+        counts.grants += said.grants;
+        counts.abandoned += said.abandoned;
+        for (const what of said.violations) violated(what);
+      },
+    );
     started.gone = new Promise((resolve) =>
       child.on('exit', (code, signal) => {
         const cut = damage === 'size' && signal === 'SIGBUS';
@@ -124,6 +134,12 @@ export async function play({ milliseconds, seed, violated }, { processes = '6', 
   await Promise.all(all.map(({ gone }) => gone));
   clearTimeout(hang);
 
+  for (const kind of [0, 1]) {
+    const own = Array.from({ length: Number(processes) }, (_, index) => shares[2 * index + kind] ?? 0);
+    const mean = own.reduce((sum, grants) => sum + grants, 0) / own.length;
+    if (mean > ENOUGH && Math.min(...own) < LEAST_SHARE * mean)
+      violated(`shares are uneven: ${own.join(', ')}`);
+  }
   for (let key = 0; key < KEYS; key++) {
     const block = Buffer.alloc(BLOCK_BYTES);
     readSync(file, block, 0, BLOCK_BYTES, key * BLOCK_BYTES);
@@ -151,7 +167,10 @@ function harm(lock, damage, random) {
     return; // Nobody has made it yet.
   }
   if (damage === 'size') ftruncateSync(file, HEAD_BYTES);
-  else {
+  else if (damage === 'header') {
+    const rubbish = Buffer.from(Array.from({ length: 8 }, () => Math.floor(random() * 256)));
+    writeSync(file, rubbish, 0, rubbish.length, Math.floor(random() * 1096));
+  } else {
     const rubbish = Buffer.from(Array.from({ length: 300_000 }, () => Math.floor(random() * 256)));
     writeSync(file, rubbish, 0, rubbish.length, HEAD_BYTES);
   }
