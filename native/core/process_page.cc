@@ -290,6 +290,7 @@ int ProcessPage::keptFor(std::uint64_t byte, bool shared) const {
 
 void ProcessPage::takeTurn(std::uint64_t byte) {
   if (slot_ == kNoSlot) return;
+  // mutant: process-keeps-a-taken-turn
   if (Cell* const cell = cellOf(slot_, byte)) cell->turn.store(0);
 }
 
@@ -301,6 +302,7 @@ void ProcessPage::wakeNext(std::uint64_t byte) {
   const Cell* const cell = cellOf(first, byte);
   const bool isShared = cell && (cell->since.load() & 1) != 0;
   wake(first);
+  // mutant: process-wakes-one-reader
   if (!isShared) return;
   forEachWaiting(byte, [&](int slot, const Cell& other) {
     if (slot != first && (other.since.load() & 1) != 0) wake(slot);

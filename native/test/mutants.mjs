@@ -52,6 +52,8 @@ export const mutants = {
     'if (has(cell) && (!canShare || true)) found = slot;',
     'Process.SharesAKeyThat*',
   ],
+  'process-keeps-a-taken-turn': ['', 'Process.KeepsAKeyNoLongerFor*'],
+  'process-wakes-one-reader': ['return;', 'Process.WakesAllProcesses*'],
   'process-wakes-those-behind': ['page_.wakeNext(key.byte);', 'Process.WakesOnly*'],
   'process-looks-before-it-locks': [
     'if (FileError().fault != FileFault::kNone) {',

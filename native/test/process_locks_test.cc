@@ -10,10 +10,12 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <functional>
 #include <optional>
 
+#include "core/hash.h"
 #include "core/process_locks.h"
 #include "core/process_page.h"
 #include "test/support.h"
@@ -709,6 +711,47 @@ TEST(Process, WakesOnlyTheProcessThatItLetsGoFirst) {
   }));
 }
 
+TEST(Process, KeepsAKeyNoLongerForAProcessThatTookItsTurn) {
+  const Folder folder;
+  Other one(folder.file());
+  Other two(folder.file());
+  const std::uint64_t byte = one.byteOf("a");
+  const auto first = [&] { return two.page().goesBefore(byte, false, elapsed()); };
+  // A stopped test does not count: a turn ends after a while by itself.
+  EXPECT_TRUE(eventually([&] {
+    one.withdraw("a");
+    one.enrol("a");
+    waitUntilNobodyMayPass();
+    const Nanoseconds start = elapsed();
+    two.page().giveTurn(byte, start);
+    const bool wasKept = first() == one.page().slot();
+    one.page().takeTurn(byte);
+    const int after = first();
+    if (!wasKept || elapsed() - start > kTurnFor / 2) return false;
+    EXPECT_EQ(after, kNoSlot);
+    return true;
+  }));
+}
+
+TEST(Process, WakesAllProcessesThatWaitToShareAKey) {
+  const Folder folder;
+  Other one(folder.file());
+  Other two(folder.file());
+  Other writer(folder.file());
+  Other releases(folder.file());
+  one.enrol("a", true);
+  two.enrol("a", true);
+  writer.enrol("a");
+  Bell bell;
+  bell.hang(writer.page().bell());
+  const auto rings = [](Other& of) { return of.page().bell()->load(); };
+  const std::uint32_t before[] = {rings(one), rings(two), rings(writer)};
+  releases.page().wakeNext(releases.byteOf("a"));
+  EXPECT_EQ(rings(one) > before[0], bell.isReachable());
+  EXPECT_EQ(rings(two) > before[1], bell.isReachable());
+  EXPECT_EQ(rings(writer), before[2]);
+}
+
 TEST(Process, SharesAKeyThatIsKeptForAnotherReader) {
   const Folder folder;
   Member one(folder.file());
@@ -1187,6 +1230,36 @@ TEST(Process, RepairsADamagedHeaderOfWhichTokensWouldFall) {
   overwrite(folder.file(), 1080, std::string(8, '\0'));
   Member one(folder.file());
   EXPECT_GT(one.attempt(ask({"a"})).token, last);
+}
+
+TEST(Process, ContinuesItsTokensAfterARestartOfTheMachine) {
+  constexpr std::uint64_t kAhead = 3'600'000'000'000;
+  const Folder folder;
+  std::uint64_t last = 0;
+  {
+    Member one(folder.file());
+    last = one.attempt(ask({"a"})).token;
+  }
+  // The header as it is after a restart, where the clock of tokens was ahead of the system's.
+  std::string header = headerOf(folder.file());
+  const std::size_t boot = header.find(bootId());
+  ASSERT_NE(boot, std::string::npos);
+  header[boot] = header[boot] == '0' ? '1' : '0';
+  const auto numberAt = [&](std::size_t at) {
+    std::uint64_t number = 0;
+    std::memcpy(&number, &header[at], sizeof number);
+    return number;
+  };
+  constexpr std::size_t kBase = 1080;
+  constexpr std::size_t kChecksum = kBase + sizeof(std::uint64_t);
+  const std::uint64_t base = numberAt(kBase) + kAhead;
+  std::memcpy(&header[kBase], &base, sizeof base);
+  const std::uint64_t checksum = hashBytes(header.data(), kChecksum);
+  std::memcpy(&header[kChecksum], &checksum, sizeof checksum);
+  overwrite(folder.file(), 0, header);
+  Member one(folder.file());
+  EXPECT_GT(one.attempt(ask({"a"})).token, last + kAhead);
+  EXPECT_NE(headerOf(folder.file()), header);
 }
 
 TEST(Process, RestoresItsHeaderInAFileThatWasDamaged) {
