@@ -38,7 +38,7 @@ describe('a thread is not refused as a part of a deadlock', () => {
     const blocked = three.acquireSync('c', { timeout: Infinity });
     const reader = one.acquireSync('b', { timeout: Infinity });
     await untilWaiting(lock, 4);
-    // Until nobody passes the writer any more.
+    // From now on no newcomer may pass the writer.
     await sleep(5);
     // Waits for the first writer alone. It can share the key with the thread that waits for it.
     const second = await two.acquireSync('a', shared);

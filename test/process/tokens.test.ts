@@ -72,7 +72,7 @@ describe('the tokens of a key rise', () => {
     loseHeader(file);
     const after = await tokensOf(file, KEYS);
     for (const [i, token] of after.entries()) expect(token).toBeGreaterThan(before[i]!);
-    // And after it was lost again, although the highest ones are those of few keys.
+    // Now the highest tokens belong to few keys.
     loseHeader(file);
     const last = await tokensOf(file, KEYS.toReversed());
     for (const [i, token] of last.toReversed().entries()) expect(token).toBeGreaterThan(after[i]!);

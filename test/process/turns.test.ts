@@ -25,7 +25,7 @@ function waitersOf(lock: ProcessLock, key: string): number {
   return lock.inspect().find((state) => state.key === key)?.waiters.length ?? 0;
 }
 
-/** Waits until so many processes wait for a key. */
+/** Resolves once `count` processes wait for a key. */
 function untilWaiting(lock: ProcessLock, key: string, count: number): Promise<void> {
   return until(() => waitersOf(lock, key) === count, `${count} wait for ${key}`);
 }
