@@ -9,7 +9,6 @@
 #include "node/gates.cc"
 #include "node/host_interrupts.cc"
 #include "node/inspection.cc"
-#include "node/lease_time.cc"
 #include "node/leases.cc"
 #include "node/process_locks.cc"
 #include "node/signals.cc"

@@ -16,8 +16,6 @@ class IndexedHeap {
   bool empty() const { return items_.empty(); }
   Entry& least() const { return *items_.front().entry; }
   Rank leastRank() const { return items_.front().rank; }
-  // nullptr if there is none.
-  Entry* at(std::size_t place) const { return place < items_.size() ? items_[place].entry : nullptr; }
   Rank rankOf(const Entry& entry) const { return items_[entry.place].rank; }
 
   void add(Entry& entry, Rank rank) {

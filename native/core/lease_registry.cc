@@ -95,7 +95,7 @@ void LeaseRegistry::sweepUnused() {
   for (auto place = tables_.begin(); place != tables_.end();) {
     const SharedTable& entry = place->second;
     const bool unused = entry.users == 0;
-    if (unused && (entry.ownClock ? entry.table->size() == 0 : entry.table->sweepAll(LeaseTable::kSteady))) {
+    if (unused && (entry.ownClock ? entry.table->size() == 0 : entry.table->sweepAll(LeaseTable::kElapsed))) {
       firstToken_ = std::max(firstToken_, entry.table->nextToken());
       place = tables_.erase(place);
       --unused_;

@@ -1,35 +1,44 @@
 #include "core/lease_table.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "core/participant.h"
+#include "core/platform.h"
 #include "core/wake_set.h"
 
 namespace stripelock {
 
 namespace {
 
-// Called under the shard's lock, so that successive operations on one key never see the steady clock go back.
-Nanoseconds resolve(Nanoseconds at) { return at == LeaseTable::kSteady ? now() : at; }
-Nanoseconds resolveRecent(Nanoseconds at) { return at == LeaseTable::kSteady ? recently() : at; }
+// Called under the shard's lock, so that successive operations on one key never see the clock go back.
+Nanoseconds resolve(Nanoseconds at) { return at == LeaseTable::kElapsed ? elapsed() : at; }
 
 }  // namespace
 
-LeaseTable::Grant LeaseTable::acquire(const Claim& claim, Nanoseconds ttl, const LeaseWatches* taker) {
+LeaseTable::Grant LeaseTable::tryAcquire(const Claim& claim, Nanoseconds ttl, std::string_view info,
+                                         const LeaseWatches& taker) {
   Shard& shard = shardFor(claim.key);
   Lock lock(shard.mutex);
   const Nanoseconds at = resolve(claim.at);
   const bool due = tend(shard, at);
-  Entry* const entry = shard.entries.find(claim.key);
-  Nanoseconds retryAfter = 0;
-  if (isHeld(entry, at) && !isOwn(*entry, claim)) {
-    retryAfter = entry->expiresAt - at;
-  } else if (taker) {
-    retryAfter = passTurn(shard, claim.key, *taker);
+  Entry* entry = shard.entries.find(claim.key);
+  Grant granted;
+  if (entry && entry->expiresAt > at && entry->owner != claim.owner) {
+    granted.retryAfter = entry->expiresAt - at;
+  } else {
+    granted.retryAfter = passTurn(shard, claim.key, taker);
   }
-  const Grant granted =
-      retryAfter > 0 ? Grant{.retryAfter = retryAfter} : grant(shard, entry, claim, at, ttl);
+  if (granted.retryAfter == 0) {
+    if (entry) {
+      setTime(shard, *entry, at + ttl);
+    } else {
+      entry = &add(shard, claim.key, at + ttl);
+    }
+    entry->owner = claim.owner;
+    entry->info = info;
+    entry->token = nextToken_.fetch_add(1);  // keeps L1
+    granted.token = entry->token;
+  }
   lock.unlock();
   if (due) sweepOther(at);
   return granted;
@@ -48,130 +57,68 @@ Nanoseconds LeaseTable::passTurn(Shard& shard, const KeyView& key, const LeaseWa
   return 0;
 }
 
-bool LeaseTable::renew(const Claim& claim, Nanoseconds ttl, const LeaseWatches* self) {
-  // Destroyed after `lock`, so it sends its wakes with the shard unlocked.
-  WakeSet wakes(self ? &self->participant() : nullptr);
+bool LeaseTable::renew(const Claim& claim, Nanoseconds ttl, const std::string_view* info) {
   Shard& shard = shardFor(claim.key);
   Lock lock(shard.mutex);
   const Nanoseconds at = resolve(claim.at);
   const bool due = tend(shard, at);
-  Entry* const entry = shard.entries.find(claim.key);
-  const bool own = isHeldBy(entry, claim, at);
-  if (own) {
-    const bool sooner = at + ttl < entry->expiresAt;
-    extend(shard, *entry, at + ttl);
-    // Those who wait for the key wait until it expires, and must know that this comes earlier.
-    if (sooner && !shard.waiting.empty()) {
-      if (Waiting* const queue = shard.waiting.find(claim.key)) callWatches(*queue, wakes);
-    }
+  Entry* const entry = heldBy(shard, claim, 0, at);
+  if (entry) {
+    entry->expiresAt = std::max(entry->expiresAt, at + ttl);  // keeps L3
+    if (info) entry->info = *info;
   }
   lock.unlock();
   if (due) sweepOther(at);
-  return own;
+  return entry != nullptr;
 }
 
-bool LeaseTable::setInfo(const Claim& claim, std::string_view info) {
-  Shard& shard = shardFor(claim.key);
-  const Lock lock(shard.mutex);
-  Entry* const entry = shard.entries.find(claim.key);
-  if (!isHeldBy(entry, claim, resolve(claim.at))) return false;
-  entry->info = info.empty() ? nullptr : std::make_unique<std::string>(info);
-  return true;
-}
-
-void LeaseTable::callWatches(Waiting& queue, WakeSet& wakes) {
-  for (LeaseWatch* const watch : queue.watches) {
-    watch->owner.push(*watch);
-    wakes.addReady(watch->owner.participant());
-  }
-}
-
-bool LeaseTable::keep(const Claim& claim, Nanoseconds ttl, Nanoseconds most,
-                      std::shared_ptr<const LeaseKeeper> keeper) {
-  Shard& shard = shardFor(claim.key);
-  const Lock lock(shard.mutex);
-  Entry* const entry = shard.entries.find(claim.key);
-  if (!isHeldBy(entry, claim, resolve(claim.at))) return false;
-  const Nanoseconds since = entry->expiresAt - ttl;
-  constexpr Nanoseconds kNever = std::numeric_limits<Nanoseconds>::max();
-  entry->kept = std::make_unique<Keep>(Keep{.keeper = std::move(keeper),
-                                            .ttl = ttl,
-                                            .limit = since > kNever - most ? kNever : since + most,
-                                            .steady = claim.at == kSteady});
-  return true;
-}
-
-bool LeaseTable::letGo(const Claim& claim) {
-  Shard& shard = shardFor(claim.key);
-  const Lock lock(shard.mutex);
-  Entry* const entry = shard.entries.find(claim.key);
-  if (!isHeldBy(entry, claim, resolve(claim.at))) return false;
-  entry->kept.reset();
-  return true;
-}
-
-bool LeaseTable::extendKept(Entry& entry, Nanoseconds at) {
-  const Keep& kept = *entry.kept;
-  const Nanoseconds endedAt = kept.keeper->endedAt();
-  STRIPELOCK_SEAM("extend kept: after the keeper was asked");
-  // mutant: lease-kept-after-death
-  const bool lives = endedAt == LeaseKeeper::kLives;
-  // Never earlier than before, which keeps L3; never beyond the limit, which keeps L5.
-  if (lives || kept.steady) {
-    // mutant: lease-kept-without-limit
-    const Nanoseconds until = std::min((lives ? at : endedAt) + kept.ttl, kept.limit);
-    entry.expiresAt = std::max(entry.expiresAt, until);
-  }
-  if (!lives) entry.kept.reset();
-  return entry.expiresAt > at;
-}
-
-bool LeaseTable::release(const Claim& claim, const LeaseWatches* self) {
+bool LeaseTable::keep(const Claim& claim, std::uint64_t token, Nanoseconds ttl, const LeaseWatches* self) {
   // Destroyed after `lock`, so it sends its wakes with the shard unlocked.
   WakeSet wakes(self ? &self->participant() : nullptr);
   Shard& shard = shardFor(claim.key);
   const Lock lock(shard.mutex);
-  Entry* const entry = shard.entries.find(claim.key);
-  return entry && isOwn(*entry, claim) && freeEntry(shard, *entry, resolveRecent(claim.at), wakes);
+  const Nanoseconds at = resolve(claim.at);
+  Entry* const entry = heldBy(shard, claim, token, at);
+  if (!entry) return false;
+  setTime(shard, *entry, at + ttl);
+  callWatches(shard, claim.key, false, wakes);
+  return true;
 }
 
-std::optional<bool> LeaseTable::releaseHinted(std::uint32_t hint, std::uint64_t token, Nanoseconds at,
-                                              const LeaseWatches* self) {
+bool LeaseTable::release(const Claim& claim, std::uint64_t token, const LeaseWatches* self) {
+  // Destroyed after `lock`, so it sends its wakes with the shard unlocked.
   WakeSet wakes(self ? &self->participant() : nullptr);
-  Shard& shard = shards_[hint % kShards];
+  Shard& shard = shardFor(claim.key);
   const Lock lock(shard.mutex);
-  Entry* const entry = shard.times.at(hint / kShards);
-  // Tokens are never given twice.
-  // mutant: lease-released-by-hint
-  if (!entry || entry->token != token) return std::nullopt;
-  return freeEntry(shard, *entry, resolveRecent(at), wakes);
+  const Nanoseconds at = resolve(claim.at);
+  Entry* const entry = heldBy(shard, claim, token, at);
+  if (entry) {
+    callWatches(shard, claim.key, true, wakes);
+    erase(shard, *entry);
+  }
+  sweep(shard, at, kSweepOwn);
+  return entry != nullptr;
 }
 
-bool LeaseTable::freeEntry(Shard& shard, Entry& entry, Nanoseconds at, WakeSet& wakes) {
-  const bool held = isHeld(&entry, at);
-  if (held && !shard.waiting.empty()) {
-    if (Waiting* const queue = shard.waiting.find(entry.key.view())) {
-      // Wakes every thread: one that does not get the key now must know how long the turn of the first lasts.
-      queue->turnEnds = now() + kTurn;
-      callWatches(*queue, wakes);
-    }
+void LeaseTable::callWatches(Shard& shard, const KeyView& key, bool turn, WakeSet& wakes) {
+  Waiting* const queue = shard.waiting.empty() ? nullptr : shard.waiting.find(key);
+  if (!queue) return;
+  // Wakes every thread: one that does not get the key now must know how long the turn of the first lasts.
+  if (turn) queue->turnEnds = now() + kTurn;
+  for (LeaseWatch* const watch : queue->watches) {
+    watch->owner.push(*watch);
+    wakes.addReady(watch->owner.participant());
   }
-  // If it has expired, this sweeps it.
-  erase(shard, entry);
-  sweep(shard, at, kSweepOwn);
-  return held;
 }
 
 std::optional<LeaseTable::Info> LeaseTable::inspect(const KeyView& key, Nanoseconds at) {
   Shard& shard = shardFor(key);
   const Lock lock(shard.mutex);
   at = resolve(at);
-  Entry* const entry = shard.entries.find(key);
-  if (!isHeld(entry, at)) return std::nullopt;
-  return Info{.owner = entry->name(),
-              .token = entry->token,
-              .remaining = entry->expiresAt - at,
-              .info = entry->info ? *entry->info : std::string()};
+  const Entry* const entry = held(shard, key, at);
+  if (!entry) return std::nullopt;
+  return Info{
+      .owner = entry->owner, .token = entry->token, .remaining = entry->expiresAt - at, .info = entry->info};
 }
 
 std::size_t LeaseTable::size() const {
@@ -207,68 +154,41 @@ void LeaseTable::unlink(LeaseWatch& watch) {
   if (watches.empty()) shard.waiting.remove(*queue);
 }
 
-bool LeaseTable::isOwn(const Entry& entry, const Claim& claim) {
-  if (claim.token != 0) return entry.token == claim.token;
-  if (claim.owner.empty()) return false;
-  return entry.owner.empty() ? claim.owner == anonymousOwner(entry.token) : claim.owner == entry.owner;
+LeaseTable::Entry* LeaseTable::held(Shard& shard, const KeyView& key, Nanoseconds at) {
+  Entry* const entry = shard.entries.find(key);
+  return entry && entry->expiresAt > at ? entry : nullptr;
 }
 
-std::string LeaseTable::anonymousOwner(std::uint64_t token) {
-  const std::string text = "lease " + std::to_string(token);
-  const std::u16string units(text.begin(), text.end());
-  std::string bytes(units.size() * sizeof(char16_t), '\0');
-  std::memcpy(bytes.data(), units.data(), bytes.size());
-  return bytes;
-}
-
-LeaseTable::Grant LeaseTable::grant(Shard& shard, Entry* entry, const Claim& claim, Nanoseconds at,
-                                    Nanoseconds ttl) {
-  if (entry) {
-    extend(shard, *entry, at + ttl);
-    if (entry->kept) entry->kept.reset();
-  } else {
-    entry = &add(shard, claim.key, at + ttl);
-  }
-  // Mostly both are empty, and a comparison costs less than an assignment.
-  if (entry->owner != claim.owner) entry->owner = claim.owner;
-  if (entry->info) entry->info.reset();
-  entry->token = nextToken_.fetch_add(1);  // keeps L1
-  const auto number = static_cast<std::uint32_t>(&shard - shards_.data());
-  return {.token = entry->token, .since = at, .hint = entry->place * kShards + number};
+LeaseTable::Entry* LeaseTable::heldBy(Shard& shard, const Claim& claim, std::uint64_t token, Nanoseconds at) {
+  Entry* const entry = held(shard, claim.key, at);
+  // mutant: lease-released-without-token
+  const bool isOwn = entry && entry->owner == claim.owner && (token == 0 || entry->token == token);
+  return isOwn ? entry : nullptr;
 }
 
 LeaseTable::Entry& LeaseTable::add(Shard& shard, const KeyView& key, Nanoseconds expiresAt) {
-  std::unique_ptr<Entry> added = std::move(shard.spare);
-  if (added) {
-    added->key.assign(key);
-  } else {
-    added = std::make_unique<Entry>(key);
-  }
-  Entry& entry = shard.entries.add(std::move(added));
+  Entry& entry = shard.entries.add(std::make_unique<Entry>(key));
   entry.expiresAt = expiresAt;
   shard.times.add(entry, expiresAt);  // keeps L2
   shard.size.store(shard.entries.size(), std::memory_order_relaxed);
   return entry;
 }
 
-void LeaseTable::extend(Shard& shard, Entry& entry, Nanoseconds expiresAt) {
+void LeaseTable::setTime(Shard& shard, Entry& entry, Nanoseconds expiresAt) {
   entry.expiresAt = expiresAt;
   if (expiresAt < shard.times.rankOf(entry)) shard.times.move(entry, expiresAt);  // keeps L3
 }
 
 void LeaseTable::erase(Shard& shard, Entry& entry) {
   shard.times.remove(entry);
-  std::unique_ptr<Entry> removed = shard.entries.remove(entry);  // keeps L2
-  if (removed->kept) removed->kept.reset();
-  // A spare entry saves only its own allocation. It must not keep the memory of long texts.
-  if (removed->key.isInPlace() && removed->owner.capacity() <= kSpareOwner) shard.spare = std::move(removed);
+  shard.entries.remove(entry);  // keeps L2
   shard.size.store(shard.entries.size(), std::memory_order_relaxed);
 }
 
 void LeaseTable::sweep(Shard& shard, Nanoseconds at, unsigned most) {
   for (unsigned i = 0; i < most && !shard.times.empty() && shard.times.leastRank() <= at; ++i) {
     Entry& entry = shard.times.least();
-    if (!isHeld(&entry, at)) {
+    if (entry.expiresAt <= at) {
       erase(shard, entry);
     } else {
       shard.times.move(entry, entry.expiresAt);

@@ -17,7 +17,6 @@
 #include "node/exact_keys.h"
 #include "node/gates.h"
 #include "node/inspection.h"
-#include "node/lease_time.h"
 #include "node/leases.h"
 #include "node/process_locks.h"
 #include "node/signals.h"
@@ -206,7 +205,6 @@ Napi::Object initialize(Napi::Env env, Napi::Object exports) {
   addInspection(env, exports);
   addExactKeys(env, exports);
   addLeases(env, exports);
-  addLeaseTime(env, exports);
   addGates(env, exports);
   addContention(env, exports);
   addWebLocks(env, exports);

@@ -110,11 +110,6 @@ ProcessOutcome Environment::acquireSync(napi_env env, int file, const ProcessReq
   return outcome;
 }
 
-void Environment::openLeaseExchange(Napi::Float64Array numbers) {
-  leaseExchange_ = Napi::Persistent(numbers);
-  leases_->exchange = static_cast<LeaseExchange*>(static_cast<void*>(numbers.Data()));
-}
-
 Napi::Value Environment::openShares(std::uint32_t table, Napi::Int32Array shares) {
   OpenTable& open = *tables_[table];
   if (open.shares.IsEmpty()) {

@@ -40,8 +40,6 @@ class Environment {
   bool started() const { return participant_ != nullptr; }
   Participant& participant() const { return *participant_; }
   Leases* leases() const { return leases_.get(); }
-  // `numbers` is shared memory of the size of a LeaseExchange.
-  void openLeaseExchange(Napi::Float64Array numbers);
   WebLockThread& named() { return named_; }
   ProcessLockThread& processes() { return processes_; }
   // Why the event loop stays alive.
@@ -91,7 +89,6 @@ class Environment {
   bool blocked_ = false;
   Participant* participant_ = nullptr;
   std::unique_ptr<Leases> leases_;
-  Napi::Reference<Napi::Float64Array> leaseExchange_;
   WebLockThread named_;
   ProcessLockThread processes_;
   napi_threadsafe_function ready_ = nullptr;

@@ -4,7 +4,6 @@
 
 #include <array>
 #include <cmath>
-#include <optional>
 #include <string>
 #include <string_view>
 
@@ -47,6 +46,13 @@ class Text {
   std::u16string_view view_;
 };
 
+// Converts milliseconds to nanoseconds. Exact for whole milliseconds.
+inline Nanoseconds toNanoseconds(double milliseconds) {
+  const auto whole = static_cast<Nanoseconds>(milliseconds);
+  const double rest = milliseconds - static_cast<double>(whole);
+  return whole * 1'000'000 + static_cast<Nanoseconds>(rest * kNanosecondsPerMillisecond);
+}
+
 class LeaseCall : public Call {
  public:
   using Call::Call;
@@ -66,13 +72,17 @@ class LeaseCall : public Call {
     bool lossless = false;
     return napi_get_value_bigint_uint64(env(), at(index), &out, &lossless) == napi_ok && lossless;
   }
-  // nullptr if it is not the number of an open table.
-  LeaseTable* leaseTable(double number) const {
-    return number >= 0 && number <= kMaxOpen ? leases().table(static_cast<std::uint32_t>(number)) : nullptr;
+  // Milliseconds to hold a lease.
+  bool toTtl(std::size_t index, Nanoseconds& out) const {
+    double ttl = -1;
+    if (!toDouble(index, ttl) || !(ttl >= 0 && ttl <= kMaxTime)) return false;
+    out = toNanoseconds(ttl);
+    return true;
   }
+  // nullptr if it is not the number of an open table.
   LeaseTable* toLeaseTable(std::size_t index) const {
-    double number = -1;
-    return started() && toDouble(index, number) ? leaseTable(number) : nullptr;
+    std::uint32_t place = 0;
+    return started() && toIndex(index, kMaxOpen, place) ? leases().table(place) : nullptr;
   }
   FencingGate* toGate(std::size_t index) const {
     std::uint32_t place = 0;
@@ -83,67 +93,36 @@ class LeaseCall : public Call {
   static constexpr std::uint32_t kMaxOpen = 1'000'000'000;
 };
 
-// Converts milliseconds to nanoseconds. Exact for whole milliseconds.
-inline Nanoseconds toNanoseconds(double milliseconds) {
-  const auto whole = static_cast<Nanoseconds>(milliseconds);
-  const double rest = milliseconds - static_cast<double>(whole);
-  return whole * 1'000'000 + static_cast<Nanoseconds>(rest * kNanosecondsPerMillisecond);
-}
-
-// Reads a time of the caller's clock, or NaN for the steady clock. False for anything else.
+// Reads a time of the caller's clock, or NaN for the table's clock. False for anything else.
 inline bool toTime(double milliseconds, Nanoseconds& out) {
-  out = LeaseTable::kSteady;
+  out = LeaseTable::kElapsed;
   if (std::isnan(milliseconds)) return true;
   if (!(std::abs(milliseconds) <= kMaxTime)) return false;
   out = toNanoseconds(milliseconds);
   return true;
 }
 
-// Reads the token of LeaseExchange::grant. False if it is out of range.
-inline bool toToken(const LeaseTable& table, double grant, std::uint64_t& out) {
-  if (!(grant >= 0 && grant <= kMaxNumber)) return false;
-  out = table.firstToken() + static_cast<std::uint64_t>(grant);
-  return true;
-}
-
-// (key, owner?) and the exchange, as most calls take them. Without an owner, a call that acquires does so for a holder
-// without a name of its own; any other call means the holder that was granted LeaseExchange::grant.
+// (table, key, at, owner?), as most calls begin. `at`: milliseconds, or NaN for the table's clock.
 class LeaseArguments {
  public:
-  explicit LeaseArguments(const LeaseCall& call)
-      : exchange_(call.started() ? call.leases().exchange : nullptr), named_(call.has(1)) {
-    table_ = exchange_ ? call.leaseTable(exchange_->table) : nullptr;
-    valid_ =
-        table_ && call.toKey(0, key_) && (!named_ || call.toKey(1, owner_)) && toTime(exchange_->at, at_);
+  explicit LeaseArguments(const LeaseCall& call) : call_(call), table_(call.toLeaseTable(0)) {
+    double at = 0;
+    valid_ = table_ && call.toKey(1, key_) && call.toDouble(2, at) && toTime(at, at_) &&
+             (!call.has(3) || call.toKey(3, owner_));
   }
 
   explicit operator bool() const { return valid_; }
-  LeaseExchange& exchange() const { return *exchange_; }
   LeaseTable& table() const { return *table_; }
   KeyView key() const { return KeyView(key_.view()); }
   Nanoseconds at() const { return at_; }
-  // False if it is out of range.
-  bool readTtl(Nanoseconds& out) const {
-    const double ttl = exchange_->ttl;
-    if (!(ttl >= 0 && ttl <= kMaxTime)) return false;
-    out = toNanoseconds(ttl);
-    return true;
-  }
-  // What the call acquires.
-  LeaseTable::Claim claim() const { return {.key = key(), .owner = owner(), .at = at_}; }
-  // What the caller has acquired. Empty without an owner or a valid grant.
-  std::optional<LeaseTable::Claim> held() const {
-    std::uint64_t token = 0;
-    if (!named_ && !toToken(*table_, exchange_->grant, token)) return std::nullopt;
-    return LeaseTable::Claim{.key = key(), .owner = owner(), .token = token, .at = at_};
+  LeaseTable::Claim claim() const { return {.key = key(), .owner = owner_.view(), .at = at_}; }
+  napi_value refuse() const {
+    return call_.refuse("expected an open table, a key, times, an owner and a text or token");
   }
 
  private:
-  std::string_view owner() const { return named_ ? owner_.view() : std::string_view(); }
-
-  LeaseExchange* const exchange_;
-  const bool named_;
-  LeaseTable* table_;
+  const LeaseCall& call_;
+  LeaseTable* const table_;
   bool valid_;
   Nanoseconds at_ = 0;
   Text key_;

@@ -5,12 +5,12 @@
 #include <cstring>
 #include <string>
 
+#include "core/platform.h"
 #include "node/lease_call.h"
 
 namespace stripelock {
 
 Leases::~Leases() {
-  keeper->end();
   for (std::uint32_t i = 0; i < tables_.size(); ++i) {
     if (tables_[i].object) closeTable(i);
   }
@@ -61,29 +61,14 @@ Napi::String fromBytes(napi_env env, const std::string& bytes) {
   return Napi::String::New(env, units);
 }
 
-napi_value refuseLease(const Call& call) {
-  return call.refuse("expected a key, an owner or none, and a table and two times in the exchange");
+// leaseElapsed(): the clock that also counts while the machine is suspended, in milliseconds
+napi_value leaseElapsed(napi_env env, napi_callback_info info) {
+  return Call(env, info, 0).number(toMilliseconds(elapsed()));
 }
 
 // leaseIssue(): a number for a new table
 napi_value leaseIssue(napi_env env, napi_callback_info info) {
   return Call(env, info, 0).number(static_cast<double>(LeaseRegistry::instance().issue()));
-}
-
-// leaseExchange(numbers): `numbers` is all of a SharedArrayBuffer, laid out as LeaseExchange
-napi_value leaseExchange(napi_env env, napi_callback_info info) {
-  const LeaseCall call(env, info, 1);
-  napi_typedarray_type type{};
-  std::size_t length = 0;
-  std::size_t offset = 0;
-  const bool valid =
-      call.started() &&
-      napi_get_typedarray_info(env, call.at(0), &type, &length, nullptr, nullptr, &offset) == napi_ok &&
-      type == napi_float64_array && offset == 0 && length * sizeof(double) == sizeof(LeaseExchange) &&
-      isInSharedMemory(env, call.at(0));
-  if (!valid) return call.refuse("expected a shared Float64Array of the size of an exchange");
-  call.environment().openLeaseExchange({env, call.at(0)});
-  return nullptr;
 }
 
 // leaseOpen(number, ownClock): table, or kNotOpened for a number that was not issued
@@ -96,14 +81,6 @@ napi_value leaseOpen(napi_env env, napi_callback_info info) {
   return call.integer(call.leases().openTable(named, ownClock));
 }
 
-// leaseFirstToken(table)
-napi_value leaseFirstToken(napi_env env, napi_callback_info info) {
-  const LeaseCall call(env, info, 1);
-  const LeaseTable* const table = call.toLeaseTable(0);
-  if (!table) return call.refuse("expected an open table");
-  return Napi::BigInt::New(env, table->firstToken());
-}
-
 // leaseClose(table)
 napi_value leaseClose(napi_env env, napi_callback_info info) {
   const LeaseCall call(env, info, 1);
@@ -114,102 +91,62 @@ napi_value leaseClose(napi_env env, napi_callback_info info) {
   return nullptr;
 }
 
-// Writes the result into the exchange.
-napi_value granted(const LeaseArguments& arguments, const LeaseTable::Grant& grant) {
-  LeaseExchange& exchange = arguments.exchange();
-  exchange.status = grant.token != 0 ? kLeaseDone : kLeaseNo;
-  exchange.hint = grant.hint;
-  if (grant.token != 0) {
-    exchange.grant = static_cast<double>(grant.token - arguments.table().firstToken());
-    const bool steady = arguments.at() == LeaseTable::kSteady;
-    exchange.since = toMilliseconds(grant.since) + (steady ? exchange.offset : 0);
-  } else {
-    exchange.retryAfter = toMilliseconds(grant.retryAfter);
-  }
-  return nullptr;
-}
-
-// leaseAcquire(key, owner?)
+// leaseAcquire(table, key, at, owner, ttl, info): the token, a bigint; or after how many milliseconds to try again
 napi_value leaseAcquire(napi_env env, napi_callback_info info) {
-  const LeaseCall call(env, info, 2);
+  const LeaseCall call(env, info, 6);
   const LeaseArguments arguments(call);
   Nanoseconds ttl = 0;
-  if (!arguments || !arguments.readTtl(ttl)) return refuseLease(call);
-  return granted(arguments, arguments.table().tryAcquire(arguments.claim(), ttl));
+  Text text;
+  if (!arguments || !call.toTtl(4, ttl) || !call.toKey(5, text)) return arguments.refuse();
+  const LeaseTable::Grant grant =
+      arguments.table().tryAcquire(arguments.claim(), ttl, text.view(), call.leases().watches);
+  if (grant.token == 0) return call.number(toMilliseconds(grant.retryAfter));
+  return Napi::BigInt::New(env, grant.token);
 }
 
-// leaseTakeTurn(key, owner?)
-napi_value leaseTakeTurn(napi_env env, napi_callback_info info) {
-  const LeaseCall call(env, info, 2);
-  const LeaseArguments arguments(call);
-  Nanoseconds ttl = 0;
-  if (!arguments || !arguments.readTtl(ttl)) return refuseLease(call);
-  return granted(arguments, arguments.table().takeTurn(arguments.claim(), ttl, call.leases().watches));
-}
-
-std::int32_t statusOf(bool done, const LeaseWatches& watches) {
-  if (!done) return kLeaseNo;
-  return watches.hasReady() ? kLeaseDoneAndReady : kLeaseDone;
-}
-
-// leaseRenew(key, owner?)
+// leaseRenew(table, key, at, owner, ttl, info?): whether the owner holds it
 napi_value leaseRenew(napi_env env, napi_callback_info info) {
-  const LeaseCall call(env, info, 2);
+  const LeaseCall call(env, info, 6);
   const LeaseArguments arguments(call);
   Nanoseconds ttl = 0;
-  if (!arguments || !arguments.readTtl(ttl)) return refuseLease(call);
-  const std::optional<LeaseTable::Claim> held = arguments.held();
-  if (!held) return refuseLease(call);
-  const LeaseWatches& watches = call.leases().watches;
-  const bool renewed = arguments.table().renew(*held, ttl, &watches);
-  arguments.exchange().status = statusOf(renewed, watches);
-  return nullptr;
+  Text text;
+  if (!arguments || !call.toTtl(4, ttl)) return arguments.refuse();
+  if (!call.has(5)) return call.boolean(arguments.table().renew(arguments.claim(), ttl));
+  if (!call.toKey(5, text)) return arguments.refuse();
+  const std::string_view replaced = text.view();
+  return call.boolean(arguments.table().renew(arguments.claim(), ttl, &replaced));
 }
 
-// leaseSetInfo(key, owner, info)
-napi_value leaseSetInfo(napi_env env, napi_callback_info info) {
+// The result of a call that may have notified watches of the calling thread.
+napi_value ended(const LeaseCall& call, bool done) {
+  if (!done) return call.integer(kLeaseNo);
+  return call.integer(call.leases().watches.hasReady() ? kLeaseDoneAndReady : kLeaseDone);
+}
+
+// leaseKeep(table, key, at, owner, ttl, token): kLeaseNo, kLeaseDone or kLeaseDoneAndReady
+napi_value leaseKeep(napi_env env, napi_callback_info info) {
+  const LeaseCall call(env, info, 6);
+  const LeaseArguments arguments(call);
+  Nanoseconds ttl = 0;
+  std::uint64_t token = 0;
+  if (!arguments || !call.toTtl(4, ttl) || !call.toToken(5, token)) return arguments.refuse();
+  return ended(call, arguments.table().keep(arguments.claim(), token, ttl, &call.leases().watches));
+}
+
+// leaseRelease(table, key, at, owner, token): the same. Token 0 accepts any grant of the owner
+napi_value leaseRelease(napi_env env, napi_callback_info info) {
+  const LeaseCall call(env, info, 5);
+  const LeaseArguments arguments(call);
+  std::uint64_t token = 0;
+  if (!arguments || !call.toToken(4, token)) return arguments.refuse();
+  return ended(call, arguments.table().release(arguments.claim(), token, &call.leases().watches));
+}
+
+// leaseInspect(table, key, at): { owner, token, remaining, info? }, or undefined
+napi_value leaseInspect(napi_env env, napi_callback_info info) {
   const LeaseCall call(env, info, 3);
   const LeaseArguments arguments(call);
-  Text text;
-  if (!arguments || !call.toKey(2, text)) return refuseLease(call);
-  const bool kept = arguments.table().setInfo(arguments.claim(), text.view());
-  arguments.exchange().status = kept ? kLeaseDone : kLeaseNo;
-  return nullptr;
-}
-
-// leaseRelease(key, owner?)
-napi_value leaseRelease(napi_env env, napi_callback_info info) {
-  const LeaseCall call(env, info, 2);
-  const LeaseArguments arguments(call);
-  if (!arguments) return refuseLease(call);
-  const std::optional<LeaseTable::Claim> held = arguments.held();
-  if (!held) return refuseLease(call);
-  const LeaseWatches& watches = call.leases().watches;
-  const bool released = arguments.table().release(*held, &watches);
-  arguments.exchange().status = statusOf(released, watches);
-  return nullptr;
-}
-
-// leaseReleaseHinted()
-napi_value leaseReleaseHinted(napi_env env, napi_callback_info info) {
-  const LeaseCall call(env, info, 0);
-  LeaseExchange* const exchange = call.started() ? call.leases().exchange : nullptr;
-  LeaseTable* const table = exchange ? call.leaseTable(exchange->table) : nullptr;
-  Nanoseconds at = 0;
-  std::uint64_t token = 0;
-  if (!table || !toTime(exchange->at, at) || !toToken(*table, exchange->grant, token))
-    return refuseLease(call);
-  const LeaseWatches& watches = call.leases().watches;
-  const std::optional<bool> released = table->releaseHinted(exchange->hint, token, at, &watches);
-  exchange->status = released ? statusOf(*released, watches) : kLeaseUnknown;
-  return nullptr;
-}
-
-// leaseInspect(key): { owner, token, remaining, info? }, or undefined
-napi_value leaseInspect(napi_env env, napi_callback_info info) {
-  const LeaseCall call(env, info, 2);
-  const LeaseArguments arguments(call);
-  if (!arguments) return refuseLease(call);
+  if (!arguments) return arguments.refuse();
   const std::optional<LeaseTable::Info> found = arguments.table().inspect(arguments.key(), arguments.at());
   if (!found) return nullptr;
   Napi::Object object = Napi::Object::New(env);
@@ -263,17 +200,14 @@ napi_value takeReleasedKeys(napi_env env, napi_callback_info info) {
 }  // namespace
 
 void addLeases(Napi::Env env, Napi::Object exports) {
+  addFunction(env, exports, "leaseElapsed", leaseElapsed);
   addFunction(env, exports, "leaseIssue", leaseIssue);
-  addFunction(env, exports, "leaseExchange", leaseExchange);
   addFunction(env, exports, "leaseOpen", leaseOpen);
-  addFunction(env, exports, "leaseFirstToken", leaseFirstToken);
   addFunction(env, exports, "leaseClose", leaseClose);
   addFunction(env, exports, "leaseAcquire", leaseAcquire);
-  addFunction(env, exports, "leaseTakeTurn", leaseTakeTurn);
   addFunction(env, exports, "leaseRenew", leaseRenew);
-  addFunction(env, exports, "leaseSetInfo", leaseSetInfo);
+  addFunction(env, exports, "leaseKeep", leaseKeep);
   addFunction(env, exports, "leaseRelease", leaseRelease);
-  addFunction(env, exports, "leaseReleaseHinted", leaseReleaseHinted);
   addFunction(env, exports, "leaseInspect", leaseInspect);
   addFunction(env, exports, "leaseSize", leaseSize);
   addFunction(env, exports, "leaseWatch", leaseWatch);

@@ -5,50 +5,17 @@
 #include <napi.h>
 
 #include <cstddef>
-#include <memory>
 #include <vector>
 
 #include "core/lease_registry.h"
 #include "core/lease_watches.h"
-#include "node/protocol.h"
 
 namespace stripelock {
-
-// Numbers that JavaScript and the calls for leases exchange, in memory that both see. As an argument or a result each
-// number would cost 4 to 14 ns; here it costs 1 ns. Times are in milliseconds. protocol.h has the places and values.
-struct LeaseExchange {
-  // To the addon: the table's number from leaseOpen(); the caller's time, or NaN for the steady clock; how long to
-  // hold.
-  double table;
-  double at;
-  double ttl;
-  // To the addon, once: what to add to the steady clock's time to get `since`.
-  double offset;
-  // From the addon: when it granted the lease; or after how long to try again.
-  double since;
-  double retryAfter;
-  // From the addon: what it granted. To the addon: what to release. A token, counted from the table's first. A double
-  // is enough because no process grants 2^53 leases, and a BigInt costs the host more than an object.
-  double grant;
-  std::uint32_t hint;
-  // From the addon.
-  std::int32_t status;
-};
-static_assert(sizeof(LeaseExchange) == kExchangeBytes);
-static_assert(offsetof(LeaseExchange, table) == kExchangeTable * sizeof(double));
-static_assert(offsetof(LeaseExchange, at) == kExchangeAt * sizeof(double));
-static_assert(offsetof(LeaseExchange, ttl) == kExchangeTtl * sizeof(double));
-static_assert(offsetof(LeaseExchange, offset) == kExchangeOffset * sizeof(double));
-static_assert(offsetof(LeaseExchange, since) == kExchangeSince * sizeof(double));
-static_assert(offsetof(LeaseExchange, retryAfter) == kExchangeRetryAfter * sizeof(double));
-static_assert(offsetof(LeaseExchange, grant) == kExchangeGrant * sizeof(double));
-static_assert(offsetof(LeaseExchange, hint) == kExchangeHint * sizeof(std::int32_t));
-static_assert(offsetof(LeaseExchange, status) == kExchangeStatus * sizeof(std::int32_t));
 
 class Leases {
  public:
   explicit Leases(Participant& participant) : watches(participant) {}
-  // On the environment's thread. Ends its watches, and stops keeping its leases. They stay until they expire.
+  // On the environment's thread. Ends its watches. Its leases stay until they expire.
   ~Leases();
   Leases(const Leases&) = delete;
   Leases& operator=(const Leases&) = delete;
@@ -67,10 +34,6 @@ class Leases {
   }
 
   LeaseWatches watches;
-  // It keeps the leases of this thread. Not made by std::make_shared: without RTTI that needs the libstdc++ of GCC 9.
-  const std::shared_ptr<LeaseKeeper> keeper{new LeaseKeeper()};
-  // nullptr until leaseExchange() is called.
-  LeaseExchange* exchange = nullptr;
 
  private:
   template <typename Object>

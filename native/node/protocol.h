@@ -49,28 +49,13 @@ inline constexpr std::int32_t kIdleEnded = 1 << 28;
 // All bits below these.
 inline constexpr std::int32_t kNoStripe = 0x0fff'ffff;
 
-// ── LeaseExchange: see leases.h for what each number means ──
+// ── leases ──
 
-inline constexpr std::int32_t kExchangeBytes = 64;
-// In units of 64-bit floating-point numbers.
-inline constexpr std::int32_t kExchangeTable = 0;
-inline constexpr std::int32_t kExchangeAt = 1;
-inline constexpr std::int32_t kExchangeTtl = 2;
-inline constexpr std::int32_t kExchangeOffset = 3;
-inline constexpr std::int32_t kExchangeSince = 4;
-inline constexpr std::int32_t kExchangeRetryAfter = 5;
-inline constexpr std::int32_t kExchangeGrant = 6;
-// In units of 32-bit integers.
-inline constexpr std::int32_t kExchangeHint = 14;
-inline constexpr std::int32_t kExchangeStatus = 15;
-
-// Values of LeaseExchange::status.
+// From leaseRelease() and leaseKeep().
 inline constexpr std::int32_t kLeaseNo = 0;
 inline constexpr std::int32_t kLeaseDone = 1;
-// Released, and takeReleasedKeys() has something to hand out.
+// Done, and takeReleasedKeys() has something to hand out.
 inline constexpr std::int32_t kLeaseDoneAndReady = 2;
-// The hint is out of date: release by the key.
-inline constexpr std::int32_t kLeaseUnknown = 3;
 
 // ── WebLockExchange: see web_locks.h for what each number means ──
 

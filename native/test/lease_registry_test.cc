@@ -12,6 +12,12 @@ namespace {
 
 constexpr Nanoseconds kTtl = 1000;
 
+std::uint64_t acquire(LeaseTable& table, const LeaseTable::Claim& claim, Nanoseconds ttl) {
+  Environment environment;
+  const LeaseWatches watches(environment.participant());
+  return table.tryAcquire(claim, ttl, "", watches).token;
+}
+
 }  // namespace
 
 TEST(LeaseRegistry, OpensNothingThatWasNotIssued) {
@@ -29,9 +35,9 @@ TEST(LeaseRegistry, LetsThreadsThatOpenOneNumberMeet) {
   EXPECT_EQ(registry.openTable(number, false), table);
   registry.closeTable(number);
   const LeaseTable::Claim claim{.key = KeyView("key"), .owner = "a"};
-  EXPECT_NE(table->tryAcquire(claim, kTtl).token, 0u);
+  EXPECT_NE(acquire(*table, claim, kTtl), 0u);
   // So that the table goes now. With a lease that has yet to expire it would go while the next test counts tables.
-  table->release(claim, nullptr);
+  table->release(claim, 0, nullptr);
   registry.closeTable(number);
 }
 
@@ -41,11 +47,11 @@ TEST(LeaseRegistry, KeepsATableThatNobodyUsesWhileItsLeasesLast) {
   const std::uint64_t number = registry.issue();
   constexpr Nanoseconds kMinute = 60'000'000'000;
   const LeaseTable::Claim claim{.key = KeyView("key"), .owner = "a"};
-  const std::uint64_t token = registry.openTable(number, false)->tryAcquire(claim, kMinute).token;
+  const std::uint64_t token = acquire(*registry.openTable(number, false), claim, kMinute);
   registry.closeTable(number);
   LeaseTable* const again = registry.openTable(number, false);
-  EXPECT_EQ(again->inspect(KeyView("key"), LeaseTable::kSteady)->token, token);
-  again->renew(claim, 1);
+  EXPECT_EQ(again->inspect(KeyView("key"), LeaseTable::kElapsed)->token, token);
+  again->keep(claim, token, 1, nullptr);
   registry.closeTable(number);
   EXPECT_TRUE(eventually([&] {
     const std::uint64_t other = registry.issue();
@@ -54,22 +60,22 @@ TEST(LeaseRegistry, KeepsATableThatNobodyUsesWhileItsLeasesLast) {
     return registry.tables() == before;
   }));
   // A new table under the same number continues with higher tokens.
-  EXPECT_GT(registry.openTable(number, false)->tryAcquire(claim, 1).token, token);
+  EXPECT_GT(acquire(*registry.openTable(number, false), claim, 1), token);
   registry.closeTable(number);
 }
 
 TEST(LeaseRegistry, LeavesATableWithAClockOfItsOwnToThatClock) {
   LeaseRegistry& registry = LeaseRegistry::instance();
   const std::uint64_t number = registry.issue();
-  // Long ago on the steady clock.
+  // Long ago on the table's clock.
   const LeaseTable::Claim claim{.key = KeyView("key"), .owner = "a", .at = 0};
-  const std::uint64_t token = registry.openTable(number, true)->tryAcquire(claim, kTtl).token;
+  const std::uint64_t token = acquire(*registry.openTable(number, true), claim, kTtl);
   registry.closeTable(number);
   LeaseTable* const again = registry.openTable(number, true);
   const std::optional<LeaseTable::Info> info = again->inspect(claim.key, kTtl - 1);
   ASSERT_TRUE(info.has_value());
   EXPECT_EQ(info->token, token);
-  EXPECT_TRUE(again->release(claim, nullptr));
+  EXPECT_TRUE(again->release(claim, 0, nullptr));
   registry.closeTable(number);
 }
 

@@ -4,7 +4,6 @@
 
 #include <array>
 #include <atomic>
-#include <optional>
 #include <random>
 #include <thread>
 
@@ -57,24 +56,20 @@ void live(World& world, std::mt19937_64& random) {
   for (std::uint64_t i = 0; i < actions && !world.over.load(); ++i) {
     const auto key = static_cast<std::uint32_t>(random() % kKeys);
     const std::string name = keyName(key);
-    const bool named = random() % 2 == 0;
-    const std::string owner = named ? "owner " + std::to_string(random()) : "";
+    const std::string owner = "owner " + std::to_string(random());
     const LeaseTable::Claim claim{.key = KeyView(name), .owner = owner};
     // The key decides whether a lease may expire by itself. "Certain" leases never do.
     const bool certain = key % 2 == 0;
+    const Nanoseconds ttl = certain ? kLong : kShort;
     std::uint64_t token = 0;
-    std::uint32_t hint = 0;
     if (random() % 3 == 0) {
-      const LeaseTable::Grant grant = world.table.tryAcquire(claim, certain ? kLong : kShort);
-      token = grant.token;
-      hint = grant.hint;
+      token = world.table.tryAcquire(claim, ttl, "", watches).token;
     } else {
       const std::uint32_t id = watches.add(world.table, KeyView(name));
       const Nanoseconds end = now() + 20'000'000;
       while (token == 0 && now() < end && !world.over.load()) {
-        const LeaseTable::Grant turn = world.table.takeTurn(claim, certain ? kLong : kShort, watches);
+        const LeaseTable::Grant turn = world.table.tryAcquire(claim, ttl, "info", watches);
         token = turn.token;
-        hint = turn.hint;
         if (token != 0) break;
         world.waited.fetch_add(1);
         environment.awaitWake(std::min(milliseconds(turn.retryAfter), 1.0));
@@ -87,20 +82,14 @@ void live(World& world, std::mt19937_64& random) {
     if (token == 0) continue;
     checkGrant(world, key, token, certain);
     if (testing::Test::HasFatalFailure()) return;
-    const LeaseTable::Claim held{.key = KeyView(name), .token = token};
-    const std::string holder = named ? owner : LeaseTable::anonymousOwner(token);
-    const LeaseTable::Claim byName{.key = KeyView(name), .owner = holder};
-    const bool renewed = world.table.renew(random() % 2 == 0 ? held : byName, certain ? kLong : kShort);
+    const bool renewed = world.table.renew(claim, ttl);
     if (certain) {
       ASSERT_TRUE(renewed);
     }
     // The others may be forgotten.
     if (certain || random() % 2 == 0) {
-      const std::optional<bool> hinted =
-          random() % 3 == 0 ? world.table.releaseHinted(hint, token, LeaseTable::kSteady, &watches)
-                            : std::nullopt;
-      const bool released =
-          hinted ? *hinted : world.table.release(random() % 2 == 0 ? held : byName, &watches);
+      if (random() % 3 == 0) world.table.keep(claim, token, ttl, &watches);
+      const bool released = world.table.release(claim, random() % 2 == 0 ? token : 0, &watches);
       if (certain) {
         ASSERT_TRUE(released);
       }

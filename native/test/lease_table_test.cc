@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "core/platform.h"
 #include "test/support.h"
 
 namespace stripelock::test {
@@ -11,26 +12,6 @@ namespace stripelock::test {
 namespace {
 
 constexpr Nanoseconds kTtl = 1000;
-
-// A table whose time the test sets.
-struct Leases {
-  std::uint64_t acquire(std::string_view key, std::string_view owner, Nanoseconds ttl = kTtl) {
-    return table.tryAcquire({.key = KeyView(key), .owner = owner, .at = time}, ttl).token;
-  }
-  LeaseTable::Grant turn(std::string_view key, std::string_view owner, const LeaseWatches& watches) {
-    return table.takeTurn({.key = KeyView(key), .owner = owner, .at = time}, kTtl, watches);
-  }
-  bool renew(std::string_view key, std::string_view owner, Nanoseconds ttl = kTtl) {
-    return table.renew({.key = KeyView(key), .owner = owner, .at = time}, ttl);
-  }
-  bool release(std::string_view key, std::string_view owner, const LeaseWatches* self = nullptr) {
-    return table.release({.key = KeyView(key), .owner = owner, .at = time}, self);
-  }
-  std::optional<LeaseTable::Info> inspect(std::string_view key) { return table.inspect(KeyView(key), time); }
-
-  LeaseTable table{100};
-  Nanoseconds time = 0;
-};
 
 // A thread that watches keys.
 struct Watcher {
@@ -46,55 +27,88 @@ struct Watcher {
   }
 };
 
+// A table whose time the test sets.
+struct Leases {
+  std::uint64_t acquire(std::string_view key, std::string_view owner, Nanoseconds ttl = kTtl) {
+    return table.tryAcquire(claim(key, owner), ttl, "", somebody.watches).token;
+  }
+  LeaseTable::Grant turn(std::string_view key, std::string_view owner, const Watcher& watcher) {
+    return table.tryAcquire(claim(key, owner), kTtl, "", watcher.watches);
+  }
+  bool renew(std::string_view key, std::string_view owner, Nanoseconds ttl = kTtl) {
+    return table.renew(claim(key, owner), ttl);
+  }
+  bool release(std::string_view key, std::string_view owner, const LeaseWatches* self = nullptr) {
+    return table.release(claim(key, owner), 0, self);
+  }
+  std::optional<LeaseTable::Info> inspect(std::string_view key) { return table.inspect(KeyView(key), time); }
+  LeaseTable::Claim claim(std::string_view key, std::string_view owner) const {
+    return {.key = KeyView(key), .owner = owner, .at = time};
+  }
+
+  LeaseTable table{100};
+  Nanoseconds time = 0;
+  // A thread that watches nothing.
+  Watcher somebody;
+};
+
 }  // namespace
 
-TEST(LeaseTable, KnowsAHolderWithoutANameByItsToken) {
+TEST(LeaseTable, ReleasesAndKeepsOnlyTheGrantThatIsNamed) {
   Leases leases;
-  const std::uint64_t token = leases.acquire("key", "");
-  ASSERT_NE(token, 0u);
-  EXPECT_EQ(leases.acquire("key", ""), 0u) << "nobody else without a name is the same";
-  EXPECT_EQ(leases.inspect("key")->owner, LeaseTable::anonymousOwner(token));
-  EXPECT_FALSE(leases.table.release({.key = KeyView("key"), .token = token + 1, .at = 0}, nullptr));
-  EXPECT_TRUE(leases.table.renew({.key = KeyView("key"), .token = token, .at = 0}, kTtl));
-  EXPECT_TRUE(leases.release("key", LeaseTable::anonymousOwner(token)));
-  const std::uint64_t next = leases.acquire("key", "named");
-  EXPECT_FALSE(leases.table.release({.key = KeyView("key"), .token = token, .at = 0}, nullptr));
-  EXPECT_TRUE(leases.table.release({.key = KeyView("key"), .token = next, .at = 0}, nullptr));
-}
-
-TEST(LeaseTable, ReleasesByAHintWhatIsStillWhereItWas) {
-  Leases leases;
-  Watcher watcher;
-  const std::string key(100, 'k');
-  const LeaseTable::Claim claim{.key = KeyView(key), .at = 0};
-  const LeaseTable::Grant grant = leases.table.tryAcquire(claim, kTtl);
-  watcher.watches.add(leases.table, KeyView(key));
-  EXPECT_FALSE(leases.table.releaseHinted(grant.hint, grant.token + 1, 0, nullptr)) << "not that token's";
-  EXPECT_FALSE(leases.table.releaseHinted(grant.hint + 1, grant.token, 0, nullptr)) << "another shard";
-  EXPECT_FALSE(leases.table.releaseHinted(0xffffffff, grant.token, 0, nullptr)) << "nothing is there";
-  EXPECT_EQ(leases.table.releaseHinted(grant.hint, grant.token, 0, nullptr), true);
-  EXPECT_EQ(watcher.take().size(), 1u);
-  EXPECT_FALSE(leases.table.releaseHinted(grant.hint, grant.token, 0, nullptr)) << "it is gone";
+  const LeaseTable::Claim claim = leases.claim("key", "a");
+  const std::uint64_t first = leases.acquire("key", "a");
+  const std::uint64_t second = leases.acquire("key", "a");
+  ASSERT_GT(second, first);
+  EXPECT_FALSE(leases.table.release(claim, first, nullptr));
+  EXPECT_FALSE(leases.table.keep(claim, first, 1, nullptr));
+  EXPECT_EQ(leases.inspect("key")->remaining, kTtl);
+  EXPECT_FALSE(leases.table.release(leases.claim("key", "b"), second, nullptr)) << "another owner";
+  EXPECT_TRUE(leases.table.keep(claim, second, 1, nullptr));
+  EXPECT_EQ(leases.inspect("key")->remaining, 1);
+  EXPECT_TRUE(leases.table.release(claim, second, nullptr));
   EXPECT_EQ(leases.table.size(), 0u);
 }
 
-TEST(LeaseTable, TellsByAHintThatTheTimeIsOver) {
+TEST(LeaseTable, ReleasesNothingThatHasExpired) {
   Leases leases;
   Watcher watcher;
-  const LeaseTable::Grant grant = leases.table.tryAcquire({.key = KeyView("key"), .at = 0}, kTtl);
+  leases.acquire("key", "a");
   watcher.watches.add(leases.table, KeyView("key"));
-  EXPECT_EQ(leases.table.releaseHinted(grant.hint, grant.token, kTtl, nullptr), false);
+  leases.time = kTtl;
+  EXPECT_FALSE(leases.release("key", "a"));
   EXPECT_TRUE(watcher.take().empty()) << "it was free before";
 }
 
-TEST(LeaseTable, SaysWhenItGranted) {
+TEST(LeaseTable, ShortensNothingByARenewal) {
   Leases leases;
-  leases.time = 77;
-  EXPECT_EQ(leases.table.tryAcquire({.key = KeyView("key"), .at = 77}, kTtl).since, 77);
-  const Nanoseconds before = now();
-  const LeaseTable::Grant grant = leases.table.tryAcquire({.key = KeyView("steady")}, kTtl);
-  EXPECT_GE(grant.since, before);
-  EXPECT_LE(grant.since, now());
+  leases.acquire("key", "a");
+  EXPECT_TRUE(leases.renew("key", "a", 1));
+  EXPECT_EQ(leases.inspect("key")->remaining, kTtl);
+  EXPECT_FALSE(leases.renew("key", "b"));
+}
+
+TEST(LeaseTable, KeepsATextWithALeaseUntilItIsGrantedAgain) {
+  Leases leases;
+  const LeaseTable::Claim claim = leases.claim("key", "a");
+  leases.table.tryAcquire(claim, kTtl, "one", leases.somebody.watches);
+  EXPECT_TRUE(leases.renew("key", "a"));
+  EXPECT_EQ(leases.inspect("key")->info, "one");
+  const std::string_view two = "two";
+  EXPECT_TRUE(leases.table.renew(claim, kTtl, &two));
+  EXPECT_EQ(leases.inspect("key")->info, "two");
+  leases.acquire("key", "a");
+  EXPECT_EQ(leases.inspect("key")->info, "");
+}
+
+TEST(LeaseTable, ReadsTheClockThatCountsWhileTheMachineIsSuspended) {
+  Leases leases;
+  const Nanoseconds before = elapsed();
+  const LeaseTable::Claim claim{.key = KeyView("key"), .owner = "a"};
+  leases.table.tryAcquire(claim, kAnHour, "", leases.somebody.watches);
+  const Nanoseconds after = elapsed();
+  EXPECT_TRUE(leases.table.inspect(KeyView("key"), before + kAnHour - 1).has_value());
+  EXPECT_FALSE(leases.table.inspect(KeyView("key"), after + kAnHour).has_value());
 }
 
 TEST(LeaseTable, KeepsNothingOfWhatWasReleased) {
@@ -134,7 +148,7 @@ TEST(LeaseTable, SweepsThemWhileOneKeyIsTakenAndReleasedOverAndOver) {
   for (int i = 0; i < 10'000; ++i) leases.acquire("key " + std::to_string(i), "a", 100);
   leases.time = 100;
   for (int i = 0; i < 16 * 10'000; ++i) {
-    ASSERT_NE(leases.turn("hot", "a", taker.watches).token, 0u);
+    ASSERT_NE(leases.turn("hot", "a", taker).token, 0u);
     ASSERT_TRUE(leases.release("hot", "a"));
   }
   EXPECT_EQ(leases.table.size(), 0u);
@@ -199,20 +213,20 @@ TEST(LeaseTable, LetsTheThreadThatWaitsLongestGoFirstAfterARelease) {
   Watcher first;
   Watcher second;
   leases.acquire("key", "a");
-  EXPECT_EQ(leases.turn("key", "1", first.watches).retryAfter, kTtl);
+  EXPECT_EQ(leases.turn("key", "1", first).retryAfter, kTtl);
   first.watches.add(leases.table, KeyView("key"));
   second.watches.add(leases.table, KeyView("key"));
   leases.release("key", "a");
 
-  const LeaseTable::Grant early = leases.turn("key", "2", second.watches);
+  const LeaseTable::Grant early = leases.turn("key", "2", second);
   EXPECT_EQ(early.token, 0u);
   EXPECT_GT(early.retryAfter, 0);
   EXPECT_LE(early.retryAfter, LeaseTable::kTurn);
-  EXPECT_NE(leases.turn("key", "1", first.watches).token, 0u);
+  EXPECT_NE(leases.turn("key", "1", first).token, 0u);
   // A thread that has had the key goes to the end of the queue.
   leases.release("key", "1");
-  EXPECT_EQ(leases.turn("key", "1 again", first.watches).token, 0u);
-  EXPECT_NE(leases.turn("key", "2", second.watches).token, 0u);
+  EXPECT_EQ(leases.turn("key", "1 again", first).token, 0u);
+  EXPECT_NE(leases.turn("key", "2", second).token, 0u);
 }
 
 TEST(LeaseTable, DoesNotWaitForAThreadThatLetsItsTurnPass) {
@@ -223,31 +237,21 @@ TEST(LeaseTable, DoesNotWaitForAThreadThatLetsItsTurnPass) {
   blocked.watches.add(leases.table, KeyView("key"));
   second.watches.add(leases.table, KeyView("key"));
   leases.release("key", "a");
-  EXPECT_TRUE(eventually([&] { return leases.turn("key", "2", second.watches).token != 0; }));
+  EXPECT_TRUE(eventually([&] { return leases.turn("key", "2", second).token != 0; }));
   // And it comes last from then on.
   leases.release("key", "2");
-  EXPECT_NE(leases.turn("key", "2", second.watches).token, 0u);
+  EXPECT_NE(leases.turn("key", "2", second).token, 0u);
 }
 
-TEST(LeaseTable, MakesNobodyWaitWhoDoesNotCareForTurns) {
-  Leases leases;
-  Watcher waiting;
-  leases.acquire("key", "a");
-  waiting.watches.add(leases.table, KeyView("key"));
-  leases.release("key", "a");
-  EXPECT_NE(leases.acquire("key", "b"), 0u) << "a key that is free is had by who asks for it";
-}
-
-TEST(LeaseTable, TellsThoseWhoWaitThatALeaseWasShortened) {
+TEST(LeaseTable, NotifiesTheThreadsThatWaitThatALeaseWasShortened) {
   Leases leases;
   Watcher watcher;
   Watcher self;
-  const LeaseTable::Claim claim{.key = KeyView("key"), .owner = "a", .at = 0};
-  leases.acquire("key", "a");
+  const std::uint64_t token = leases.acquire("key", "a");
   watcher.watches.add(leases.table, KeyView("key"));
-  EXPECT_TRUE(leases.table.renew(claim, 2 * kTtl, &self.watches));
+  EXPECT_TRUE(leases.renew("key", "a", 2 * kTtl));
   EXPECT_FALSE(watcher.watches.hasReady());
-  EXPECT_TRUE(leases.table.renew(claim, 2 * kTtl - 1, &self.watches));
+  EXPECT_TRUE(leases.table.keep(leases.claim("key", "a"), token, kTtl, &self.watches));
   EXPECT_TRUE(watcher.watches.hasReady());
   EXPECT_EQ(watcher.environment.wakes(), 1);
   EXPECT_EQ(self.environment.wakes(), 0);

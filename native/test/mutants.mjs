@@ -203,12 +203,10 @@ export const mutants = {
   'profile-keeps-earlier-pace': ['', 'ContentionProfile.StartsWithoutTheRecords*'],
 
   // ── Leases and gates ──
-  'lease-kept-after-death': ['const bool lives = true;', 'LeaseKept.EndsWithinATtlAfterItsThread*'],
-  'lease-kept-without-limit': [
-    'const Nanoseconds until = (lives ? at : endedAt) + kept.ttl;',
-    'LeaseKept.DoesNotOutliveItsLimit*',
+  'lease-released-without-token': [
+    'const bool isOwn = entry && entry->owner == claim.owner;',
+    'LeaseTable.ReleasesAndKeepsOnlyTheGrant*',
   ],
-  'lease-released-by-hint': ['if (!entry) return std::nullopt;', 'LeaseTable.ReleasesByAHint*'],
   'gate-counted-twice': ['', 'FencingGate.IsNotForgottenForOne*'],
   'gate-forgets': ['', 'FencingGate.ForgetsTheLowest*'],
 };

@@ -8,12 +8,6 @@ import { HEADER_INTS, STRIPE_INTS } from '../../unbundled/engine/contract/layout
 import { EXCLUSIVE_MODE, SHARED_MODE } from '../../unbundled/engine/contract/mode.js';
 import { loadAddon } from '../../unbundled/engine/native/addon.js';
 import {
-  EXCHANGE_AT,
-  EXCHANGE_BYTES,
-  EXCHANGE_GRANT,
-  EXCHANGE_HINT,
-  EXCHANGE_TABLE,
-  EXCHANGE_TTL,
   GRANTED,
   WEB_LOCK_BYTES,
   WEB_LOCK_HOW,
@@ -57,8 +51,6 @@ function main() {
   for (const table of tables) table.number = addon.open(table.words, table.stripes);
   let lease = addon.leaseOpen(addon.leaseIssue(), false);
   let gate = addon.gateOpen(addon.gateIssue(), 10);
-  const numbers = new Float64Array(new SharedArrayBuffer(EXCHANGE_BYTES));
-  addon.leaseExchange(numbers);
   const named = new Float64Array(new SharedArrayBuffer(WEB_LOCK_BYTES));
   addon.webLockExchange(named);
 
@@ -131,7 +123,6 @@ function main() {
     () => detached(new Uint8Array(8)),
     () => new Uint8Array(below(random, 300)),
     () => new Float64Array(8),
-    () => numbers,
     () => new DataView(new ArrayBuffer(8)),
     () => new SharedArrayBuffer(64),
     () => [0, 1],
@@ -160,16 +151,11 @@ function main() {
     takeGrants: () => [new Int32Array(below(random, 300))],
     expire: () => [new Int32Array(below(random, 300))],
     addNote: () => [table().number, Int32Array.of(below(random, 70)), 'note'],
-    leaseAcquire: () => leaseArguments(),
-    leaseTakeTurn: () => leaseArguments(),
-    leaseRenew: () => leaseArguments(),
-    leaseKeep: () => ['key', 'owner', lease, NaN, below(random, 50), below(random, 100)],
-    leaseRelease: () => leaseArguments(),
-    leaseReleaseHinted: () => {
-      leaseArguments();
-      new Int32Array(numbers.buffer)[EXCHANGE_HINT] = integers[below(random, integers.length)];
-      return [];
-    },
+    leaseAcquire: () => [...leaseArguments(), below(random, 50), ['', 'info'][below(random, 2)]],
+    leaseRenew: () => [...leaseArguments(), below(random, 50)],
+    leaseKeep: () => [...leaseArguments(), below(random, 50), BigInt(below(random, 50))],
+    leaseRelease: () => [...leaseArguments(), BigInt(below(random, 2))],
+    leaseInspect: () => leaseArguments().slice(0, 3),
     webLockRequest: () => namedArguments(['name', 'other'][below(random, 2)]),
     webLockCancel: () => namedArguments(),
     webLockRelease: () => namedArguments(),
@@ -188,12 +174,7 @@ function main() {
     return [number, list, typeof list === 'number' ? 1 : count, 0, mode(), random() * LONGEST, 'note'];
   }
   function leaseArguments() {
-    numbers.fill(0);
-    numbers[EXCHANGE_TABLE] = lease;
-    numbers[EXCHANGE_AT] = NaN;
-    numbers[EXCHANGE_TTL] = below(random, 50);
-    numbers[EXCHANGE_GRANT] = below(random, 50);
-    return random() < 0.5 ? ['key'] : ['key', 'owner'];
+    return [lease, 'key', NaN, ['owner', 'other'][below(random, 2)]];
   }
   function namedArguments(...args) {
     const numbersOfCall = new Int32Array(named.buffer);
@@ -215,7 +196,6 @@ function main() {
     if (name === 'acquireSync' && typeof args[5] === 'number' && args[5] > LONGEST) args[5] = 0;
     if (likely[name] && random() < 0.3 && args.length > 0)
       args[below(random, Math.min(args.length, 5))] = any();
-    if (random() < 0.2) numbers[below(random, numbers.length)] = integers[below(random, integers.length)];
     try {
       addon[name](...args);
       counts.returned++;

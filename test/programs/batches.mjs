@@ -58,9 +58,8 @@ async function releasedKeys() {
   const keys = Array.from({ length: MANY }, (_, i) => `key ${i}`);
   return arrivedWithTheFirst((arrive) => {
     for (const key of keys) {
-      table.tryAcquire(key, 'holder', LONG, NaN);
+      table.tryAcquire(key, 'holder', LONG, NaN, '');
       table.watch(key, arrive);
-      table.takeTurn(key, 'waiter', LONG, NaN);
     }
     for (const key of keys) table.release(key, 'holder', NaN);
   });

@@ -9,7 +9,7 @@ import type { TableMemory, TableShape, TableSpan } from './table-memory.js';
  * every change to this file, to `contention.ts`, to `exact-keys.ts`, to `lease-table.ts`, to `web-locks.ts`, to `process-locks.ts`,
  * to `layout.ts`, to `mode.ts`, to `wait-times.ts`, to `lib/lock/pinned-keys.ts`, or to what the addon exports.
  */
-export const ENGINE_PROTOCOL = 11;
+export const ENGINE_PROTOCOL = 12;
 
 export type EngineName = 'native' | 'javascript';
 

@@ -10,52 +10,34 @@ export interface LeaseInfo {
 
 /**
  * One thread's view of a table of leases on exact keys. Every call decides at once. Times are milliseconds; `at` is
- * the caller's clock, or NaN for the table's own, which is monotonic.
+ * the caller's clock, or NaN for the table's own.
  */
 export interface LeaseTable {
   /** Names it in a handle. */
   readonly number: number;
   /** The number of entries, including expired ones that are not swept yet. */
   readonly size: number;
-  /** The last grant, by its number in this table, which costs less than a token. */
-  readonly granted: number;
-  /** When it was made: on the caller's clock or, if `at` was NaN, on that of `performance.now()`. */
-  readonly grantedAt: number;
-  /** A hint that finds it quickly, for {@link releaseGranted}. */
-  readonly grantedHint: number;
-  /** The token of what was {@link granted}. */
-  tokenOf(granted: number): bigint;
-  /** True if granted. Without an owner, the holder has no name of its own, and {@link anonymousOwner} names it. */
-  tryAcquire(key: string, owner: string | undefined, ttl: number, at: number): boolean;
   /**
-   * The same for a thread that waits for the key, or is about to: the thread that has waited longest goes first. 0 if
-   * granted, else the milliseconds after which to try again, even if {@link watch} has not called.
+   * Its token if granted, else the milliseconds after which to try again, even if {@link watch} has not called. If threads
+   * watch the key, the one that has waited longest goes first after a release. `info`: a text that is kept with the lease;
+   * empty for none.
    */
-  takeTurn(key: string, owner: string | undefined, ttl: number, at: number): number;
-  /** Can shorten it, too, and then calls the {@link watch}es of the key. */
-  renew(key: string, owner: string, ttl: number, at: number): boolean;
-  /** Keeps a text with what the owner holds, until that ends or is granted again. Empty for none. False if it holds nothing. */
-  setInfo(key: string, owner: string, info: string, at: number): boolean;
+  tryAcquire(key: string, owner: string, ttl: number, at: number, info: string): bigint | number;
+  /** Shortens nothing. `info`: replaces the text, if it is given. False if the owner does not hold the key. */
+  renew(key: string, owner: string, ttl: number, at: number, info?: string): boolean;
   /**
-   * From now on the table extends what the owner holds by itself, a `ttl` at a time, while this thread lives, until
-   * `most` milliseconds after the grant. To be called right after the grant, with the same ttl. A new grant ends it, and
-   * so does a ttl of 0. False if the owner does not hold the key.
+   * Ends the grant that has this token, but leaves the key taken for `ttl`. Calls the {@link watch}es of the key. False if
+   * the owner does not hold that grant.
    */
-  keep(key: string, owner: string, ttl: number, most: number, at: number): boolean;
-  release(key: string, owner: string, at: number): boolean;
-  /** Releases what was {@link granted}. */
-  releaseGranted(key: string, granted: number, hint: number, at: number): boolean;
+  keep(key: string, owner: string, ttl: number, at: number, token: bigint): boolean;
+  /** With a token, releases only the grant that has it. */
+  release(key: string, owner: string, at: number, token?: bigint): boolean;
   inspect(key: string, at: number): LeaseInfo | undefined;
   /**
    * Calls `freed` on this thread whenever any thread has released the key or shortened its lease, and never from within
    * another call. Does not keep the event loop alive.
    */
   watch(key: string, freed: () => void): LeaseWatch;
-}
-
-/** The name of a holder that gave none. `native/core/lease_table.cc` makes the same name. */
-export function anonymousOwner(token: bigint): string {
-  return `lease ${token}`;
 }
 
 export interface LeaseWatch {

@@ -1,13 +1,6 @@
 import { performance, queueMicrotask } from '../../common/host.js';
 import { LockError } from '../../common/errors.js';
-import {
-  anonymousOwner,
-  type GateTable,
-  type LeaseEngine,
-  type LeaseInfo,
-  type LeaseTable,
-  type LeaseWatch,
-} from '../contract/lease-table.js';
+import type { GateTable, LeaseEngine, LeaseInfo, LeaseTable, LeaseWatch } from '../contract/lease-table.js';
 import { JavaScriptGate, type Highest } from './gate.js';
 import { Numbered } from './numbered.js';
 
@@ -50,35 +43,20 @@ function unknownNumber(): LockError {
 }
 
 interface Entry {
-  owner: string;
-  /** The number of its grant. */
-  granted: number;
+  readonly owner: string;
+  readonly token: bigint;
   expiresAt: number;
   info: string;
-  /** Undefined for a usual lease. */
-  kept: Kept | undefined;
 }
 
-/** How long a lease that is kept is extended each time, and until when at most. */
-interface Kept {
-  readonly ttl: number;
-  readonly limit: number;
-}
-
-/**
- * The same rules as `native/core/lease_table.h`, for one thread. Whoever looks at a kept lease is in the thread that
- * keeps it, which therefore lives (I5).
- */
+/** The same rules as `native/core/lease_table.h`, for one thread, which has every turn. */
 class JavaScriptLeaseTable implements LeaseTable {
   readonly number: number;
-  granted = -1;
-  grantedAt = NaN;
-  readonly grantedHint = 0;
   readonly #entries = new Map<string, Entry>();
-  /** Where the sweep is. It goes round and round. */
+  /** The place of the sweep, which starts again at the end. */
   #sweep = this.#entries.entries();
   readonly #watches = new Map<string, Set<() => void>>();
-  readonly #firstToken = BigInt(Date.now()) * 1_000_000n;
+  #nextToken = BigInt(Date.now()) * 1_000_000n;
 
   constructor(number: number) {
     this.number = number;
@@ -88,67 +66,47 @@ class JavaScriptLeaseTable implements LeaseTable {
     return this.#entries.size;
   }
 
-  tokenOf(granted: number): bigint {
-    return this.#firstToken + BigInt(granted);
-  }
-
-  tryAcquire(key: string, owner: string | undefined, ttl: number, at: number): boolean {
+  tryAcquire(key: string, owner: string, ttl: number, at: number, info: string): bigint | number {
     const now = this.#tend(at);
-    const entry = this.#entries.get(key);
-    if (isHeld(entry, now) && entry.owner !== owner) return false;
-    this.grantedAt = now;
-    const granted = ++this.granted;
-    const name = owner ?? anonymousOwner(this.tokenOf(granted));
-    this.#entries.set(key, { owner: name, granted, expiresAt: now + ttl, info: '', kept: undefined });
-    return true;
+    const entry = this.#held(key, now);
+    if (entry !== undefined && entry.owner !== owner) return entry.expiresAt - now;
+    const token = this.#nextToken++;
+    this.#entries.set(key, { owner, token, expiresAt: now + ttl, info });
+    return token;
   }
 
-  takeTurn(key: string, owner: string | undefined, ttl: number, at: number): number {
-    if (this.tryAcquire(key, owner, ttl, at)) return 0;
-    // The clock may have reached it meanwhile.
-    return Math.max(this.#entries.get(key)!.expiresAt - timeOf(at), Number.MIN_VALUE);
-  }
-
-  renew(key: string, owner: string, ttl: number, at: number): boolean {
+  renew(key: string, owner: string, ttl: number, at: number, info?: string): boolean {
     const now = this.#tend(at);
     const entry = this.#held(key, now);
     if (entry?.owner !== owner) return false;
-    const sooner = now + ttl < entry.expiresAt;
+    entry.expiresAt = Math.max(entry.expiresAt, now + ttl);
+    if (info !== undefined) entry.info = info;
+    return true;
+  }
+
+  keep(key: string, owner: string, ttl: number, at: number, token: bigint): boolean {
+    const now = this.#tend(at);
+    const entry = this.#held(key, now);
+    if (entry?.owner !== owner || entry.token !== token) return false;
     entry.expiresAt = now + ttl;
-    if (sooner) this.#callWatch(key);
+    this.#callWatches(key);
     return true;
   }
 
-  setInfo(key: string, owner: string, info: string, at: number): boolean {
-    const entry = this.#held(key, timeOf(at));
-    if (entry?.owner !== owner) return false;
-    entry.info = info;
-    return true;
-  }
-
-  keep(key: string, owner: string, ttl: number, most: number, at: number): boolean {
-    const entry = this.#held(key, timeOf(at));
-    if (entry?.owner !== owner) return false;
-    entry.kept = ttl === 0 ? undefined : { ttl, limit: entry.expiresAt - ttl + most };
-    return true;
-  }
-
-  release(key: string, owner: string, at: number): boolean {
+  release(key: string, owner: string, at: number, token?: bigint): boolean {
     const entry = this.#held(key, this.#tend(at));
-    return entry?.owner === owner && this.#free(key);
-  }
-
-  releaseGranted(key: string, granted: number, _hint: number, at: number): boolean {
-    const entry = this.#held(key, this.#tend(at));
-    return entry?.granted === granted && this.#free(key);
+    if (entry?.owner !== owner || entry.token !== (token ?? entry.token)) return false;
+    this.#entries.delete(key);
+    this.#callWatches(key);
+    return true;
   }
 
   inspect(key: string, at: number): LeaseInfo | undefined {
     const now = timeOf(at);
-    const entry = this.#entries.get(key);
-    if (!isHeld(entry, now)) return undefined;
-    const { owner, granted, expiresAt, info } = entry;
-    const state = { owner, token: this.tokenOf(granted), remaining: expiresAt - now };
+    const entry = this.#held(key, now);
+    if (entry === undefined) return undefined;
+    const { owner, token, expiresAt, info } = entry;
+    const state = { owner, token, remaining: expiresAt - now };
     return info === '' ? state : { ...state, info };
   }
 
@@ -164,16 +122,10 @@ class JavaScriptLeaseTable implements LeaseTable {
 
   #held(key: string, now: number): Entry | undefined {
     const entry = this.#entries.get(key);
-    return isHeld(entry, now) ? entry : undefined;
+    return entry !== undefined && entry.expiresAt > now ? entry : undefined;
   }
 
-  #free(key: string): boolean {
-    this.#entries.delete(key);
-    this.#callWatch(key);
-    return true;
-  }
-
-  #callWatch(key: string): void {
+  #callWatches(key: string): void {
     const watches = this.#watches.get(key);
     if (watches === undefined) return;
     queueMicrotask(() => {
@@ -191,19 +143,10 @@ class JavaScriptLeaseTable implements LeaseTable {
         break;
       }
       const [key, entry] = value;
-      if (!isHeld(entry, now)) this.#entries.delete(key);
+      if (entry.expiresAt <= now) this.#entries.delete(key);
     }
     return now;
   }
-}
-
-/** Extends a kept lease whose time is over. */
-function isHeld(entry: Entry | undefined, now: number): entry is Entry {
-  if (entry === undefined) return false;
-  const { kept } = entry;
-  if (entry.expiresAt <= now && kept)
-    entry.expiresAt = Math.max(entry.expiresAt, Math.min(now + kept.ttl, kept.limit));
-  return entry.expiresAt > now;
 }
 
 function timeOf(at: number): number {

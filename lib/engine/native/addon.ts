@@ -3,23 +3,24 @@ import type { Failure } from '../contract/engine.js';
 import type { LeaseInfo } from '../contract/lease-table.js';
 import { loadBinary } from './binary.js';
 
-/** What `native/node/leases.cc`, `lease_time.cc` and `gates.cc` export; they say what the arguments and results mean. */
+/** What `native/node/leases.cc` and `gates.cc` export; they say what the arguments and results mean. */
 interface LeaseAddon {
   leaseIssue(): number;
-  leaseExchange(numbers: Float64Array): void;
-  leaseNow(): number;
   leaseElapsed(): number;
-  leaseKeep(key: string, owner: string, table: number, at: number, ttl: number, most: number): boolean;
   leaseOpen(number: number, ownClock: boolean): number;
-  leaseFirstToken(table: number): bigint;
   leaseClose(table: number): void;
-  leaseAcquire(key: string, owner?: string): void;
-  leaseTakeTurn(key: string, owner?: string): void;
-  leaseRenew(key: string, owner?: string): void;
-  leaseSetInfo(key: string, owner: string, info: string): void;
-  leaseRelease(key: string, owner?: string): void;
-  leaseReleaseHinted(): void;
-  leaseInspect(key: string): LeaseInfo | undefined;
+  leaseAcquire(
+    table: number,
+    key: string,
+    at: number,
+    owner: string,
+    ttl: number,
+    info: string,
+  ): bigint | number;
+  leaseRenew(table: number, key: string, at: number, owner: string, ttl: number, info?: string): boolean;
+  leaseKeep(table: number, key: string, at: number, owner: string, ttl: number, token: bigint): number;
+  leaseRelease(table: number, key: string, at: number, owner: string, token: bigint): number;
+  leaseInspect(table: number, key: string, at: number): LeaseInfo | undefined;
   leaseSize(table: number): number;
   leaseWatch(table: number, key: string): number;
   leaseUnwatch(id: number): boolean;

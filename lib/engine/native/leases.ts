@@ -1,60 +1,12 @@
-import { offsetOf } from '../../common/clock-offset.js';
 import { DeferredCall } from '../../common/deferred-call.js';
 import { LockError } from '../../common/errors.js';
 import { HostFinalizationRegistry } from '../../common/host.js';
 import type { GateTable, LeaseEngine, LeaseInfo, LeaseTable, LeaseWatch } from '../contract/lease-table.js';
 import type { Addon } from './addon.js';
-import {
-  BATCH,
-  EXCHANGE_AT,
-  EXCHANGE_BYTES,
-  EXCHANGE_GRANT,
-  EXCHANGE_HINT,
-  EXCHANGE_OFFSET,
-  EXCHANGE_RETRY_AFTER,
-  EXCHANGE_SINCE,
-  EXCHANGE_STATUS,
-  EXCHANGE_TABLE,
-  EXCHANGE_TTL,
-  LEASE_DONE_AND_READY,
-  LEASE_NO,
-  LEASE_UNKNOWN,
-  MORE,
-  NOT_OPENED,
-} from './protocol.js';
+import { BATCH, LEASE_DONE_AND_READY, LEASE_NO, MORE, NOT_OPENED } from './protocol.js';
 
-/**
- * Memory for the numbers of this thread's calls for leases; `native/node/leases.h` says what each means. The results of
- * a call stay there until the next call.
- */
-class LeaseExchange {
-  readonly numbers: Float64Array;
-  /** The same memory, in units of 32-bit integers. */
-  readonly integers: Int32Array;
-
-  constructor() {
-    const memory = new SharedArrayBuffer(EXCHANGE_BYTES);
-    this.numbers = new Float64Array(memory);
-    this.integers = new Int32Array(memory);
-  }
-
-  /**
-   * Gives the memory to the addon, with the difference of two clocks. The addon's clock and `performance.now()` both
-   * read the platform's monotonic one, but count from different moments.
-   */
-  open(addon: Addon): void {
-    this.numbers[EXCHANGE_OFFSET] = offsetOf(() => addon.leaseNow());
-    addon.leaseExchange(this.numbers);
-  }
-
-  /** Sets what the next call is about. `table` is the addon's number for it; times are milliseconds. */
-  ask(table: number, at: number, ttl: number): void {
-    const { numbers } = this;
-    numbers[EXCHANGE_TABLE] = table;
-    numbers[EXCHANGE_AT] = at;
-    numbers[EXCHANGE_TTL] = ttl;
-  }
-}
+/** Any grant of the owner. No lease has this token. */
+const ANY_TOKEN = 0n;
 
 /** This thread's side of the addon's leases. Tells the watchers of a key that it was released. */
 export class NativeLeases implements LeaseEngine {
@@ -62,7 +14,6 @@ export class NativeLeases implements LeaseEngine {
   readonly id: readonly [number, number];
   readonly addon: Addon;
   readonly elapsed: () => number;
-  readonly #exchange = new LeaseExchange();
   /** The key is the addon's id. */
   readonly #watches = new Map<number, () => void>();
   readonly #batch = new Int32Array(BATCH);
@@ -84,7 +35,6 @@ export class NativeLeases implements LeaseEngine {
     this.addon = addon;
     this.id = addon.registryId();
     this.elapsed = () => addon.leaseElapsed();
-    this.#exchange.open(addon);
   }
 
   openTable(ownClock: boolean, number = this.addon.leaseIssue()): LeaseTable {
@@ -92,7 +42,7 @@ export class NativeLeases implements LeaseEngine {
     if (open) return open;
     const index = this.addon.leaseOpen(number, ownClock);
     if (index === NOT_OPENED) throw unknownNumber();
-    const table = new NativeLeaseTable(this, this.#exchange, index, number);
+    const table = new NativeLeaseTable(this, index, number);
     this.#tables.set(number, new WeakRef(table));
     this.#closed.register(table, { number, index });
     return table;
@@ -135,93 +85,40 @@ class NativeLeaseTable implements LeaseTable {
   readonly number: number;
   readonly #leases: NativeLeases;
   readonly #addon: Addon;
-  readonly #exchange: LeaseExchange;
   readonly #index: number;
-  readonly #firstToken: bigint;
 
-  constructor(leases: NativeLeases, exchange: LeaseExchange, index: number, number: number) {
+  constructor(leases: NativeLeases, index: number, number: number) {
     this.number = number;
     this.#leases = leases;
     this.#addon = leases.addon;
-    this.#exchange = exchange;
     this.#index = index;
-    this.#firstToken = leases.addon.leaseFirstToken(index);
   }
 
   get size(): number {
     return this.#addon.leaseSize(this.#index);
   }
 
-  get granted(): number {
-    return this.#exchange.numbers[EXCHANGE_GRANT]!;
+  tryAcquire(key: string, owner: string, ttl: number, at: number, info: string): bigint | number {
+    return this.#addon.leaseAcquire(this.#index, key, at, owner, ttl, info);
   }
 
-  get grantedAt(): number {
-    return this.#exchange.numbers[EXCHANGE_SINCE]!;
+  renew(key: string, owner: string, ttl: number, at: number, info?: string): boolean {
+    // The addon distinguishes undefined from an argument that is left out.
+    return info === undefined
+      ? this.#addon.leaseRenew(this.#index, key, at, owner, ttl)
+      : this.#addon.leaseRenew(this.#index, key, at, owner, ttl, info);
   }
 
-  get grantedHint(): number {
-    return this.#exchange.integers[EXCHANGE_HINT]!;
+  keep(key: string, owner: string, ttl: number, at: number, token: bigint): boolean {
+    return this.#done(this.#addon.leaseKeep(this.#index, key, at, owner, ttl, token));
   }
 
-  tokenOf(granted: number): bigint {
-    return this.#firstToken + BigInt(granted);
-  }
-
-  tryAcquire(key: string, owner: string | undefined, ttl: number, at: number): boolean {
-    const exchange = this.#exchange;
-    exchange.ask(this.#index, at, ttl);
-    // Passing undefined would cost more than passing nothing.
-    if (owner === undefined) this.#addon.leaseAcquire(key);
-    else this.#addon.leaseAcquire(key, owner);
-    return exchange.integers[EXCHANGE_STATUS] !== LEASE_NO;
-  }
-
-  takeTurn(key: string, owner: string | undefined, ttl: number, at: number): number {
-    const exchange = this.#exchange;
-    exchange.ask(this.#index, at, ttl);
-    if (owner === undefined) this.#addon.leaseTakeTurn(key);
-    else this.#addon.leaseTakeTurn(key, owner);
-    return exchange.integers[EXCHANGE_STATUS] === LEASE_NO ? exchange.numbers[EXCHANGE_RETRY_AFTER]! : 0;
-  }
-
-  renew(key: string, owner: string, ttl: number, at: number): boolean {
-    const exchange = this.#exchange;
-    exchange.ask(this.#index, at, ttl);
-    this.#addon.leaseRenew(key, owner);
-    return this.#done();
-  }
-
-  setInfo(key: string, owner: string, info: string, at: number): boolean {
-    const exchange = this.#exchange;
-    exchange.ask(this.#index, at, 0);
-    this.#addon.leaseSetInfo(key, owner, info);
-    return exchange.integers[EXCHANGE_STATUS] !== LEASE_NO;
-  }
-
-  keep(key: string, owner: string, ttl: number, most: number, at: number): boolean {
-    return this.#addon.leaseKeep(key, owner, this.#index, at, ttl, most);
-  }
-
-  release(key: string, owner: string, at: number): boolean {
-    this.#exchange.ask(this.#index, at, 0);
-    this.#addon.leaseRelease(key, owner);
-    return this.#done();
-  }
-
-  releaseGranted(key: string, granted: number, hint: number, at: number): boolean {
-    const exchange = this.#exchange;
-    exchange.ask(this.#index, at, 0);
-    exchange.numbers[EXCHANGE_GRANT] = granted;
-    exchange.integers[EXCHANGE_HINT] = hint;
-    this.#addon.leaseReleaseHinted();
-    if (exchange.integers[EXCHANGE_STATUS] === LEASE_UNKNOWN) this.#addon.leaseRelease(key);
-    return this.#done();
+  release(key: string, owner: string, at: number, token = ANY_TOKEN): boolean {
+    return this.#done(this.#addon.leaseRelease(this.#index, key, at, owner, token));
   }
 
   inspect(key: string, at: number): LeaseInfo | undefined {
-    this.#exchange.ask(this.#index, at, 0);
-    return this.#addon.leaseInspect(key);
+    return this.#addon.leaseInspect(this.#index, key, at);
   }
 
   watch(key: string, freed: () => void): LeaseWatch {
@@ -229,8 +126,7 @@ class NativeLeaseTable implements LeaseTable {
   }
 
   /** Whether it was done. It may have called watches of this thread. */
-  #done(): boolean {
-    const status = this.#exchange.integers[EXCHANGE_STATUS]!;
+  #done(status: number): boolean {
     if (status === LEASE_DONE_AND_READY) this.#leases.delivery.schedule();
     return status !== LEASE_NO;
   }

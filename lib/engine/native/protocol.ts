@@ -37,27 +37,11 @@ export const DRAW_SHIFT = 1;
 
 export { CROWDED, IDLE_ENDED, NO_STRIPE, PINNED_AGAIN } from '../contract/exact-keys.js';
 
-/** The size of the lease exchange. `native/node/leases.h` says what each of its numbers means. */
-export const EXCHANGE_BYTES = 64;
-/** Places in units of 64-bit floating-point numbers. */
-export const EXCHANGE_TABLE = 0;
-export const EXCHANGE_AT = 1;
-export const EXCHANGE_TTL = 2;
-export const EXCHANGE_OFFSET = 3;
-export const EXCHANGE_SINCE = 4;
-export const EXCHANGE_RETRY_AFTER = 5;
-export const EXCHANGE_GRANT = 6;
-/** Places in units of 32-bit integers. */
-export const EXCHANGE_HINT = 14;
-export const EXCHANGE_STATUS = 15;
-
-/** What the status of the lease exchange says. */
+/** Answers of `leaseRelease` and `leaseKeep`. */
 export const LEASE_NO = 0;
 export const LEASE_DONE = 1;
-/** Released, and `takeReleasedKeys` has something. */
+/** Done, and `takeReleasedKeys` has something. */
 export const LEASE_DONE_AND_READY = 2;
-/** The hint is out of date: ask by the key. */
-export const LEASE_UNKNOWN = 3;
 
 /** The size of the exchange for web locks. `native/node/web_locks.h` says what each of its numbers means. */
 export const WEB_LOCK_BYTES = 32;

@@ -3,7 +3,7 @@ import { checkBoolean, checkFunction, checkOptionsObject, type Names } from '../
 import { invalidArgType } from '../../common/errors.js';
 import { inspectBound, threadBound } from '../../common/thread-bound.js';
 import type { HandleOf } from '../../common/types.js';
-import type { LeaseInfo, LeaseTable } from '../../engine/contract/lease-table.js';
+import type { LeaseTable } from '../../engine/contract/lease-table.js';
 import { leaseEngine } from '../../engine/select.js';
 import {
   checkClock,
@@ -44,7 +44,8 @@ const MARGIN = 5;
 export interface MemoryLeaseStoreOptions {
   /**
    * Judges expiry. If a store was made with a clock, all threads that open it must give one, and these clocks must
-   * agree. Default: a monotonic clock of the process.
+   * agree. Default: a monotonic clock of the process, which also counts
+   * while the machine is suspended.
    */
   clock?: Clock;
 }
@@ -146,59 +147,38 @@ export class MemoryLeaseStore
     return { module: 'stripelock', name: 'MemoryLeaseStore', options: this.handle };
   }
 
-  tryAcquire(key: string, owner: string, ttl: number, info?: string): Promise<FencingToken | undefined> {
+  tryAcquire(key: string, owner: string, ttl: number, info = ''): Promise<FencingToken | undefined> {
     return settled(() => {
-      const table = this.#table;
-      const text = info === undefined ? '' : checkInfo(info);
-      const at = this.#at();
-      const retryAfter = table.takeTurn(checkKey(key), checkOwner(owner), this.#inTable(checkTtl(ttl)), at);
-      if (retryAfter > 0) {
-        this.#awaited.refused(key, retryAfter);
-        return undefined;
-      }
-      const token = table.tokenOf(table.granted);
-      if (text !== '') table.setInfo(key, owner, text, at);
-      return token;
+      checkArguments(key, owner);
+      const answer = this.#table.tryAcquire(key, owner, this.#inTable(ttl), this.#at(), checkInfo(info));
+      if (typeof answer === 'bigint') return answer;
+      this.#awaited.refused(key, answer);
+      return undefined;
     });
   }
 
   renew(key: string, owner: string, ttl: number, info?: string): Promise<boolean> {
     return settled(() => {
+      checkArguments(key, owner);
       const text = info === undefined ? undefined : checkInfo(info);
-      const at = this.#at();
-      checkKey(key);
-      checkOwner(owner);
-      // The table can also shorten a lease.
-      const held = this.#heldBy(owner, key, undefined, at);
-      const left = Math.max(this.#inTable(checkTtl(ttl)), Math.ceil(held?.remaining ?? 0));
-      const renewed = this.#table.renew(key, owner, Math.min(left, MAX_TTL), at);
-      if (renewed && text !== undefined) this.#table.setInfo(key, owner, text, at);
-      return renewed;
+      return this.#table.renew(key, owner, this.#inTable(ttl), this.#at(), text);
     });
   }
 
   release(key: string, owner: string, token?: FencingToken): Promise<boolean> {
     return settled(() => {
-      const at = this.#at();
-      checkKey(key);
-      checkOwner(owner);
-      if (token === undefined) return this.#table.release(key, owner, at);
-      return (
-        this.#heldBy(owner, key, checkToken(token), at) !== undefined && this.#table.release(key, owner, at)
-      );
+      checkArguments(key, owner);
+      const granted = token === undefined ? undefined : checkToken(token);
+      // No lease has the token 0, which stands for any token in the table.
+      return granted !== 0n && this.#table.release(key, owner, this.#at(), granted);
     });
   }
 
   keep(key: string, owner: string, ttl: number, token: FencingToken): Promise<boolean> {
     return settled(() => {
-      const at = this.#at();
-      checkKey(key);
-      checkOwner(owner);
-      checkTtl(ttl);
-      return (
-        this.#heldBy(owner, key, checkToken(token), at) !== undefined &&
-        this.#table.renew(key, owner, ttl, at)
-      );
+      checkArguments(key, owner);
+      const granted = checkToken(token);
+      return granted !== 0n && this.#table.keep(key, owner, checkTtl(ttl), this.#at(), granted);
     });
   }
 
@@ -227,13 +207,6 @@ export class MemoryLeaseStore
     return this.#awaited.listen(checkKey(key), listener);
   }
 
-  /** The lease of the key, if the owner holds it; with a token, only that grant. */
-  #heldBy(owner: string, key: string, token: FencingToken | undefined, at: number): LeaseInfo | undefined {
-    const held = this.#table.inspect(key, at);
-    if (held?.owner !== owner) return undefined;
-    return token === undefined || held.token === token ? held : undefined;
-  }
-
   /**
    * What `console.log` shows.
    *
@@ -250,7 +223,7 @@ export class MemoryLeaseStore
 
   /** The TTL to ask the table for. */
   #inTable(ttl: number): number {
-    return Math.min(ttl + this.#margin, MAX_TTL);
+    return Math.min(checkTtl(ttl) + this.#margin, MAX_TTL);
   }
 }
 
@@ -261,6 +234,11 @@ export function settled<T>(operation: () => T | Promise<T>): Promise<T> {
   } catch (error) {
     return Promise.reject(error);
   }
+}
+
+function checkArguments(key: unknown, owner: unknown): void {
+  checkKey(key);
+  checkOwner(owner);
 }
 
 function create(options: MemoryLeaseStoreOptions | undefined): OpenedTable {

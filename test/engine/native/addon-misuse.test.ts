@@ -51,13 +51,32 @@ describe('the addon', () => {
     }
     const ordinary = new Int32Array(byteLengthFor(stripes) / Int32Array.BYTES_PER_ELEMENT);
     expect(() => addon.open(ordinary, stripes)).toThrow(refusal);
-    expect(() => {
-      addon.leaseExchange(new Float64Array(8));
-    }).toThrow(refusal);
     // None of them became the table's.
     expect(() => addon.acquireSync(table, 0, 1, 0, SHARED_MODE.code, 0)).toThrow(refusal);
     const right = counts(new SharedArrayBuffer(bytes));
     expect(addon.openShares(table, right)).toBe(right);
+  });
+
+  it('refuses calls for leases whose arguments have other types or values', () => {
+    const leases = addon.leaseOpen(addon.leaseIssue(), false);
+    const wrong = undefined as never;
+    for (const call of [
+      () => addon.leaseAcquire(leases + 1000, 'key', NaN, 'a', 1, ''),
+      () => addon.leaseAcquire(leases, wrong, NaN, 'a', 1, ''),
+      () => addon.leaseAcquire(leases, 'key', Infinity, 'a', 1, ''),
+      () => addon.leaseAcquire(leases, 'key', NaN, wrong, 1, ''),
+      () => addon.leaseAcquire(leases, 'key', NaN, 'a', -1, ''),
+      () => addon.leaseAcquire(leases, 'key', NaN, 'a', 1, wrong),
+      () => addon.leaseRenew(leases, 'key', NaN, 'a', wrong),
+      () => addon.leaseRenew(leases, 'key', NaN, 'a', 1, wrong),
+      () => addon.leaseKeep(leases, 'key', NaN, 'a', 1, wrong),
+      () => addon.leaseRelease(leases, 'key', NaN, 'a', wrong),
+      () => addon.leaseInspect(leases, 'key', wrong),
+    ]) {
+      expect(call).toThrow(refusal);
+    }
+    expect(addon.leaseSize(leases)).toBe(0);
+    addon.leaseClose(leases);
   });
 
   it('goes on if the memory of shared holds grows', () => {
