@@ -16,7 +16,7 @@ const ROUNDS = 10;
 const MOST = ROUNDS / 2;
 
 async function setUp(peers: number): Promise<{ lock: ProcessLock; all: Peer[] }> {
-  const lock = new ProcessUnderTest({ path: lockPath(), timeout: 20_000 });
+  const lock = new ProcessUnderTest({ path: lockPath(), timeout: 20_000 }) as unknown as ProcessLock;
   onTestFinished(() => lock.close());
   return { lock, all: await Promise.all(Array.from({ length: peers }, () => Peer.start(lock.path))) };
 }
