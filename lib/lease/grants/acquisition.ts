@@ -38,18 +38,6 @@ export interface Refusal {
 /** The holds, which the asker uses, or why there are none. */
 export type Answer = readonly Hold[] | Refusal;
 
-/** Where acquisitions wait for keys, first come, first served. A queue calls `attempt` of the one at its head. */
-export interface Queues {
-  /** Whether an acquisition waits for the key of the store. */
-  isAwaited(name: string): boolean;
-  /** `wasRefused`: it has just been refused the key, and need not ask at once. */
-  join(key: string, waiter: Acquisition, wasRefused: boolean): void;
-  /** `mayBeFree`: it leaves without the key, or with one of its slots, and no other holder is known of the rest. */
-  leave(key: string, waiter: Acquisition, mayBeFree: boolean): void;
-  /** The store's answers to those that asked for the key with that limit, or went first. */
-  answersFor(key: string, limit: number): Answers | undefined;
-}
-
 /** A store's answers to attempts, with times on the real clock. */
 export interface Answers {
   /** The error of the last answer; undefined if it did not fail. */
@@ -294,7 +282,7 @@ export class Acquisition implements Due, Abortable {
     this.#asker = this.#grants.newAsker();
   }
 
-  /** `mayBeFree`: see {@link Queues.leave}. */
+  /** `mayBeFree`: see `WaitingLine.leave`. */
   #settle(mayBeFree = false): boolean {
     if (this.#settled) return false;
     this.#settled = true;

@@ -28,7 +28,7 @@ import { Hold } from '../hold/hold.js';
 import type { Lease } from '../hold/lease.js';
 import { Schedule } from '../hold/schedule.js';
 import { Acquisition, type Answer, type Asker } from './acquisition.js';
-import { PollingQueues } from './polling-queue.js';
+import { WaitingLine } from './waiting-line.js';
 import { leftOver, StoreAdapter } from './store-adapter.js';
 import { Unanswered } from './unanswered.js';
 
@@ -52,7 +52,7 @@ export class LeaseSource implements KnownGrants {
   readonly stableOwners: boolean;
   /** The acquisitions that wait, and their timeouts, in real time whatever the manager's clock is. They keep the process alive. */
   readonly waiting = { acquisitions: new Set<Acquisition>(), schedule: new Schedule(undefined, true) };
-  readonly queues: PollingQueues;
+  readonly queues: WaitingLine;
   readonly #adapter: StoreAdapter;
   readonly #heartbeat: Heartbeat;
   readonly #inspectNow: ((key: string) => LeaseState | undefined) | undefined;
@@ -93,7 +93,7 @@ export class LeaseSource implements KnownGrants {
     this.#heartbeat = new Heartbeat(this.#adapter.batches, this.schedule, this.backoff, this);
     this.#inspectNow = inspectingNow(store);
     this.#unanswered = new Unanswered((key, owner) => this.#freeUnheld(key, owner), this.backoff);
-    this.queues = new PollingQueues(this, store);
+    this.queues = new WaitingLine(this, store);
   }
 
   /** One attempt. Undefined if another owner has one of the keys. Rejects if the store fails. */

@@ -2,15 +2,18 @@ import { isPermanent } from '../contract/errors.js';
 import { reportsReleases, type LeaseStore } from '../contract/lease-store.js';
 import { fromAny, slotKeys } from '../contract/slots.js';
 import type { Due } from '../hold/schedule.js';
-import type { Acquisition, Answers, Queues } from './acquisition.js';
+import type { Acquisition, Answers } from './acquisition.js';
 import type { LeaseSource } from './lease-source.js';
-import { QueueIndex, type KeyQueue } from './queue-index.js';
 
 /** Milliseconds: with less time left, nobody asks again. */
 const SHORTEST_CHANCE = 10;
 
+/** Created once: most queues are for one slot and lead its line alone. */
+const ONLY_SLOT: readonly number[] = [0];
+const NONE: readonly never[] = [];
+
 /** The managers of this thread that have queues over a store, in the order of their turns. */
-const queuesOf = new WeakMap<LeaseStore, Set<PollingQueues>>();
+const queuesOf = new WeakMap<LeaseStore, Set<WaitingLine>>();
 
 /**
  * A manager of this thread has released a lease of that name in the store. Tells the manager whose turn it is, unless the
@@ -32,16 +35,17 @@ export function handOn(store: LeaseStore, name: string): void {
  * the first in a line asks, again and again, with growing pauses, so thousands of waiters burden the store no more than one.
  * After a grant the next one becomes the first.
  */
-export class PollingQueues implements Queues {
+export class WaitingLine {
   readonly #grants: LeaseSource;
   readonly #store: LeaseStore;
-  readonly #queues = new QueueIndex<PollingQueue>();
+  readonly #queues = new QueueIndex();
 
   constructor(grants: LeaseSource, store: LeaseStore) {
     this.#grants = grants;
     this.#store = store;
   }
 
+  /** `wasRefused`: it has just been refused the key, and need not ask at once. */
   join(key: string, waiter: Acquisition, wasRefused: boolean): void {
     waiter.arrival = this.#queues.arrive();
     const queue = this.#queues.find(key, waiter.limit);
@@ -58,14 +62,17 @@ export class PollingQueues implements Queues {
     else added.run();
   }
 
+  /** `mayBeFree`: it leaves without the key, or with one of its slots, and no other holder is known of the rest. */
   leave(key: string, waiter: Acquisition, mayBeFree: boolean): void {
     this.#queues.find(key, waiter.limit)?.leave(waiter, mayBeFree);
   }
 
+  /** Whether an acquisition waits for the key of the store. */
   isAwaited(name: string): boolean {
     return this.#queues.at(name).some((queue) => queue.isAwaited);
   }
 
+  /** The store's answers to those that asked for the key with that limit, or went first. */
   answersFor(key: string, limit: number): Answers | undefined {
     const queue = this.#queues.find(key, limit);
     return queue?.hasAsked === true ? queue : this.#queues.first(key);
@@ -92,7 +99,7 @@ export class PollingQueues implements Queues {
 }
 
 /** The acquisitions that wait for one key with one limit. */
-class PollingQueue implements Due, KeyQueue, Answers {
+class PollingQueue implements Due, Answers {
   deadline = Infinity;
   place = -1;
   failure: unknown;
@@ -101,7 +108,7 @@ class PollingQueue implements Due, KeyQueue, Answers {
   readonly waiters = new Set<Acquisition>();
   readonly #grants: LeaseSource;
   readonly #store: LeaseStore;
-  readonly #lines: QueueIndex<PollingQueue>;
+  readonly #lines: QueueIndex;
   readonly key: string;
   readonly limit: number;
   /** Of its slots, in the store: one without a limit. */
@@ -124,7 +131,7 @@ class PollingQueue implements Due, KeyQueue, Answers {
   constructor(
     grants: LeaseSource,
     store: LeaseStore,
-    lines: QueueIndex<PollingQueue>,
+    lines: QueueIndex,
     key: string,
     first: Acquisition,
     ended: () => void,
@@ -149,6 +156,7 @@ class PollingQueue implements Due, KeyQueue, Answers {
     return this.#attempts > 0;
   }
 
+  /** When its first waiter joined it, as {@link QueueIndex.arrive} counted; Infinity without waiters. */
   get arrival(): number {
     const [head] = this.waiters;
     return head?.arrival ?? Infinity;
@@ -290,5 +298,70 @@ class PollingQueue implements Due, KeyQueue, Answers {
     for (const stop of this.#stopListening ?? []) stop();
     this.#asking = 0;
     this.#ended();
+  }
+}
+
+/**
+ * The waiting lines: one for each key of the store, in order of arrival, whatever the acquisitions in it want. An acquisition
+ * with a limit stands in the line of each slot. Only the first in the line of a slot may take that slot.
+ *
+ * A line is kept as queues, one for each key and limit. Each queue is in order of arrival, so the first in the line is the
+ * first of one of its queues, and a waiter costs the same whatever its limit.
+ */
+class QueueIndex {
+  readonly #queues = new Map<string, readonly PollingQueue[]>();
+  #arrivals = 0;
+
+  get isEmpty(): boolean {
+    return this.#queues.size === 0;
+  }
+
+  /** The number of an acquisition that joins a queue. Later ones have higher numbers. */
+  arrive(): number {
+    return ++this.#arrivals;
+  }
+
+  find(key: string, limit: number): PollingQueue | undefined {
+    return this.#queues.get(key)?.find((queue) => queue.key === key && queue.limit === limit);
+  }
+
+  /** Those that wait for the key of the store, which is called `name`. */
+  at(name: string): readonly PollingQueue[] {
+    return this.#queues.get(name) ?? [];
+  }
+
+  /** The queue whose first waiter is the first in the line of the key of the store. */
+  first(name: string): PollingQueue | undefined {
+    const queues = this.at(name);
+    if (queues.length < 2) return queues[0];
+    return queues.reduce((first, queue) => (queue.arrival < first.arrival ? queue : first));
+  }
+
+  /** The slots that the first waiter of the queue may take. */
+  slotsOf(queue: PollingQueue): readonly number[] {
+    if (queue.limit === 1) return this.first(queue.key) === queue ? ONLY_SLOT : NONE;
+    return slotKeys(queue.key, queue.limit)
+      .map((name, slot) => (this.first(name) === queue ? slot : -1))
+      .filter((slot) => slot >= 0);
+  }
+
+  /** The keys of the store whose lines the queue leads, and in which another queue stands, too. */
+  sharedBy(queue: PollingQueue): readonly string[] {
+    if (queue.limit === 1 && this.at(queue.key).length < 2) return NONE;
+    return slotKeys(queue.key, queue.limit).filter(
+      (name) => this.at(name).length > 1 && this.first(name) === queue,
+    );
+  }
+
+  add(queue: PollingQueue): void {
+    for (const name of slotKeys(queue.key, queue.limit)) this.#queues.set(name, [...this.at(name), queue]);
+  }
+
+  delete(queue: PollingQueue): void {
+    for (const name of slotKeys(queue.key, queue.limit)) {
+      const left = this.at(name).filter((other) => other !== queue);
+      if (left.length > 0) this.#queues.set(name, left);
+      else this.#queues.delete(name);
+    }
   }
 }
