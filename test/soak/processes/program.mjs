@@ -33,9 +33,9 @@ import { BLOCK_BYTES, KEYS, sumsOf } from './values.mjs';
 const holder = fileURLToPath(new URL('holder.mjs', import.meta.url));
 /** The head of a lock file ends here. */
 const HEAD_BYTES = 4096;
-/** A thread must get this part of what the threads like it get on average, where that is enough to compare. */
+/** A thread must get this part of the mean of threads like it. In short runs, starts after kills and crashes make shares uneven. */
 const LEAST_SHARE = 0.1;
-const ENOUGH = 1000;
+const ENOUGH = 20_000;
 /** Longer than any of them may be stopped, or wait. */
 const HANGS = 20_000;
 
