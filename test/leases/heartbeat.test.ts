@@ -1,6 +1,8 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { LeaseManager } from 'stripelock';
 import { FixedClock } from 'stripelock/testing';
+import { block } from '../support/block.js';
 import { turns, until } from '../support/waiting.js';
 import { failing, FaultyStore, gate } from './faulty-store.js';
 import { onFaultyStore } from './fixed-time.js';
@@ -39,21 +41,119 @@ describe('a renewal', () => {
     expect(lease.expiresAt).toBe(50 + 200);
   });
 
-  it.each(['by hand', 'by a timer'])('%s is answered before the release is sent', async (how) => {
-    const { manager, store, clock } = onFaultyStore({ renew: how === 'by a timer' });
+  it.each(['by hand', 'by a timer'])(
+    '%s is answered before the release of a named holder is sent',
+    async (how) => {
+      const { manager, store, clock } = onFaultyStore({ holder: 'me', renew: how === 'by a timer' });
+      const lease = await manager.acquire('key');
+      const door = store.delayNext('renew');
+      if (how === 'by hand') void lease.renew();
+      else clock.advance(100);
+      await turns();
+      const released = lease.release();
+      await turns();
+      expect(store.asked).toEqual(['tryAcquire', 'renew']);
+      door.open();
+      expect(await released).toBe(true);
+      expect(store.asked).toEqual(['tryAcquire', 'renew', 'release']);
+      expect(await store.inner.inspect('key')).toBeUndefined();
+    },
+  );
+
+  it.each([{}, { holder: 'me' }, { reentrant: true }, { minHold: 10 }])(
+    'that never has an answer delays no release beyond the lease, and no close: %o',
+    async (terms) => {
+      const store = new FaultyStore();
+      store.before.renew = gate().pass;
+      const manager = new LeaseManager({ store, ttl: 300, renew: false, ...terms });
+      const [released, closed] = [await manager.acquire('released'), await manager.acquire('closed')];
+      void released.renew();
+      void closed.renew();
+      await turns();
+      await released.release();
+      await manager.close();
+      expect(closed.held).toBe(false);
+      await expect.poll(() => store.inner.size).toBe(0);
+    },
+  );
+
+  it('ends the lease at its new deadline if that is earlier, also without an answer', async () => {
+    const { manager, store, clock } = onFaultyStore({ ttl: 5000, renew: false });
     const lease = await manager.acquire('key');
-    const door = store.delayNext('renew');
-    if (how === 'by hand') void lease.renew();
-    else clock.advance(100);
+    store.delayNext('renew');
+    // To read `signal.aborted` would look at the clock.
+    let isAborted = false;
+    lease.signal.addEventListener('abort', () => (isAborted = true));
+    void lease.renew(50);
     await turns();
-    const released = lease.release();
-    await turns();
-    expect(store.asked).toEqual(['tryAcquire', 'renew']);
-    door.open();
-    expect(await released).toBe(true);
-    expect(store.asked).toEqual(['tryAcquire', 'renew', 'release']);
-    expect(await store.inner.inspect('key')).toBeUndefined();
+    clock.advance(50);
+    await until(() => isAborted, 'the signal aborts');
   });
+});
+
+describe('an attempt of a reentrant manager for its own key and another one', () => {
+  const attempt = async () => {
+    const store = new FaultyStore();
+    await new LeaseManager({ store: store.inner }).acquire('b');
+    const manager = new LeaseManager({ store, reentrant: true, ttl: 200 });
+    const lease = await manager.acquire('a');
+    const door = store.delayNext('tryAcquire');
+    const both = manager.tryAcquire(['a', 'b']).catch((error: unknown) => (error as { code: string }).code);
+    await turns();
+    return { store, manager, lease, door, both };
+  };
+
+  it('gives its own key back if it was released meanwhile', async () => {
+    const { store, manager, lease, door, both } = await attempt();
+    expect(await lease.release()).toBe(false);
+    door.open();
+    expect(await both).toBeUndefined();
+    await expect.poll(() => store.inner.inspect('a')).toBeUndefined();
+    await manager.close();
+  });
+
+  it('hides no lease from close, although its renewal is due', async () => {
+    const { store, manager, lease, door, both } = await attempt();
+    await delay(100);
+    const closed = manager.close();
+    await turns();
+    expect(lease.held).toBe(false);
+    door.open();
+    await closed;
+    expect(await both).toBe('ERR_LEASE_MANAGER_CLOSED');
+    expect(await store.inner.inspect('a')).toBeUndefined();
+    expect(store.count('renew')).toBe(0);
+  });
+
+  it('delays no end of the lease', async () => {
+    const { lease, door } = await attempt();
+    const aborted = new Promise((resolve) => lease.signal.addEventListener('abort', resolve));
+    await aborted;
+    expect(lease.held).toBe(false);
+    door.open();
+  });
+});
+
+it('sends the attempts of one owner one after the other, if one begins as a lease is lost', async () => {
+  const store = new FaultyStore();
+  const manager = new LeaseManager({ store, ttl: LONG, holder: 'me', renew: false });
+  const lease = await manager.acquire('key', { ttl: 20 });
+  let inAbort: ReturnType<typeof manager.tryAcquire> | undefined;
+  lease.signal.addEventListener('abort', () => (inAbort = manager.tryAcquire('key')));
+  const door = store.delayAnswer('tryAcquire');
+  block(30);
+  // No timer has run, so the renewal notices the loss.
+  const lost = lease.renew();
+  const after = manager.tryAcquire('key');
+  await turns();
+  expect(store.count('tryAcquire')).toBe(2);
+  door.open();
+  expect(await lost).toBe(false);
+  const [first, second] = [await inAbort, await after];
+  expect(second!.token).toBeGreaterThan(first!.token);
+  expect([first!.held, second!.held]).toEqual([false, true]);
+  await second!.release();
+  expect(await store.inner.inspect('key')).toBeUndefined();
 });
 
 describe('a renewal in the background', () => {
@@ -74,9 +174,9 @@ describe('a renewal in the background', () => {
     expect((await store.inspect('key'))!.remaining).toBeLessThanOrEqual(LONG / 2);
   });
 
-  it('is answered before a release', async () => {
+  it('is answered before the release of a named holder', async () => {
     const store = new ReopenableStore();
-    const manager = new LeaseManager({ store, ttl: LONG });
+    const manager = new LeaseManager({ store, ttl: LONG, holder: 'me' });
     onTestFinished(() => manager.close());
     const lease = await manager.acquire('key', { renew: { background: true, every: 20 }, maxHold: LONG });
     store.late = -1;
@@ -156,11 +256,11 @@ describe('leases that are due soon', () => {
   });
 });
 
-it('close waits for a renewal that is under way, and leaves nothing', async () => {
+it('close waits for a renewal of a named holder that is under way, and leaves nothing', async () => {
   const store = new FaultyStore();
   const slow = gate();
   store.before.renew = slow.pass;
-  const manager = new LeaseManager({ store, ttl: LONG });
+  const manager = new LeaseManager({ store, ttl: LONG, holder: 'me' });
   const lease = await manager.acquire('key');
   void lease.renew();
   await turns();

@@ -236,6 +236,8 @@ export class LeaseSource implements KnownGrants {
     const failed = await this.#heartbeat.endAll(holds);
     await this.#heartbeat.settled();
     while (this.#underWay > 0) await new Promise<void>((resolve) => (this.#answered = resolve));
+    // What the attempts gave back.
+    await this.#heartbeat.settled();
     await this.#unanswered.close();
     this.#background?.close();
     const failure = failed ?? this.#lateFailure;
@@ -352,8 +354,13 @@ export class LeaseSource implements KnownGrants {
         kept === undefined ? await this.#tryAll(others, asker, terms) : { refused: kept };
       return 'refused' in answer ? answer : [...joined.splice(0), ...answer];
     } finally {
-      if (joined.length > 0) await this.discard(joined, asker, terms);
+      for (const hold of joined) this.#leave(hold, asker, terms);
     }
+  }
+
+  /** Does not wait: a release comes after the operation that calls this. */
+  #leave(hold: Hold, asker: Asker, { ttl }: LeaseTerms): void {
+    hold.discard(asker).catch(() => this.#unanswered.add(hold.name, asker.owner, ttl));
   }
 
   /** Asks the store: at once, unless renewal in another thread must be prepared or ended first. */

@@ -50,6 +50,8 @@ export class Heartbeat {
   readonly #grants: KnownGrants;
   /** For each hold, or for each key of a stable owner: the last operation, settled without a result. */
   readonly #last = new Map<unknown, Promise<void>>();
+  /** What {@link settled} waits for. */
+  readonly #ending = new Set<Promise<void>>();
 
   constructor(batches: Batches, schedule: Schedule<HeldKey>, backoff: Backoff, grants = NO_GRANTS) {
     this.#batches = batches;
@@ -64,22 +66,27 @@ export class Heartbeat {
 
   /**
    * Runs it after earlier operations on the same holds, or keys of stable owners, have ended. An operation on several comes
-   * after the earlier ones on each of them, and before all later ones.
+   * after the earlier ones on each of them, and before all later ones. It must not throw, and must not wait for later
+   * operations. `patience`: milliseconds after which it waits no longer, as a store may never answer.
    */
-  inOrder<T>(lanes: readonly unknown[], operation: () => Promise<T>): Promise<T> {
+  inOrder<T>(lanes: readonly unknown[], operation: () => Promise<T>, patience = Infinity): Promise<T> {
     const before = lanes.map((lane) => this.#last.get(lane)).filter((last) => last !== undefined);
-    const result = before.length === 0 ? operation() : Promise.all(before).then(operation);
+    let end!: () => void;
+    const ended = new Promise<void>((resolve) => (end = resolve));
+    // Before it begins, because it may call a listener that starts the next operation.
+    for (const lane of lanes) this.#last.set(lane, ended);
+    const result = before.length === 0 ? operation() : within(patience, Promise.all(before)).then(operation);
     const settle = (): void => {
-      for (const lane of lanes) if (this.#last.get(lane) === settled) this.#last.delete(lane);
+      for (const lane of lanes) if (this.#last.get(lane) === ended) this.#last.delete(lane);
+      end();
     };
-    const settled: Promise<void> = result.then(settle, settle);
-    for (const lane of lanes) this.#last.set(lane, settled);
+    result.then(settle, settle);
     return result;
   }
 
-  /** Resolves when all operations have ended, whatever became of them. */
+  /** Resolves when no key is being freed any more, whatever became of it. */
   async settled(): Promise<void> {
-    while (this.#last.size > 0) await Promise.all(this.#last.values());
+    while (this.#ending.size > 0) await Promise.all(this.#ending);
   }
 
   /**
@@ -87,7 +94,14 @@ export class Heartbeat {
    * still held until its deadline.
    */
   async renew(held: HeldKey, ttl: number, info?: string): Promise<boolean> {
-    const renewed = await this.#inOrderOf(held, () => this.#renew(held, ttl, info));
+    if (!held.look()) return false;
+    // It stays in the schedule while this waits for earlier operations: its deadline may pass, or its manager may be closed.
+    held.renewals++;
+    held.plan();
+    const renewed = await this.#inOrderOf(held, () => this.#renew(held, ttl, info)).finally(() => {
+      held.renewals--;
+      if (!held.ended) held.plan();
+    });
     if (renewed !== 'late') return renewed;
     // No holder uses the extended lease, so others need not wait for its end.
     await held.freeExpired().catch(() => undefined);
@@ -99,24 +113,40 @@ export class Heartbeat {
    * later grant of the same owner. Rejects with a LeaseStoreError, or the store's permanent error.
    */
   end(hold: Hold): Promise<boolean> {
-    return this.#inOrderOf(hold, async () => {
-      if (hold.background !== undefined) await this.#detach(hold);
-      if (this.#grants.hasLater(hold)) return false;
-      const { name, owner, minHoldLeft } = hold;
-      const token = hold.mayBeReplaced ? undefined : hold.token;
-      try {
-        if (minHoldLeft > 0) this.#grants.keepTaken(name, minHoldLeft);
-        const freed = await (minHoldLeft > 0
-          ? this.#batches.keep(name, owner, minHoldLeft, token)
-          : this.#batches.release(name, owner, token));
-        this.#grants.forget(hold);
-        return freed;
-      } catch (error) {
-        const failure = storeFailure('release', name, error);
-        hold.announceFailure('release', failure);
-        throw failure;
-      }
-    });
+    // The owner of a lease is used once, unless it is stable. A renewal that reaches the store after such a release finds
+    // nothing to extend, so the release need not wait for its answer.
+    if (!this.stableOwners && hold.minHoldLeft === 0) {
+      if (hold.background !== undefined) void this.#track(this.#detach(hold));
+      return this.#track(this.#end(hold));
+    }
+    return this.#track(
+      this.#inOrderOf(
+        hold,
+        async () => {
+          if (hold.background !== undefined) await this.#detach(hold);
+          return this.#end(hold);
+        },
+        this.#timeLeft(hold),
+      ),
+    );
+  }
+
+  async #end(hold: Hold): Promise<boolean> {
+    if (this.#grants.hasLater(hold)) return false;
+    const { name, owner, minHoldLeft } = hold;
+    const token = hold.mayBeReplaced ? undefined : hold.token;
+    try {
+      if (minHoldLeft > 0) this.#grants.keepTaken(name, minHoldLeft);
+      const freed = await (minHoldLeft > 0
+        ? this.#batches.keep(name, owner, minHoldLeft, token)
+        : this.#batches.release(name, owner, token));
+      this.#grants.forget(hold);
+      return freed;
+    } catch (error) {
+      const failure = storeFailure('release', name, error);
+      hold.announceFailure('release', failure);
+      throw failure;
+    }
   }
 
   /**
@@ -162,8 +192,8 @@ export class Heartbeat {
   }
 
   /** Waits for what was sent before, and has the renewing thread stop. Later operations wait for that. */
-  stop(hold: HeldKey): Promise<void> {
-    return this.#inOrderOf(hold, () => this.#detach(hold));
+  stop(held: HeldKey): Promise<void> {
+    return this.#track(this.#inOrderOf(held, () => this.#detach(held), this.#timeLeft(held)));
   }
 
   /**
@@ -177,8 +207,19 @@ export class Heartbeat {
     if (!hold.ended) hold.plan();
   }
 
-  #inOrderOf<T>(held: HeldKey, operation: () => Promise<T>): Promise<T> {
-    return this.inOrder([this.stableOwners ? held.name : held], operation);
+  #inOrderOf<T>(held: HeldKey, operation: () => Promise<T>, patience?: number): Promise<T> {
+    return this.inOrder([this.stableOwners ? held.name : held], operation, patience);
+  }
+
+  #timeLeft(held: HeldKey): number {
+    return Math.max(0, held.expiresAt - this.schedule.now());
+  }
+
+  #track<T>(ending: Promise<T>): Promise<T> {
+    const over = (): void => void this.#ending.delete(settled);
+    const settled: Promise<void> = ending.then(over, over);
+    this.#ending.add(settled);
+    return ending;
   }
 
   async #detach(held: HeldKey): Promise<void> {
@@ -192,14 +233,9 @@ export class Heartbeat {
 
   async #renew(held: HeldKey, ttl: number, info: string | undefined): Promise<boolean | 'late'> {
     if (!held.look()) return false;
-    held.isRenewing = true;
-    held.plan();
-    try {
-      return await (held.background?.renew(ttl, info) ?? this.#send(held, ttl, info));
-    } finally {
-      held.isRenewing = false;
-      if (!held.ended) held.plan();
-    }
+    // A shorter time than is left counts from now on.
+    held.plan(this.schedule.now() + ttl);
+    return held.background?.renew(ttl, info) ?? this.#send(held, ttl, info);
   }
 
   /** `late`: extended, but the answer came too late to count. */
@@ -244,6 +280,14 @@ export class Heartbeat {
     const half = Math.max((held.expiresAt - this.schedule.now()) / 2, SHORTEST_RETRY);
     return Math.min(initial * 2 ** held.failures++, max, every, half);
   }
+}
+
+/** As the promise, which never rejects, but no later than after so many milliseconds. */
+async function within(milliseconds: number, settled: Promise<unknown>): Promise<void> {
+  if (milliseconds === Infinity) return void (await settled);
+  const over = new AbortController();
+  await Promise.race([settled, pause(Math.min(milliseconds, LONGEST_DELAY), over.signal)]);
+  over.abort();
 }
 
 interface Ending {

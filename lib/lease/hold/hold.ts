@@ -69,8 +69,8 @@ export abstract class HeldKey implements Due {
   failures = 0;
   /** When the next renewal is due; Infinity for never. */
   next: number;
-  /** Whether a renewal has no answer yet. */
-  isRenewing = false;
+  /** How many renewals have no answer yet, sent or not. */
+  renewals = 0;
   /** The thread that renews it, if that is not this one. */
   background: Background | undefined = undefined;
   readonly heartbeat: Heartbeat;
@@ -145,9 +145,13 @@ export abstract class HeldKey implements Due {
     return this.failures === 0 && this.#renewsAt < this.expiresAt ? this.terms.every / EARLY : 0;
   }
 
-  /** Schedules it for its renewal, or for the time when it expires, or for its warning. */
-  plan(): void {
-    this.heartbeat.schedule.set(this, Math.min(this.#renewsAt, this.expiresAt, this.warnAt));
+  /** Schedules it for its renewal, or for the time when it expires, or for its warning; or for `latest`, if that is earlier. */
+  plan(latest = Infinity): void {
+    this.heartbeat.schedule.set(this, Math.min(this.#renewsAt, this.expiresAt, this.warnAt, latest));
+  }
+
+  protected get isRenewing(): boolean {
+    return this.renewals > 0;
   }
 
   /** When to {@link warn} its holder; Infinity for never. */

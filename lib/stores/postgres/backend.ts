@@ -125,14 +125,14 @@ export class PostgresBackend implements Backend {
 
   /**
    * Managers repeat all but releases, so this is repeated here if a connection is lost. The server may have executed a
-   * statement whose answer was lost: if nothing is left to free, nobody knows whether it was held.
+   * statement whose answer was lost, so of a key that is not found it is unknown whether this owner held it.
    */
   async release(keys: readonly Releasing[], operation: Operation): Promise<(Release | undefined)[]> {
     const rows = await this.#free(keys, operation).catch((error: unknown) => {
       if (isLost(error)) operation.failure = error;
       throw error;
     });
-    if (rows.length === 0 && operation.failure !== undefined) {
+    if (rows.length < keys.length && operation.failure !== undefined) {
       const lost = operation.failure as Error;
       operation.failure = undefined;
       throw lost;
