@@ -8,7 +8,7 @@ import type { Due } from '../hold/schedule.js';
 import type { LeaseSource } from './lease-source.js';
 
 /**
- * How often an acquisition goes to the queue of another key while it holds nothing. A set of keys that many want one by
+ * How often an acquisition goes to the line of another key while it holds nothing. A set of keys that many want one by
  * one may never be free at the same time. So after that it keeps what it has while it waits for the rest, in the order
  * that all share.
  */
@@ -51,19 +51,19 @@ export interface Answers {
 /**
  * An acquisition of n keys, of which one is the usual case. It is
  *
- *   together     in the queue of the key that it was refused last, at first of its first key: it asks for all keys, and
+ *   together     in the line of the key that it was refused last, at first of its first key: it asks for all keys, and
  *                takes all or none, so a job that holds one key for long does not keep others from the rest
- *   one by one   after ROUNDS changes of queue: it asks for the key in whose queue it is, and keeps those before it
+ *   one by one   after ROUNDS changes of line: it asks for the key in whose line it stands, and keeps those before it
  *   settled      granted, failed, timed out or aborted; what it is granted now goes back
  *
- * Who keeps a key and waits for another waits for a later one, so there is no cycle. In each queue it gets its turn, so
- * it does not starve. It is in one queue at a time, and changes queues only after its attempt has ended.
+ * An acquisition that keeps a key waits for a later key, so there is no cycle. It gets its turn in each line, so it does not
+ * starve. It waits for one key at a time, and changes lines only after its attempt has ended.
  */
 export class Acquisition implements Due, Abortable {
   readonly promise: Promise<Lease | undefined>;
   deadline = Infinity;
   place = -1;
-  /** Its number among those that wait. Set by the queue that it joins. */
+  /** Its number among those that wait, by arrival. Set when it joins a line. */
   arrival = Infinity;
   /** The slot that it was granted, if its key has a limit. */
   slot: number | undefined;
@@ -77,7 +77,7 @@ export class Acquisition implements Due, Abortable {
   #asker: Asker;
   /** What it keeps while it waits for the rest. */
   readonly #taken = new Map<string, Hold>();
-  /** In whose queue it is; undefined if it does not wait. */
+  /** The key in whose line it stands; undefined if it does not wait. */
   #at: string | undefined;
   #round = 0;
   #settled = false;
@@ -106,7 +106,7 @@ export class Acquisition implements Due, Abortable {
     if (signal) awaitAbort(signal, this);
   }
 
-  /** Waits in queues. Rejects with a LockTimeoutError, or with the signal's reason. */
+  /** Waits in lines. Rejects with a LockTimeoutError, or with the signal's reason. */
   wait(): Promise<Lease> {
     const { waiting } = this.#grants;
     waiting.acquisitions.add(this);
@@ -168,7 +168,7 @@ export class Acquisition implements Due, Abortable {
   timeoutError(): Error {
     const own = { failure: this.#failure, answeredAt: this.#refusedAt, silentSince: undefined };
     const answers =
-      this.#at === undefined ? own : (this.#grants.queues.answersFor(this.#at, this.limit) ?? own);
+      this.#at === undefined ? own : (this.#grants.lines.answersFor(this.#at, this.limit) ?? own);
     const { failure } = answers;
     const reason = failure === undefined ? this.#reason(answers) : messageOf(failure);
     return leaseTimeout(this.#keys, this.#wait.timeout, reason, failure ?? this.#failure);
@@ -197,7 +197,7 @@ export class Acquisition implements Due, Abortable {
     this.#asking = true;
     let answer: Answer;
     try {
-      // Its queue's key comes first: if that is refused, a store that takes one key at a time has taken nothing.
+      // The key of its line comes first: if that is refused, a store that takes one key at a time has taken nothing.
       const keys = at === undefined ? others : [at, ...others];
       answer = await grants.tryAll(keys, this.#asker, this.#terms, slots);
     } catch (error) {
@@ -262,15 +262,15 @@ export class Acquisition implements Due, Abortable {
 
   #join(key: string, wasRefused: boolean): void {
     this.#at = key;
-    this.#grants.queues.join(key, this, wasRefused);
+    this.#grants.lines.join(key, this, wasRefused);
   }
 
-  /** To the queue of another key. It joins that once the queue that it leaves knows that the attempt has ended. */
+  /** Moves to the line of another key. It joins that line after the line it leaves was notified that the attempt has ended. */
   #move(key: string, wasRefused: boolean): void {
     const before = this.#at!;
     if (key === before) return;
     this.#at = key;
-    this.#grants.queues.leave(before, this, !this.#taken.has(before));
+    this.#grants.lines.leave(before, this, !this.#taken.has(before));
     queueMicrotask(() => {
       if (!this.#settled) this.#join(key, wasRefused);
     });
@@ -282,15 +282,15 @@ export class Acquisition implements Due, Abortable {
     this.#asker = this.#grants.newAsker();
   }
 
-  /** `mayBeFree`: see `WaitingLine.leave`. */
+  /** `mayBeFree`: see `WaitingLines.leave`. */
   #settle(mayBeFree = false): boolean {
     if (this.#settled) return false;
     this.#settled = true;
-    const { waiting, queues } = this.#grants;
+    const { waiting, lines } = this.#grants;
     if (this.#at !== undefined) {
       waiting.schedule.clear(this);
       waiting.acquisitions.delete(this);
-      queues.leave(this.#at, this, mayBeFree);
+      lines.leave(this.#at, this, mayBeFree);
     }
     if (this.#wait.signal) forgetAbort(this.#wait.signal, this);
     if (this.#asking) this.#asker.hasGone = true;

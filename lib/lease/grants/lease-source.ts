@@ -28,11 +28,11 @@ import { Hold } from '../hold/hold.js';
 import type { Lease } from '../hold/lease.js';
 import { Schedule } from '../hold/schedule.js';
 import { Acquisition, type Answer, type Asker } from './acquisition.js';
-import { WaitingLine } from './waiting-line.js';
+import { WaitingLines } from './waiting-lines.js';
 import { leftOver, StoreAdapter } from './store-adapter.js';
 import { Unanswered } from './unanswered.js';
 
-/** Milliseconds between two looks at whether all leases have ended. To tell of each end would make releases slower. */
+/** Milliseconds between two checks whether all leases have ended. Notifying of each end would make releases slower. */
 const DRAIN_LOOK = 5;
 /** Below this number of released keys, no release searches for those whose `minHold` has passed. */
 const FEW_KEPT = 100;
@@ -40,7 +40,7 @@ const FEW_KEPT = 100;
 const FEW_HOLDS = 1000;
 
 /**
- * What a manager holds in its store: how it takes, shares, replaces and frees leases.
+ * Acquires, shares, replaces and frees the leases that one manager has in its store.
  *
  * Owners are stable if they are named or share their leases. The store then cannot distinguish one lease of an owner
  * from the next, so there is at most one hold of each key. The operations on one key are then sent one after the other:
@@ -52,7 +52,7 @@ export class LeaseSource implements KnownGrants {
   readonly stableOwners: boolean;
   /** The acquisitions that wait, and their timeouts, in real time whatever the manager's clock is. They keep the process alive. */
   readonly waiting = { acquisitions: new Set<Acquisition>(), schedule: new Schedule(undefined, true) };
-  readonly queues: WaitingLine;
+  readonly lines: WaitingLines;
   readonly #adapter: StoreAdapter;
   readonly #heartbeat: Heartbeat;
   readonly #inspectNow: ((key: string) => LeaseState | undefined) | undefined;
@@ -62,7 +62,7 @@ export class LeaseSource implements KnownGrants {
   readonly #reentrant: boolean;
   /** The owner of all leases; undefined if each acquisition has its own. */
   readonly #owner: string | undefined;
-  /** Distinguishes the owners of this manager from those of others. */
+  /** Makes this manager's owners unique. */
   readonly #name = randomName();
   #owners = 0;
   #isClosed = false;
@@ -93,7 +93,7 @@ export class LeaseSource implements KnownGrants {
     this.#heartbeat = new Heartbeat(this.#adapter.batches, this.schedule, this.backoff, this);
     this.#inspectNow = inspectingNow(store);
     this.#unanswered = new Unanswered((key, owner) => this.#freeUnheld(key, owner), this.backoff);
-    this.queues = new WaitingLine(this, store);
+    this.lines = new WaitingLines(this, store);
   }
 
   /** One attempt. Undefined if another owner has one of the keys. Rejects if the store fails. */
@@ -111,7 +111,7 @@ export class LeaseSource implements KnownGrants {
     return wait.timeout > 0 ? acquisition.wait() : this.#acquireOnce(acquisition, wait.signal);
   }
 
-  /** For an acquisition: with an owner of its own, unless owners are stable. */
+  /** For an acquisition. Each has a separate owner, unless owners are stable. */
   newAsker(): Asker {
     const owner = this.#owner ?? `${this.#name}:${this.#owners++}`;
     return { owner, unsure: undefined, isSpent: false, hasGone: false };
@@ -153,7 +153,7 @@ export class LeaseSource implements KnownGrants {
 
   /** Whether another acquisition waits for the key, and goes first. */
   isAwaited(key: string): boolean {
-    return this.queues.isAwaited(key) && this.#shared(key) === undefined;
+    return this.lines.isAwaited(key) && this.#shared(key) === undefined;
   }
 
   /**
@@ -179,7 +179,7 @@ export class LeaseSource implements KnownGrants {
     }
   }
 
-  /** What this manager holds of the key of the store, unless that takes a long search. */
+  /** This manager's hold of the key of the store. Undefined if there is none, or if finding it takes a long search. */
   #ownHold(name: string): Hold | undefined {
     const holds = this.stableOwners ? [this.latest(name)] : this.#fewHolds();
     return holds.find((hold) => hold?.name === name && hold.look());
@@ -195,7 +195,7 @@ export class LeaseSource implements KnownGrants {
     return latest !== undefined && latest !== hold;
   }
 
-  /** With stable owners: this manager does not take the key again before its `minHold` is over. */
+  /** With stable owners: milliseconds until the `minHold` of the key's last lease ends. Until then this manager does not take it again. */
   #minHoldLeft(key: string): number {
     const until = this.#kept.get(key);
     if (until === undefined) return 0;
@@ -521,7 +521,7 @@ function failBackground(keys: readonly string[], error: unknown): never {
   throw storeFailure('renew in the background', keys, error);
 }
 
-/** Publishes to `stripelock:lease:failed`, about a key that nobody holds here. */
+/** Publishes to `stripelock:lease:failed`, about a key that this manager does not hold. */
 function announceUnheldFailure(
   operation: 'acquire' | 'release',
   key: string,

@@ -4,7 +4,7 @@ import type { LeaseTerms } from '../contract/options.js';
 import { canDoTogether } from '../contract/several-keys.js';
 import { Batches, extra } from '../hold/batches.js';
 import type { Asker } from './acquisition.js';
-import { handOn } from './waiting-line.js';
+import { handOn } from './waiting-lines.js';
 
 /**
  * Any store, as if it could take several keys at once. A store that cannot is asked for one key after the other, and what it

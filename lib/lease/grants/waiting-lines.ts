@@ -5,101 +5,104 @@ import type { Due } from '../hold/schedule.js';
 import type { Acquisition, Answers } from './acquisition.js';
 import type { LeaseSource } from './lease-source.js';
 
-/** Milliseconds: with less time left, nobody asks again. */
+/** Milliseconds. With less time left before a timeout, there is no further attempt. */
 const SHORTEST_CHANCE = 10;
 
-/** Created once: most queues are for one slot and lead its line alone. */
+/** Created once: most groups wait for a key without a limit, in whose line no other group stands. */
 const ONLY_SLOT: readonly number[] = [0];
 const NONE: readonly never[] = [];
 
-/** The managers of this thread that have queues over a store, in the order of their turns. */
-const queuesOf = new WeakMap<LeaseStore, Set<WaitingLine>>();
+/** The waiting lines of each manager of this thread, by store, in the order of the managers' turns. */
+const managersOf = new WeakMap<LeaseStore, Set<WaitingLines>>();
 
 /**
- * A manager of this thread has released a lease of that name in the store. Tells the manager whose turn it is, unless the
- * store reports releases by itself.
+ * Called when a manager of this thread has released the key of the store called `name`. Wakes a waiter of the manager whose
+ * turn it is, unless the store reports releases by itself.
  */
 export function handOn(store: LeaseStore, name: string): void {
-  const managers = queuesOf.get(store);
+  const managers = managersOf.get(store);
   if (managers === undefined) return;
-  for (const queues of managers) {
-    if (!queues.handOn(name)) continue;
-    managers.delete(queues);
-    managers.add(queues);
+  for (const manager of managers) {
+    if (!manager.handOn(name)) continue;
+    managers.delete(manager);
+    managers.add(manager);
     return;
   }
 }
 
 /**
- * The acquisitions of a manager that wait for keys of a store that must be asked, in one line for each key of the store. Only
- * the first in a line asks, again and again, with growing pauses, so thousands of waiters burden the store no more than one.
- * After a grant the next one becomes the first.
+ * The waiting acquisitions of one manager, in one line for each key of the store, ordered by arrival. Only the first in a line
+ * polls the store, with growing pauses, so thousands of waiters burden the store no more than one. After a grant the next one
+ * becomes the first.
+ *
+ * An acquisition with a limit stands in the line of each slot. Only the first in the line of a slot may take that slot. The
+ * waiters for one key with one limit are a {@link WaiterGroup}, which stands in the same lines as a whole.
  */
-export class WaitingLine {
+export class WaitingLines {
   readonly #grants: LeaseSource;
   readonly #store: LeaseStore;
-  readonly #queues = new QueueIndex();
+  readonly #lines = new LineIndex();
 
   constructor(grants: LeaseSource, store: LeaseStore) {
     this.#grants = grants;
     this.#store = store;
   }
 
-  /** `wasRefused`: it has just been refused the key, and need not ask at once. */
+  /** `wasRefused`: the store has just refused the waiter the key, so the waiter need not ask at once. */
   join(key: string, waiter: Acquisition, wasRefused: boolean): void {
-    waiter.arrival = this.#queues.arrive();
-    const queue = this.#queues.find(key, waiter.limit);
-    if (queue) {
-      queue.waiters.add(waiter);
+    waiter.arrival = this.#lines.arrive();
+    const group = this.#lines.find(key, waiter.limit);
+    if (group) {
+      group.waiters.add(waiter);
       return;
     }
-    if (this.#queues.isEmpty) this.#enlist();
-    const added = new PollingQueue(this.#grants, this.#store, this.#queues, key, waiter, () =>
+    if (this.#lines.isEmpty) this.#enlist();
+    const added = new WaiterGroup(this.#grants, this.#store, this.#lines, key, waiter, () =>
       this.#drop(added),
     );
-    this.#queues.add(added);
+    this.#lines.add(added);
     if (wasRefused) added.pause();
     else added.run();
   }
 
-  /** `mayBeFree`: it leaves without the key, or with one of its slots, and no other holder is known of the rest. */
+  /** `mayBeFree`: the waiter leaves without the key, or with one of its slots, and the rest has no known holder. */
   leave(key: string, waiter: Acquisition, mayBeFree: boolean): void {
-    this.#queues.find(key, waiter.limit)?.leave(waiter, mayBeFree);
+    this.#lines.find(key, waiter.limit)?.leave(waiter, mayBeFree);
   }
 
   /** Whether an acquisition waits for the key of the store. */
   isAwaited(name: string): boolean {
-    return this.#queues.at(name).some((queue) => queue.isAwaited);
+    return this.#lines.at(name).some((group) => group.isAwaited);
   }
 
-  /** The store's answers to those that asked for the key with that limit, or went first. */
+  /** The store's answers to the group of the key and limit, or, if that has not asked yet, to the group that goes first. */
   answersFor(key: string, limit: number): Answers | undefined {
-    const queue = this.#queues.find(key, limit);
-    return queue?.hasAsked === true ? queue : this.#queues.first(key);
+    const group = this.#lines.find(key, limit);
+    return group?.hasAsked === true ? group : this.#lines.first(key);
   }
 
-  /** False if nobody waits for that. */
+  /** False if no acquisition waits for the key of the store. */
   handOn(name: string): boolean {
-    const queue = this.#queues.first(name);
-    queue?.handOn(name);
-    return queue !== undefined;
+    const group = this.#lines.first(name);
+    group?.handOn(name);
+    return group !== undefined;
   }
 
   #enlist(): void {
     if (reportsReleases(this.#store)) return;
-    let managers = queuesOf.get(this.#store);
-    if (managers === undefined) queuesOf.set(this.#store, (managers = new Set()));
+    let managers = managersOf.get(this.#store);
+    if (managers === undefined) managersOf.set(this.#store, (managers = new Set()));
     managers.add(this);
   }
 
-  #drop(queue: PollingQueue): void {
-    this.#queues.delete(queue);
-    if (this.#queues.isEmpty) queuesOf.get(this.#store)?.delete(this);
+  #drop(group: WaiterGroup): void {
+    this.#lines.delete(group);
+    if (this.#lines.isEmpty) managersOf.get(this.#store)?.delete(this);
   }
 }
 
-/** The acquisitions that wait for one key with one limit. */
-class PollingQueue implements Due, Answers {
+/** The acquisitions that wait for one key with one limit, ordered by arrival. The first of them, the head, polls the store. */
+class WaiterGroup implements Due, Answers {
   deadline = Infinity;
   place = -1;
   failure: unknown;
@@ -108,22 +111,22 @@ class PollingQueue implements Due, Answers {
   readonly waiters = new Set<Acquisition>();
   readonly #grants: LeaseSource;
   readonly #store: LeaseStore;
-  readonly #lines: QueueIndex;
+  readonly #lines: LineIndex;
   readonly key: string;
   readonly limit: number;
-  /** Of its slots, in the store: one without a limit. */
+  /** The keys of its slots in the store: one without a limit. */
   readonly #names: readonly string[];
   readonly #ended: () => void;
-  /** The attempt whose answer the queue waits for; 0 for none. An acquisition may come back while an older one runs. */
+  /** The number of the attempt whose answer the group waits for; 0 for none. An attempt of an earlier head may still run. */
   #asking = 0;
   #attempts = 0;
   /** The slots that the last attempt tries, in that order. */
   #trying: readonly number[] = [];
   /** The next pause, in milliseconds, before jitter. */
   #step: number;
-  /** The slots for which it was woken while it asked: the answer may be older than the release. */
+  /** The slots released while an attempt had no answer: the answer may be older than the release. */
   readonly #woken = new Set<number>();
-  /** Since when the key has been handed on within this process. */
+  /** Since when releases in this thread have been handed on to this group. */
   #handingOnSince: number | undefined;
   #stopListening: readonly (() => void)[] | undefined;
   #hasPaused = false;
@@ -131,7 +134,7 @@ class PollingQueue implements Due, Answers {
   constructor(
     grants: LeaseSource,
     store: LeaseStore,
-    lines: QueueIndex,
+    lines: LineIndex,
     key: string,
     first: Acquisition,
     ended: () => void,
@@ -147,7 +150,7 @@ class PollingQueue implements Due, Answers {
     this.waiters.add(first);
   }
 
-  /** Whether somebody waits, and not only asks for the first time. */
+  /** False while its only waiter makes its first attempt. */
   get isAwaited(): boolean {
     return this.#hasPaused || this.waiters.size > 1;
   }
@@ -156,7 +159,7 @@ class PollingQueue implements Due, Answers {
     return this.#attempts > 0;
   }
 
-  /** When its first waiter joined it, as {@link QueueIndex.arrive} counted; Infinity without waiters. */
+  /** When its first waiter joined it, as {@link LineIndex.arrive} counted; Infinity without waiters. */
   get arrival(): number {
     const [head] = this.waiters;
     return head?.arrival ?? Infinity;
@@ -167,7 +170,7 @@ class PollingQueue implements Due, Answers {
     this.#ask();
   }
 
-  /** Has the head ask for the slots that it may take. `slots`: which of them may be free, if not all. */
+  /** Starts an attempt of the head, for the slots that it may take. `slots`: those that may be free, if not all. */
   #ask(slots?: readonly number[]): void {
     const [head] = this.waiters;
     if (head === undefined) return;
@@ -194,7 +197,7 @@ class PollingQueue implements Due, Answers {
     if (this.waiters.size === 0) {
       this.#end();
     } else if (waiter === head && this.#asking !== 0) {
-      // It was granted, or does not wait for the answer any more, so the others need not wait for it either.
+      // The head was granted, or no longer waits for the answer, so the others need not wait for that answer either.
       this.#asking = 0;
       if (mayBeFree) this.wake(this.#leftBy(waiter));
       else this.#pauseUnlessWoken();
@@ -204,7 +207,7 @@ class PollingQueue implements Due, Answers {
     for (const name of shared) this.#lines.first(name)?.wakeFor(name);
   }
 
-  /** The slots that the granted head did not try, and those released since it asked. Undefined for all. */
+  /** The slots that the granted head did not try, and those released since its attempt began. Undefined for all. */
   #leftBy({ slot }: Acquisition): readonly number[] | undefined {
     if (slot === undefined) return undefined;
     const untried = this.#trying.slice(this.#trying.indexOf(slot) + 1);
@@ -216,7 +219,7 @@ class PollingQueue implements Due, Answers {
     this.wake([this.#names.indexOf(name)]);
   }
 
-  /** One of the slots may be free; without any, each of them. */
+  /** Some of these slots may be free. Without `slots`, any of the key's. */
   wake(slots?: readonly number[]): void {
     if (this.#asking !== 0) {
       for (const slot of slots ?? this.#names.keys()) this.#woken.add(slot);
@@ -228,8 +231,8 @@ class PollingQueue implements Due, Answers {
   }
 
   /**
-   * A lease of the key was released in this thread. Waiters of other processes do not hear of it. So when the key has
-   * been handed on here for as long as their longest pause, this thread leaves them one such pause.
+   * A lease of the key was released in this thread. Waiters of other threads and processes are not notified. So after this
+   * group was handed the key for as long as the longest pause, it leaves the others one such pause.
    */
   handOn(name: string): void {
     const { backoff, waiting } = this.#grants;
@@ -244,7 +247,7 @@ class PollingQueue implements Due, Answers {
     if (this.#asking === 0) this.pause();
   }
 
-  /** If the head's timeout would come before the end of the pause, the pause leaves room for one more attempt. */
+  /** If the head's timeout would expire during the pause, the pause is cut to leave time for one more attempt. */
   pause(): void {
     const store = this.#store;
     const { backoff, waiting } = this.#grants;
@@ -270,16 +273,16 @@ class PollingQueue implements Due, Answers {
     if (failure === undefined) this.answeredAt = this.#grants.waiting.schedule.now();
     if (this.#asking === attempt) {
       this.#asking = 0;
-      // What a failed attempt gives back wakes its own queue: it would ask thousands of times a second.
+      // A failed attempt gives back what it may hold, which wakes this group. If that counted, it would ask thousands of times a second.
       if (failure === undefined) this.#pauseUnlessWoken();
       else this.pause();
     } else if (this.waiters.size > 0 && (isPermanent(failure) || this.#mayShare(granted))) {
-      // The store also grants the next one, which has the same owner; or refuses it, too, which it need not wait for.
+      // The next waiter has the same owner, so the store grants it, too; or a permanent failure concerns it, too.
       this.wake();
     }
   }
 
-  /** Whether the head was granted what the next one can have, too: a slot is for one. */
+  /** Whether a grant to the head lets the next waiter have the key, too: it has the same owner, and no slot is involved. */
   #mayShare(granted: boolean): boolean {
     return granted && this.limit === 1 && this.#grants.stableOwners;
   }
@@ -302,66 +305,63 @@ class PollingQueue implements Due, Answers {
 }
 
 /**
- * The waiting lines: one for each key of the store, in order of arrival, whatever the acquisitions in it want. An acquisition
- * with a limit stands in the line of each slot. Only the first in the line of a slot may take that slot.
- *
- * A line is kept as queues, one for each key and limit. Each queue is in order of arrival, so the first in the line is the
- * first of one of its queues, and a waiter costs the same whatever its limit.
+ * The groups that stand in each line. A group is ordered by arrival, so the first in a line is the first of one of its groups,
+ * and a waiter costs the same whatever its limit.
  */
-class QueueIndex {
-  readonly #queues = new Map<string, readonly PollingQueue[]>();
+class LineIndex {
+  readonly #lines = new Map<string, readonly WaiterGroup[]>();
   #arrivals = 0;
 
   get isEmpty(): boolean {
-    return this.#queues.size === 0;
+    return this.#lines.size === 0;
   }
 
-  /** The number of an acquisition that joins a queue. Later ones have higher numbers. */
+  /** A number for an acquisition that starts to wait. Later ones have higher numbers. */
   arrive(): number {
     return ++this.#arrivals;
   }
 
-  find(key: string, limit: number): PollingQueue | undefined {
-    return this.#queues.get(key)?.find((queue) => queue.key === key && queue.limit === limit);
+  find(key: string, limit: number): WaiterGroup | undefined {
+    return this.#lines.get(key)?.find((group) => group.key === key && group.limit === limit);
   }
 
-  /** Those that wait for the key of the store, which is called `name`. */
-  at(name: string): readonly PollingQueue[] {
-    return this.#queues.get(name) ?? [];
+  /** The groups in the line of the key of the store called `name`. */
+  at(name: string): readonly WaiterGroup[] {
+    return this.#lines.get(name) ?? [];
   }
 
-  /** The queue whose first waiter is the first in the line of the key of the store. */
-  first(name: string): PollingQueue | undefined {
-    const queues = this.at(name);
-    if (queues.length < 2) return queues[0];
-    return queues.reduce((first, queue) => (queue.arrival < first.arrival ? queue : first));
+  /** The group whose first waiter is the first in the line. */
+  first(name: string): WaiterGroup | undefined {
+    const groups = this.at(name);
+    if (groups.length < 2) return groups[0];
+    return groups.reduce((first, group) => (group.arrival < first.arrival ? group : first));
   }
 
-  /** The slots that the first waiter of the queue may take. */
-  slotsOf(queue: PollingQueue): readonly number[] {
-    if (queue.limit === 1) return this.first(queue.key) === queue ? ONLY_SLOT : NONE;
-    return slotKeys(queue.key, queue.limit)
-      .map((name, slot) => (this.first(name) === queue ? slot : -1))
+  /** The slots that the first waiter of the group may take. */
+  slotsOf(group: WaiterGroup): readonly number[] {
+    if (group.limit === 1) return this.first(group.key) === group ? ONLY_SLOT : NONE;
+    return slotKeys(group.key, group.limit)
+      .map((name, slot) => (this.first(name) === group ? slot : -1))
       .filter((slot) => slot >= 0);
   }
 
-  /** The keys of the store whose lines the queue leads, and in which another queue stands, too. */
-  sharedBy(queue: PollingQueue): readonly string[] {
-    if (queue.limit === 1 && this.at(queue.key).length < 2) return NONE;
-    return slotKeys(queue.key, queue.limit).filter(
-      (name) => this.at(name).length > 1 && this.first(name) === queue,
+  /** The keys of the store in whose lines the group is first, and another group stands behind it. */
+  sharedBy(group: WaiterGroup): readonly string[] {
+    if (group.limit === 1 && this.at(group.key).length < 2) return NONE;
+    return slotKeys(group.key, group.limit).filter(
+      (name) => this.at(name).length > 1 && this.first(name) === group,
     );
   }
 
-  add(queue: PollingQueue): void {
-    for (const name of slotKeys(queue.key, queue.limit)) this.#queues.set(name, [...this.at(name), queue]);
+  add(group: WaiterGroup): void {
+    for (const name of slotKeys(group.key, group.limit)) this.#lines.set(name, [...this.at(name), group]);
   }
 
-  delete(queue: PollingQueue): void {
-    for (const name of slotKeys(queue.key, queue.limit)) {
-      const left = this.at(name).filter((other) => other !== queue);
-      if (left.length > 0) this.#queues.set(name, left);
-      else this.#queues.delete(name);
+  delete(group: WaiterGroup): void {
+    for (const name of slotKeys(group.key, group.limit)) {
+      const left = this.at(name).filter((other) => other !== group);
+      if (left.length > 0) this.#lines.set(name, left);
+      else this.#lines.delete(name);
     }
   }
 }
