@@ -82,9 +82,9 @@ export class LeaseManager {
    * Waits up to timeout (default 5000 ms), which keeps the process alive. Rejects with LockTimeoutError or
    * signal.reason. Store failures are retried until then, and the last one is the error's cause.
    *
-   * A memory lease that is released, or expires, wakes its waiters at once, in every thread: within a thread in order
-   * of arrival, and threads take turns. Other stores are asked repeatedly, by `backoff`, and at once when a store that
-   * hears of releases has heard of one.
+   * Within a manager, waiters are served in order of arrival. The first one asks the store repeatedly, by `backoff`, and at once
+   * when the store reports a release. In memory, a lease that is released or expires wakes its waiters in every thread, and
+   * threads take turns.
    *
    * Several keys are taken all or none, for one lease, and a list without keys is valid, as for a `StripedLock`. They
    * are taken in an order that all share, so acquisitions of overlapping lists never wait for each other in a cycle.

@@ -106,7 +106,10 @@ export interface LeaseManagerOptions {
     /** How much of a pause chance may take away, 0 … 1. Default 0.5. */
     jitter?: number;
   };
-  /** Judges local deadlines, renewal and maxHold. Default: `performance.now()`. */
+  /**
+   * Judges local deadlines, renewal and maxHold. Default: `performance.now()`, plus the time for which the machine was
+   * suspended if the addon is loaded. With a `clock`, no lease can be renewed in the background.
+   */
   clock?: Clock;
 }
 
@@ -387,8 +390,8 @@ export interface LeaseRenewOptions {
   every?: number;
   /**
    * Renew it while the event loop of its holder is blocked, too. Needs a finite `maxHold`, after which a holder that
-   * hangs loses the lease. A worker thread of this package, one for each thread that holds such leases, renews them through
-   * a separate connection; the store must have a `source` (see `ReopenableLeaseStore`). Default false.
+   * hangs loses the lease. A worker thread of this package, one for each thread that holds such leases, opens the store again
+   * and renews them. The store must have a `source` (see `ReopenableLeaseStore`), and the manager no `clock`. Default false.
    */
   background?: boolean;
 }
