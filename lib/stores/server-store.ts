@@ -48,7 +48,7 @@ export interface Wanted extends Owned {
   readonly info: string | undefined;
 }
 
-/** A key to renew. Each key of a request has an owner, a length and an info of its own. */
+/** A key to renew. In one request, owner, length and info may differ from key to key. */
 export interface Renewing {
   readonly name: string;
   readonly owner: string;
@@ -62,7 +62,7 @@ export interface Renewing {
 export interface Releasing {
   readonly name: string;
   readonly owner: string;
-  /** The token of the grant that is meant; undefined for any grant. */
+  /** The token of the grant to free; undefined for any grant. */
   readonly token: FencingToken | undefined;
 }
 

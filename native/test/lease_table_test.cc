@@ -20,7 +20,7 @@ struct Watcher {
 
   std::vector<std::uint32_t> take() {
     std::array<std::uint32_t, 8> ids{};
-    // As the host does first, so the next wake is a new one.
+    // The host does this first, too: it ends the current wake, so the next release sends a new one.
     takeGrants(environment);
     const std::size_t count = watches.take(ids.data(), ids.size());
     return {ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(count)};

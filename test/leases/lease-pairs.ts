@@ -12,7 +12,7 @@ import {
 import { FixedClock } from 'stripelock/testing';
 import { rejectionOf, turns, until, watch } from '../support/waiting.js';
 
-/** What is acquired. The kinds overlap: slot 1 of "a" is the key "a#slot1" of the store. */
+/** The keys to acquire. The kinds overlap: slot 1 of "a" is the key "a#slot1" of the store. */
 const KINDS = [
   { kind: 'one key', keys: 'a', limit: 1 },
   { kind: 'several keys', keys: ['a', 'a#slot1', 'b'], limit: 1 },
@@ -43,7 +43,7 @@ type Renewing = (typeof RENEWALS_BY)[number];
 export interface Scene {
   /** The same store again, as another client. It ends with the test. */
   readonly open: () => InfoLeaseStore | Promise<InfoLeaseStore>;
-  /** Injected into the store. Undefined if the store reads a clock of its own. */
+  /** Injected into the store. Undefined if the store reads a real clock. */
   readonly clock: FixedClock | undefined;
   /** Whether the store keeps a released key for a waiter, for some time on its clock. Then that clock must not stand still. */
   readonly keepsForWaiters?: boolean;
@@ -56,8 +56,8 @@ export interface Scene {
 export type StartScene = (isBackground: boolean) => Scene | Promise<Scene>;
 
 /**
- * The store behind a slow network. `travel` lets the time of a renewal, and then that of its answer, pass. A deadline that
- * counts from the answer is then later than the store's.
+ * The store behind a slow network. `travel` lets time pass while a renewal is sent, and again while its answer is on its way. A
+ * deadline that counts from the answer is then later than the store's.
  */
 export function slow<T extends LeaseStore>(store: T, travel: () => unknown): T {
   return new Proxy(store, {
@@ -184,12 +184,12 @@ class Row {
     }
   }
 
-  /** What the store has at each key of the leases. */
+  /** The store's state of each key of the leases. */
   async states(): Promise<(InfoLeaseState | undefined)[]> {
     return Promise.all(this.leases.flatMap(namesOf).map((name) => this.#store.inspect(name)));
   }
 
-  /** The holders count on their leases no more. */
+  /** From now on the holders do not rely on their leases. */
   leave(): void {
     for (const lease of this.leases) this.#holders.leave(lease);
   }
@@ -267,7 +267,7 @@ class Row {
   }
 }
 
-/** What happens to a lease that is held, and renewed. */
+/** The events in the life of a lease that is held and renewed. */
 const EVENTS: readonly {
   readonly event: string;
   readonly hasMinHold?: boolean;
@@ -381,7 +381,7 @@ const REFUSED: readonly Refused[] = [
   },
 ];
 
-/** What differs between stores. */
+/** The differences between stores. */
 export interface StoreTraits {
   /** Milliseconds by which the store's answer to `inspect` may be below the remaining time. Default 2. */
   readonly rounding?: number;

@@ -1,5 +1,5 @@
-// Run with --expose-gc. Prints what happens to leases that are no longer referenced. Argument: what renews them: loop or
-// thread.
+// Run with --expose-gc. Prints the events of leases that are no longer referenced. Argument: loop or thread, whichever renews
+// them.
 import { setTimeout as delay } from 'node:timers/promises';
 import { LeaseManager, MemoryLeaseStore } from 'stripelock';
 import { reopenable } from '../support/reopenable.mjs';

@@ -1,5 +1,5 @@
-// The thread that renews leases while the event loop of their holder is blocked. It does what it is told, and ends with
-// the thread that has started it.
+// The thread that renews leases while their holder's event loop is blocked. It executes the commands of the thread that
+// started it, and ends with that thread.
 
 import { parentPort } from 'node:worker_threads';
 import { countsSuspension, elapsed, setClock } from '../../common/elapsed.js';
@@ -24,8 +24,8 @@ import { MemoryLeaseStore } from '../memory/memory-store.js';
 import { Schedule } from '../hold/schedule.js';
 
 /**
- * A key that this thread renews for a hold of the manager's thread. Both have one deadline. That hold gets the reports, frees
- * the key, and finds out by itself when it expires.
+ * A key that this thread renews for a hold of the manager's thread. Both share one deadline. The hold receives the reports, frees
+ * the key, and checks by itself whether it has expired.
  */
 class RenewedKey extends HeldKey {
   readonly key: string;
@@ -69,7 +69,7 @@ class RenewedKey extends HeldKey {
     report({ op: 'failed', lease: this.#id, error: serializeError(error) });
   }
 
-  /** Resolves once the store has answered everything. */
+  /** Ends the renewals. Resolves once the store has answered those that were sent. */
   async remove(): Promise<void> {
     this.state = 'released';
     this.heartbeat.schedule.clear(this);
@@ -86,7 +86,7 @@ class RenewedKey extends HeldKey {
   }
 }
 
-/** A key that nobody holds. Asking for it shows whether the store can be reached. */
+/** A key that is never acquired. Inspecting it shows whether the store can be reached. */
 const NOBODYS = 'stripelock: is it there?';
 
 const clock = engineClock();

@@ -13,7 +13,7 @@ const SHORTEST_RETRY = 2;
 /** Releases under way at once. Thousands would wait for one another in the client until each exceeds its time limit. */
 const MOST_RELEASES = 50;
 
-/** What a manager knows of its owners' grants. */
+/** A manager's knowledge of its owners' grants. */
 export interface KnownGrants {
   /**
    * Whether owners outlive their leases. The store cannot distinguish two leases of such an owner, so operations on them must
@@ -24,7 +24,7 @@ export interface KnownGrants {
   hasLater(hold: Hold): boolean;
   /** The hold was lost, or its key was freed. */
   forget(hold: Hold): void;
-  /** The store keeps the key of a released hold taken for so many milliseconds. */
+  /** After a release, the store keeps the key taken for this many more milliseconds. */
   keepTaken(name: string, milliseconds: number): void;
 }
 
@@ -65,9 +65,10 @@ export class Heartbeat {
   }
 
   /**
-   * Runs it after earlier operations on the same holds, or keys of stable owners, have ended. An operation on several comes
-   * after the earlier ones on each of them, and before all later ones. It must not throw, and must not wait for later
-   * operations. `patience`: milliseconds after which it waits no longer, as a store may never answer.
+   * Runs the operation after earlier operations on the same lanes have ended. A lane is a hold, or a key of a stable owner. An
+   * operation on several lanes runs after the earlier ones on each of them, and before all later ones. The operation must not
+   * throw, and must not wait for later operations on its lanes. `patience`: after so many milliseconds it runs anyway, because
+   * a store may never answer.
    */
   inOrder<T>(lanes: readonly unknown[], operation: () => Promise<T>, patience = Infinity): Promise<T> {
     const before = lanes.map((lane) => this.#last.get(lane)).filter((last) => last !== undefined);
@@ -84,7 +85,7 @@ export class Heartbeat {
     return result;
   }
 
-  /** Resolves when no key is being freed any more, whatever became of it. */
+  /** Resolves when no release is under way, whether or not they failed. */
   async settled(): Promise<void> {
     while (this.#ending.size > 0) await Promise.all(this.#ending);
   }
@@ -169,7 +170,7 @@ export class Heartbeat {
     }
   }
 
-  /** Resolves to what failed. Once the store has failed, leases that have expired are left to it. */
+  /** Resolves to the endings that failed. After the first failure, expired leases are skipped. */
   async #endOnce(endings: readonly Ending[]): Promise<readonly FailedEnding[]> {
     const rest = endings.values();
     const failed: FailedEnding[] = [];
@@ -185,13 +186,13 @@ export class Heartbeat {
     return failed;
   }
 
-  /** It was lost. */
+  /** Call after a hold was lost: no renewal follows. */
   lost(hold: Hold): void {
     this.#grants.forget(hold);
     if (hold.background !== undefined) void this.stop(hold);
   }
 
-  /** Waits for what was sent before, and has the renewing thread stop. Later operations wait for that. */
+  /** Makes the renewing thread stop, after the operations sent before. Later operations wait for that. */
   stop(held: HeldKey): Promise<void> {
     return this.#track(this.#inOrderOf(held, () => this.#detach(held), this.#timeLeft(held)));
   }

@@ -23,7 +23,7 @@ const EARLY = 10;
 
 /**
  *   held       its local deadline is ahead
- *   unsure     so it is, but the last renewal failed: it is lost at the deadline unless a retry succeeds before
+ *   unsure     its local deadline is ahead, but the last renewal failed: it is lost at the deadline unless a retry succeeds
  *   lost       the deadline has passed, or the store has said so, or another grant has replaced it
  *   released   its last holder has released it
  *
@@ -46,7 +46,7 @@ export type RenewalTerms = Pick<LeaseTerms, 'ttl' | 'every' | 'maxHold' | 'first
 
 /**
  * A key that a heartbeat renews: its state, its local deadline and the time of its next renewal. The deadline counts from
- * before the request was sent that the store has answered last, so that it is never later than the store's.
+ * the moment before the last answered request was sent, so it is never later than the store's.
  */
 export abstract class HeldKey implements Due {
   abstract readonly key: string;
@@ -116,7 +116,7 @@ export abstract class HeldKey implements Due {
     this.announceRenewal(ttl);
   }
 
-  /** The store has answered a renewal, whatever it said. */
+  /** The store has answered a renewal: with yes or no, but without an error. */
   answered(): void {
     this.failures = 0;
     this.failure = undefined;
@@ -210,7 +210,7 @@ export abstract class HeldKey implements Due {
 export class Hold extends HeldKey {
   readonly key: string;
   readonly token: FencingToken;
-  /** The store may have granted the key to the same owner again, with an answer that was lost. Then the token is unknown. */
+  /** Whether the store may have granted the key to the same owner again, in an answer that was lost. The token is then unknown. */
   mayBeReplaced = false;
   /** How many of its leases have not been released. */
   users = 0;
@@ -266,7 +266,7 @@ export class Hold extends HeldKey {
     return Math.min(Math.max(0, Math.ceil(this.since + minHold - this.heartbeat.schedule.now())), minHold);
   }
 
-  /** Its only user did not get to use it. */
+  /** Drops the `minHold` of a hold whose only user never used it. */
   skipMinHold(): void {
     if (this.#terms.minHold > 0 && this.users <= 1) this.#terms = { ...this.#terms, minHold: 0 };
   }
@@ -376,6 +376,7 @@ export class Hold extends HeldKey {
   announceFailure(operation: 'renew' | 'release', error: LockError): void {
     channels.announceFailure(this, operation, error, this.heartbeat.schedule.now());
   }
+
   protected wasLost(reason: string, error = this.lostError(reason)): void {
     this.heartbeat.lost(this);
     channels.announceLoss(this, reason);

@@ -91,14 +91,17 @@ export class Schedule<T extends Due = Due> {
     if (this.#clock !== undefined) this.#stopListening ??= onAdvance(this.#clock, () => this.#fire());
   }
 
-  /** Nothing is scheduled. The timer stays: a needless ring costs less than clearing and setting it. */
+  /** Nothing is scheduled. The timer stays, since a needless call of it costs less than clearing and setting it. */
   #stop(): void {
     if (this.#keepAlive) this.#entries.keepAlive(false);
     this.#stopListening?.();
     this.#stopListening = undefined;
   }
 
-  /** Runs each entry that is due now once, even if it schedules itself again; and those that are due soon if others may wait so long. */
+  /**
+   * Runs each entry that is due once, even if it schedules itself again, and those that are due within the `slack` of an
+   * entry that runs. An entry that must not run so early schedules itself again.
+   */
   #fire(): void {
     const now = this.now();
     const due: T[] = [];

@@ -34,9 +34,9 @@ const THREAD_BOUND = threadBound(
 const KIND = 'stripelock/memory-lease-store';
 
 /**
- * The table keeps a lease for this many milliseconds longer than its holder counts on. So the holder is told before
- * somebody else is granted the key: timers are late by up to two milliseconds. Not used with a clock of the caller's
- * own, where every deadline is met to the millisecond.
+ * Milliseconds by which the table keeps a lease longer than its holder assumes. Timers are late by up to two milliseconds,
+ * so the holder learns of the end before another owner is granted the key. Not used with a clock that the caller gives,
+ * on which every deadline is met to the millisecond.
  */
 const MARGIN = 5;
 
@@ -136,12 +136,12 @@ export class MemoryLeaseStore
   }
 
   /**
-   * Renewal in the background opens {@link handle} in another thread. Undefined for a store with a clock of its own, for
-   * a subclass, and without the addon.
+   * Renewal in the background opens {@link handle} in another thread. Undefined for a store with a separate clock, for a
+   * subclass, and without the addon.
    */
   get source(): LeaseStoreSource | undefined {
     const { engine, ownClock } = this.handle as StoreHandle;
-    // What a subclass does otherwise, the other thread would not do.
+    // The other thread would open a plain store, without the methods that a subclass overrides.
     const isPlain = Object.getPrototypeOf(this) === MemoryLeaseStore.prototype;
     if (engine !== 'native' || ownClock || !isPlain) return undefined;
     return { module: 'stripelock', name: 'MemoryLeaseStore', options: this.handle };

@@ -132,9 +132,10 @@ export function statementsOf(table: Table) {
 export const QUICKER = '22012';
 
 /**
- * Lists are JSON, which each client library passes on as text. Acquiring locks rows in the order of their keys, so that two who
- * want the same keys do not wait for each other. Renewing and releasing skip rows that others have locked: one such row must
- * not delay the rest. They return the place of each row of its owner, and whether it is done.
+ * Lists are JSON, which each client library passes on as text. Acquiring locks rows in the order of their keys, so two
+ * transactions that lock the same rows never wait for each other in a cycle. Renewing and releasing skip rows that another
+ * transaction has locked, because one such row must not delay the rest. They return the place of each row that its owner has,
+ * and whether that row was changed.
  */
 function statementsForSeveral(table: Table) {
   const { rows } = table;
@@ -142,7 +143,7 @@ function statementsForSeveral(table: Table) {
       SELECT key COLLATE "C" AS key, owner COLLATE "C" AS owner, ${columns.join(', ')}, place FROM ROWS FROM (
         ${['key', 'owner', ...columns].map((_, i) => `json_array_elements_text($${i + 1}::text::json)`).join(', ')}
       ) WITH ORDINALITY AS w(key, owner, ${columns.join(', ')}, place))`;
-  // `own`: the rows in question; `free`: those that nobody has locked.
+  // `own`: the rows of the owners; `free`: those of them that no other transaction has locked.
   const chosen = (columns: string, which = ''): string => {
     const own = `FROM wanted w JOIN ${rows} l ON l.key = w.key AND l.owner = w.owner AND l.${NOT_EXPIRED}${which}`;
     return `own AS MATERIALIZED (SELECT w.place ${own}),

@@ -1,6 +1,6 @@
 // Processes with two threads each change values of an ordinary file under a `ProcessLock`, while others of them are killed,
 // stopped and continued, and threads of them are terminated. `holder.mjs` says what each of them checks: no lost update, tokens
-// that rise, and that every death of a holder is told. This program checks that each makes progress and gets its share.
+// that rise, and that every death of a holder is reported. This program checks that each makes progress and gets its share.
 //
 //   --processes 6     how many run at a time
 //   --history         also writes down each exclusive grant, about 100 MB a minute, and checks what the checker of faults does
