@@ -139,7 +139,9 @@ it('sends the attempts of one owner one after the other, if one begins as a leas
   const manager = new LeaseManager({ store, ttl: LONG, holder: 'me', renew: false });
   const lease = await manager.acquire('key', { ttl: 20 });
   let inAbort: ReturnType<typeof manager.tryAcquire> | undefined;
-  lease.signal.addEventListener('abort', () => (inAbort = manager.tryAcquire('key')));
+  lease.signal.addEventListener('abort', () => {
+    inAbort = manager.tryAcquire('key');
+  });
   const door = store.delayAnswer('tryAcquire');
   block(30);
   // No timer has run, so the renewal notices the loss.

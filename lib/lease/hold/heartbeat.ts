@@ -285,7 +285,10 @@ export class Heartbeat {
 
 /** As the promise, which never rejects, but no later than after so many milliseconds. */
 async function within(milliseconds: number, settled: Promise<unknown>): Promise<void> {
-  if (milliseconds === Infinity) return void (await settled);
+  if (milliseconds === Infinity) {
+    await settled;
+    return;
+  }
   const over = new AbortController();
   await Promise.race([settled, pause(Math.min(milliseconds, LONGEST_DELAY), over.signal)]);
   over.abort();
