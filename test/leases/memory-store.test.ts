@@ -140,6 +140,8 @@ describe('listeners of a memory store', () => {
     const ends = [store.onRelease('key', listener), store.onRelease('key', () => calls.push('two'))];
     expect(await once(2)).toEqual(['one', 'two']);
     expect(await once(2)).toEqual(['two', 'one']);
+    // A listener of a free key is notified at once.
+    await store.tryAcquire('key', 'a', 1000);
     ends.push(store.onRelease('key', listener));
     ends[0]!();
     expect(await once(2)).toEqual(['two', 'one']);
