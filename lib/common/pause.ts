@@ -17,3 +17,10 @@ export function pause(milliseconds: number, signal?: AbortSignal): Promise<void>
     signal?.addEventListener('abort', end);
   });
 }
+
+/** Resolves when the promise, which must not reject, has resolved, but no later than after these milliseconds. */
+export async function settledWithin(milliseconds: number, promise: Promise<unknown>): Promise<void> {
+  const settled = new AbortController();
+  await Promise.race([promise, pause(milliseconds, settled.signal)]);
+  settled.abort();
+}

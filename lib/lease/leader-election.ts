@@ -3,7 +3,7 @@ import { checkFunction, checkOptionsObject, type Names } from '../common/checks.
 import { invalidArgType, LockError } from '../common/errors.js';
 import { timerNow } from '../common/elapsed.js';
 import { queueMicrotask } from '../common/host.js';
-import { pause } from '../common/pause.js';
+import { pause, settledWithin } from '../common/pause.js';
 import { inspectBound, threadBound } from '../common/thread-bound.js';
 import type { HostSignal } from '../common/types.js';
 import { messageOf } from './contract/errors.js';
@@ -248,9 +248,7 @@ export class LeaderElection implements AsyncDisposable {
     while (!term.signal.aborted) await pause(Infinity, term.signal);
     for (const signal of [resigned, lost]) signal.removeEventListener('abort', end);
     if (term.signal.reason !== resigned.reason) this.#tellLost(term.signal.reason as Error);
-    const settled = new AbortController();
-    await Promise.race([this.#work, pause(this.#ttl, settled.signal)]);
-    settled.abort();
+    await settledWithin(this.#ttl, this.#work);
     await lease[Symbol.asyncDispose]();
     return outcome.failed;
   }

@@ -1,7 +1,6 @@
-import { LONGEST_DELAY } from '../../common/alarm.js';
 import { localNow } from '../../common/elapsed.js';
 import type { LockError } from '../../common/errors.js';
-import { pause } from '../../common/pause.js';
+import { pause, settledWithin } from '../../common/pause.js';
 import { isPermanent, storeFailure } from '../contract/errors.js';
 import type { Backoff } from '../contract/options.js';
 import type { Batches } from './batches.js';
@@ -50,7 +49,7 @@ export class Heartbeat {
   readonly #grants: KnownGrants;
   /** For each hold, or for each key of a stable owner: the last operation, settled without a result. */
   readonly #last = new Map<unknown, Promise<void>>();
-  /** What {@link settled} waits for. */
+  /** Releases under way, and renewing threads that are stopping. */
   readonly #ending = new Set<Promise<void>>();
 
   constructor(batches: Batches, schedule: Schedule<HeldKey>, backoff: Backoff, grants = NO_GRANTS) {
@@ -67,8 +66,8 @@ export class Heartbeat {
   /**
    * Runs the operation after earlier operations on the same lanes have ended. A lane is a hold, or a key of a stable owner. An
    * operation on several lanes runs after the earlier ones on each of them, and before all later ones. The operation must not
-   * throw, and must not wait for later operations on its lanes. `patience`: after so many milliseconds it runs anyway, because
-   * a store may never answer.
+   * throw, and must not wait for later operations on its lanes. `patience`: the milliseconds after which it runs in any case,
+   * because a store may never answer.
    */
   inOrder<T>(lanes: readonly unknown[], operation: () => Promise<T>, patience = Infinity): Promise<T> {
     const before = lanes.map((lane) => this.#last.get(lane)).filter((last) => last !== undefined);
@@ -76,7 +75,7 @@ export class Heartbeat {
     const ended = new Promise<void>((resolve) => (end = resolve));
     // Before it begins, because it may call a listener that starts the next operation.
     for (const lane of lanes) this.#last.set(lane, ended);
-    const result = before.length === 0 ? operation() : within(patience, Promise.all(before)).then(operation);
+    const result = before.length === 0 ? operation() : turnAfter(before, patience).then(operation);
     const settle = (): void => {
       for (const lane of lanes) if (this.#last.get(lane) === ended) this.#last.delete(lane);
       end();
@@ -85,7 +84,7 @@ export class Heartbeat {
     return result;
   }
 
-  /** Resolves when no release is under way, whether or not they failed. */
+  /** Resolves when no release is under way, and no renewing thread is stopping. */
   async settled(): Promise<void> {
     while (this.#ending.size > 0) await Promise.all(this.#ending);
   }
@@ -166,7 +165,7 @@ export class Heartbeat {
       left = failed.filter(({ endsAt, error }) => endsAt > soon && !isPermanent(error));
       failure ??= failed.find((ending) => !left.includes(ending))?.error;
       if (left.length === 0) return failure;
-      await pause(Math.min(length, LONGEST_DELAY));
+      await pause(length);
     }
   }
 
@@ -283,15 +282,9 @@ export class Heartbeat {
   }
 }
 
-/** As the promise, which never rejects, but no later than after so many milliseconds. */
-async function within(milliseconds: number, settled: Promise<unknown>): Promise<void> {
-  if (milliseconds === Infinity) {
-    await settled;
-    return;
-  }
-  const over = new AbortController();
-  await Promise.race([settled, pause(Math.min(milliseconds, LONGEST_DELAY), over.signal)]);
-  over.abort();
+function turnAfter(before: readonly Promise<void>[], patience: number): Promise<unknown> {
+  const ended = Promise.all(before);
+  return patience === Infinity ? ended : settledWithin(patience, ended);
 }
 
 interface Ending {
