@@ -29,7 +29,7 @@ import type { Lease } from '../hold/lease.js';
 import { Schedule } from '../hold/schedule.js';
 import { Acquisition, type Answer, type Asker } from './acquisition.js';
 import { WaitingLines } from './waiting-lines.js';
-import { leftOver, StoreAdapter } from './store-adapter.js';
+import { StoreAdapter } from './store-adapter.js';
 import { Unanswered } from './unanswered.js';
 
 /** Milliseconds between two checks whether all leases have ended. Notifying of each end would make releases slower. */
@@ -136,11 +136,7 @@ export class LeaseSource implements KnownGrants {
 
   /** Releases, in reverse, what the asker uses. Never rejects. */
   async discard(holds: readonly Hold[], asker: Asker, terms: LeaseTerms): Promise<void> {
-    const reversed = [...holds].reverse();
-    const results = await Promise.allSettled(reversed.map((hold) => hold.discard(asker)));
-    results.forEach(({ status }, i) => {
-      if (status === 'rejected') leftOver(asker, reversed[i]!.name);
-    });
+    await Promise.all([...holds].reverse().map((hold) => this.#leave(hold, asker, terms)));
     this.giveBack(asker, terms);
   }
 
@@ -234,9 +230,8 @@ export class LeaseSource implements KnownGrants {
     const holds = this.schedule.entries();
     for (const hold of holds) hold.lose('its manager was closed');
     const failed = await this.#heartbeat.endAll(holds);
-    await this.#heartbeat.settled();
     while (this.#underWay > 0) await new Promise<void>((resolve) => (this.#answered = resolve));
-    // What the attempts gave back.
+    // Refused attempts have given back the keys that they had joined.
     await this.#heartbeat.settled();
     await this.#unanswered.close();
     this.#background?.close();
@@ -354,13 +349,19 @@ export class LeaseSource implements KnownGrants {
         kept === undefined ? await this.#tryAll(others, asker, terms) : { refused: kept };
       return 'refused' in answer ? answer : [...joined.splice(0), ...answer];
     } finally {
-      for (const hold of joined) this.#leave(hold, asker, terms);
+      // Each release waits for this operation, so this must not wait for it.
+      for (const hold of joined) void this.#leave(hold, asker, terms);
     }
   }
 
-  /** Does not wait: a release comes after the operation that calls this. */
-  #leave(hold: Hold, asker: Asker, { ttl }: LeaseTerms): void {
-    hold.discard(asker).catch(() => this.#unanswered.add(hold.name, asker.owner, ttl));
+  /** Releases what the asker uses. A release that fails is repeated. Never rejects. */
+  async #leave(hold: Hold, asker: Asker, { ttl }: LeaseTerms): Promise<void> {
+    try {
+      await hold.discard(asker);
+    } catch {
+      asker.isSpent = true;
+      this.#unanswered.add(hold.name, asker.owner, ttl);
+    }
   }
 
   /** Asks the store: at once, unless renewal in another thread must be prepared or ended first. */

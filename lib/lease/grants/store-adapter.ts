@@ -79,7 +79,7 @@ export class StoreAdapter {
 }
 
 /** The keys may be held although their release failed, and that release may still be executed. */
-export function leftOver(asker: Asker, key: string): void {
+function leftOver(asker: Asker, key: string): void {
   (asker.unsure ??= new Set()).add(key);
   asker.isSpent = true;
 }
