@@ -695,7 +695,7 @@ TEST(Process, WakesOnlyTheProcessThatItLetsGoFirst) {
   Other reader(folder.file());
   Other writer(folder.file());
   reader.enrol("a", true);
-  // Where a process cannot wake another one, nothing rings.
+  // In the portable build no process can wake another one.
   Bell bell;
   bell.hang(writer.page().bell());
   // A stopped test does not count: the writer must have tried a short time ago.

@@ -119,8 +119,7 @@ port.on('message', (command: Command) => {
 });
 
 async function open(command: OpenMessage): Promise<void> {
-  const { store, backoff } = command;
-  const { source } = command;
+  const { store, backoff, source } = command;
   try {
     if (command.countsSuspension !== countsSuspension()) {
       throw new Error(

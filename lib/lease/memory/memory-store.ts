@@ -44,8 +44,7 @@ const MARGIN = 5;
 export interface MemoryLeaseStoreOptions {
   /**
    * Judges expiry. If a store was made with a clock, all threads that open it must give one, and these clocks must
-   * agree. Default: a monotonic clock of the process, which also counts
-   * while the machine is suspended.
+   * agree. Default: a monotonic clock of the process, which also counts while the machine is suspended.
    */
   clock?: Clock;
 }
