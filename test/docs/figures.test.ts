@@ -48,7 +48,6 @@ const performance: Rows = {
     AWAIT,
     NODE,
   ],
-  'lease in memory, awaited': ['lease, acquire + release', 'lease: acquire + release, renewal off', AWAIT],
   '2 threads, 1 stripe, 100 ns held, per second': [
     'sync, 2 threads, 1 stripe, 100 ns section, uniform',
     NATIVE,

@@ -2,10 +2,11 @@ import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
 import { slowness } from './clock.mjs';
+import { lineOf, readHistories } from './history.mjs';
 
 const HOLDER = new URL('holder.mjs', import.meta.url);
 const RECORDER = new URL('record-requests.mjs', import.meta.url);
-/** Milliseconds in which a holder must end when told to. */
+/** Milliseconds in which a holder must end that neither waits nor holds. */
 const ENDS_IN = 20_000;
 
 /**
@@ -111,15 +112,22 @@ export class Holder {
     return this.child.exitCode === null && this.child.signalCode === null;
   }
 
-  /** Undefined if it ended as it should. */
+  /** What it did last. */
+  get last() {
+    return readHistories([this.settings.history]).slice(-4).map(lineOf);
+  }
+
+  /** Tells it to end after its turn, and waits for that. Returns what went wrong. */
   async stop() {
     if (this.isRunning && this.child.connected) this.child.send('stop', () => undefined);
     const late = new AbortController();
-    const most = ENDS_IN * slowness();
+    // It may have to wait for its lease first, and then to hold it. The settings grew with the slowness when it started.
+    const { patience, steps, step } = this.settings;
+    const most = ENDS_IN * slowness() + patience + 2 * steps * step;
     const result = await Promise.race([this.ended, delay(most, 'late', { signal: late.signal })]);
     late.abort();
     if (result !== 'late') return this.child.exitCode === 1 ? [`${this.name} crashed`] : [];
     await this.kill();
-    return [`${this.name} did not end within ${most} ms`];
+    return [`${this.name} did not end within ${Math.round(most)} ms:\n${this.last.join('\n')}`];
   }
 }

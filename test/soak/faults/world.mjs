@@ -6,7 +6,7 @@ import { Proxy } from '../../support/proxy.mjs';
 import { randomFrom } from '../../workers/random.mjs';
 import { check, overlapsIn } from './checker.mjs';
 import { now, slowness } from './clock.mjs';
-import { lineOf, readHistories } from './history.mjs';
+import { readHistories } from './history.mjs';
 import { DEFAULTS, Holder } from './process.mjs';
 import { FencedResource } from './resource.mjs';
 import { loadStore } from './store-faults.mjs';
@@ -192,10 +192,7 @@ export class World {
    * @param {readonly Holder[]} holders
    */
   #lastOf(holders) {
-    return holders
-      .flatMap(({ settings }) => readHistories([settings.history]).slice(-4))
-      .map(lineOf)
-      .join('\n');
+    return holders.flatMap(({ last }) => last).join('\n');
   }
 
   /**
