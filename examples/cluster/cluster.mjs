@@ -2,7 +2,7 @@
 import cluster from 'node:cluster';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
-import { readFile, writeFile } from 'node:fs/promises';
+import { readFile, rename, writeFile } from 'node:fs/promises';
 import http from 'node:http';
 import os from 'node:os';
 import path from 'node:path';
@@ -27,6 +27,9 @@ async function primary() {
   const workers = Array.from({ length: WORKERS }, () =>
     cluster.fork({ TOKEN_FILE: path.join(folder, 'token'), AUTHORITY: `http://127.0.0.1:${port}` }),
   );
+  cluster.on('exit', ({ id }, code) => {
+    if (code !== 0) throw new Error(`worker ${id} has failed`);
+  });
   const used = await Promise.all(workers.map(async (each) => (await once(each, 'message'))[0]));
   cluster.disconnect();
   await Promise.all(workers.map((each) => each.isDead() || once(each, 'exit')));
@@ -54,7 +57,10 @@ async function worker() {
       if (others !== undefined) return others;
       const response = await fetch(authority);
       const fresh = await response.text();
-      await writeFile(file, JSON.stringify({ token: fresh, until: Date.now() + GOOD_FOR }));
+      // The others read without the lock, so the file must never be there in part.
+      const next = `${file}.next`;
+      await writeFile(next, JSON.stringify({ token: fresh, until: Date.now() + GOOD_FOR }));
+      await rename(next, file);
       return fresh;
     });
   }

@@ -6,6 +6,8 @@ import { mock } from 'node:test';
 const [, , engine, timers] = process.argv;
 /** Milliseconds: far longer than anything here takes. */
 const PATIENCE = 10_000;
+/** Milliseconds of the first timeout, which does not pass. The next is longer, so that it needs a timer of its own. */
+const FIRST = 1000;
 const { setTimeout: real, clearTimeout: clear } = globalThis;
 
 if (timers === 'numbers') {
@@ -32,7 +34,7 @@ const outcomeOf = (promise) =>
   );
 
 const holder = lock.acquireSync('key');
-const waiting = outcomeOf(lock.acquire('key', { timeout: 20 }));
+const waiting = outcomeOf(lock.acquire('key', { timeout: FIRST }));
 // Its timer is set before the others are made.
 await new Promise((resolve) => setImmediate(resolve));
 holder.release();
@@ -43,7 +45,7 @@ const late = real(() => {
   console.log(outcomes.join(', '), 'and then nothing');
   process.exit(1);
 }, PATIENCE);
-outcomes.push(await outcomeOf(lock.acquire('key', { timeout: 30 })));
+outcomes.push(await outcomeOf(lock.acquire('key', { timeout: FIRST + 100 })));
 outcomes.push(await outcomeOf(lock.acquire('key', { timeout: 5 })));
 clear(late);
 other.release();

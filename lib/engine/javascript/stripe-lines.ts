@@ -184,16 +184,14 @@ export class StripeLines {
     }
   }
 
-  /** The same for one that waits. False: QUEUED is set (I2). */
+  /** The same for one that waits, and is to {@link endWait} if it took the stripe. False: QUEUED is set (I2). */
   takeOrQueue(stripe: number, mode: Mode, cause: Cause, waiting: Waiting): boolean {
     if (!mode.counted) this.#announceWriter(stripe, waiting);
     for (;;) {
       const word = this.load(stripe);
       if (this.#mayTake(stripe, word, mode, cause)) {
         if (cause === FRONT && mode.counted && this.#givesWay(stripe, word, waiting)) return false;
-        if (!this.#take(stripe, word, mode, QUEUED)) continue;
-        if (!mode.counted) this.#forgetWriter(stripe, waiting);
-        return true;
+        if (this.#take(stripe, word, mode, QUEUED)) return true;
       } else if ((word & QUEUED) !== 0 || this.#exchange(stripe, word, word | QUEUED)) {
         return false;
       }
@@ -248,13 +246,18 @@ export class StripeLines {
     else if ((word & HOLDER_MASK) === 0) this.#free(stripe);
   }
 
-  /** A waiter leaves without the stripe. Other writers that wait say so again when they are called. */
+  /** A waiter leaves without the stripe. */
   leave(stripe: number, mode: Mode, waiting: Waiting): void {
-    if (!mode.counted) {
-      this.#outdate(stripe, WRITER_AT);
-      this.#forgetWriter(stripe, waiting);
-    }
+    if (!mode.counted) this.#outdate(stripe, WRITER_AT);
+    this.endWait(stripe, mode, waiting);
     this.relay(stripe);
+  }
+
+  /** A waiter has the stripe, or leaves. Other writers that wait say so again when they are called, or look. */
+  endWait(stripe: number, mode: Mode, { since, isLasting }: Waiting): void {
+    if (mode.counted) return;
+    if (isLasting) this.#outdate(stripe, LASTING_AT);
+    Atomics.compareExchange(this.memory, this.place(stripe, WRITES_SINCE), stamp(since), 0);
   }
 
   /** Readers hold the stripe: calls the next, up to the first writer. If nobody is left, opens the fast path. */
@@ -318,12 +321,6 @@ export class StripeLines {
     const longest = Atomics.load(this.memory, index);
     const mine = stamp(since);
     if (longest === 0 || isBefore(mine, longest)) Atomics.store(this.memory, index, mine);
-  }
-
-  /** A writer does not wait any more. Others that wait say so again when they are called, or look. */
-  #forgetWriter(stripe: number, { since, isLasting }: Waiting): void {
-    if (isLasting) this.#outdate(stripe, LASTING_AT);
-    Atomics.compareExchange(this.memory, this.place(stripe, WRITES_SINCE), stamp(since), 0);
   }
 
   /** A reader was called, and may take a stripe with this word. True: it has called the next one instead. */

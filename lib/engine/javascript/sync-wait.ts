@@ -139,6 +139,7 @@ export class SyncWait implements Blocked, Waiting {
       if (lines.takeOrQueue(stripe, this.#mode, cause, this)) {
         this.#taken++;
         this.#stripe = -1;
+        lines.endWait(stripe, this.#mode, this);
         this.#table.entered(stripe, this.#mode);
         return undefined;
       }

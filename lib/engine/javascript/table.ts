@@ -367,11 +367,16 @@ export class JavaScriptTable implements LockTable, StandsAside {
     queue.isKept = false;
     tellWaiting(this);
     // Nobody else can have been called for a key of this thread, and its release goes on with the queue.
-    if (this.keys !== undefined) return lines.takeOrQueue(stripe, mode, KEPT, head);
+    if (this.keys !== undefined) {
+      const took = lines.takeOrQueue(stripe, mode, KEPT, head);
+      if (took) lines.endWait(stripe, mode, head);
+      return took;
+    }
     for (let why = first; ; why = LOOKS) {
       const place = placeFor(head.since);
       const events = Atomics.load(lines.memory, lines.place(stripe, place));
       if (lines.takeOrQueue(stripe, mode, why, head)) {
+        lines.endWait(stripe, mode, head);
         this.entered(stripe, mode);
         return true;
       }
