@@ -111,6 +111,65 @@ describe('what a lease of several keys asks of its store', () => {
     expect(await leases[1]!.release()).toBe(true);
   });
 
+  it.each<[string, number, () => LeaseStore]>([
+    ['one request each time in an outage, if the store decides each key by itself', 1, inOneStep],
+    ['three requests each time in an outage, if one bad key may be the reason', 3, () => spoilt().store],
+  ])('%s', async (_what, most, make) => {
+    const outage = new Set<string>();
+    const { store, asked } = recording(failingAt(make(), outage));
+    const clock = new FixedClock();
+    const backoff = { initial: 1000, max: 1000 };
+    const manager = new LeaseManager({ store, clock, ttl: 60_000, holder: 'me', backoff });
+    const keys = Array.from({ length: 50 }, (_, i) => `key ${i}`);
+    const leases = await Promise.all(keys.map((key) => manager.acquire(key)));
+    for (const operation of ['renew', 'renewAll', 'renewEach']) outage.add(operation);
+    clock.advance(19_999);
+    for (let time = 20_000; time < 25_000; time += 1000) {
+      asked.length = 0;
+      clock.advance(time === 20_000 ? 1 : 1000);
+      await turns();
+      expect(asked).toHaveLength(most);
+    }
+    outage.clear();
+    clock.advance(1000);
+    await turns();
+    expect(leases.map(({ expiresAt }) => expiresAt)).toEqual(keys.map(() => 85_000));
+    await manager.close();
+  });
+
+  it.each(['renew', 'release'] as const)(
+    'asks for the keys alone, and %ss them, if the store cannot say whether one step reaches them',
+    async (operation) => {
+      const { store, asked } = recording(
+        Object.assign(spoilt().store, {
+          inOneStep: () => {
+            throw new Error('the slots of the cluster are unknown');
+          },
+        }),
+      );
+      const manager = new LeaseManager({ store, holder: 'me' });
+      const leases = await Promise.all(['a', 'b', 'c'].map((key) => manager.acquire(key)));
+      asked.length = 0;
+      const results = await Promise.allSettled(leases.map((lease) => lease[operation]()));
+      expect(results).toEqual(leases.map(() => ({ status: 'fulfilled', value: true })));
+      expect([...asked].sort()).toEqual(['a', 'b', 'c'].map((key) => `${operation} ${key}`));
+    },
+  );
+
+  it('settles each request with the error, if such a store decides each key by itself', async () => {
+    const failure = new Error('the slots of the cluster are unknown');
+    const store = Object.assign(inOneStep(), {
+      inOneStep: () => {
+        throw failure;
+      },
+    });
+    const manager = new LeaseManager({ store, holder: 'me' });
+    const leases = await Promise.all(['a', 'b'].map((key) => manager.acquire(key)));
+    const errors = await Promise.all(leases.map((lease) => rejectionOf(lease.renew())));
+    expect(errors.map((error) => (error as Error).cause)).toEqual([failure, failure]);
+    expect(leases.map(({ held }) => held)).toEqual([true, true]);
+  });
+
   it('renews nothing any more when one key was lost', async () => {
     const { manager, store, pass } = onFaultyStore();
     const lease = await manager.acquire(['a', 'b', 'c']);
@@ -161,6 +220,17 @@ function spoilt(): { store: LeaseStore; clock: FixedClock; bad: Set<string> } {
     releaseAll: (keys, owner) => each(keys, (key) => inner.release(key, owner)),
   };
   return { store, clock, bad };
+}
+
+/** Fails in the operations that are in the set. */
+function failingAt(store: LeaseStore, operations: ReadonlySet<string>): LeaseStore {
+  return new Proxy(store, {
+    get(target, name) {
+      if (operations.has(String(name))) return () => Promise.reject(new Error('the network is down'));
+      const value: unknown = Reflect.get(target, name, target);
+      return typeof value === 'function' ? (value.bind(target) as unknown) : value;
+    },
+  });
 }
 
 /** Loses the reply to one acquisition, after the store has executed it. */

@@ -52,7 +52,8 @@ export interface KeyRelease {
 /**
  * A store that renews and frees keys of several owners in one request. Each answer stands alone: it is undefined for a key
  * that the request could not decide, because another client has its row locked for instance. That key is then asked for
- * alone. No key may occur twice.
+ * alone. The request rejects only if no key can be decided, as in an outage: then no key is asked for alone. No key may occur
+ * twice.
  */
 export interface BatchingLeaseStore {
   renewEach(renewals: readonly Renewal[]): Promise<readonly (boolean | undefined)[]>;

@@ -23,8 +23,8 @@ export function allSlots(limit: number): readonly number[] {
   return Array.from({ length: limit }, (_, slot) => slot);
 }
 
-/** The same slots in their order, but from one that chance decides: several processes then seldom ask for the same. */
-export function fromAny(slots: readonly number[]): readonly number[] {
-  const first = Math.floor(Math.random() * slots.length);
-  return [...slots.slice(first), ...slots.slice(0, first)];
+/** The list in its order, but from an element that chance decides: several processes then seldom begin with the same slot. */
+export function fromAny<T>(list: readonly T[]): T[] {
+  const first = Math.floor(Math.random() * list.length);
+  return [...list.slice(first), ...list.slice(0, first)];
 }

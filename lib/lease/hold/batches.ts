@@ -1,25 +1,35 @@
 import { defer } from '../../common/host.js';
 import { isExact, type FencingToken, type InfoLeaseStore, type LeaseStore } from '../contract/lease-store.js';
-import { canDoTogether, isBatching, type KeyRelease, type Renewal } from '../contract/several-keys.js';
+import {
+  canDoTogether,
+  isBatching,
+  type KeyRelease,
+  type Renewal,
+  type SeveralKeysLeaseStore,
+} from '../contract/several-keys.js';
+import { fromAny } from '../contract/slots.js';
 
 /**
  * The most keys of one request. A store may have a limit for one step, such as the 128 parts of an etcd transaction, and a
  * request with thousands of keys would block the event loop.
  */
 const MOST_KEYS = 50;
+/** Keys asked for alone after a failure, to see whether the store answers. One of them may be the reason of the failure. */
+const PROBES = 2;
 
 /** A renewal, or a release. */
 interface PendingRequest extends Renewal, KeyRelease {
   /** NaN for releases. */
   readonly ttl: number;
-  readonly resolve: (result: Promise<boolean>) => void;
+  readonly resolve: (result: boolean | Promise<boolean>) => void;
 }
 
 /**
  * Sends the renewals and releases of a store. Those that are asked for in the same turn go in one request: leases of all
  * owners together, or, if the store cannot do that, those that differ only in their keys.
  *
- * Each answer stands alone. If such a request fails, or leaves a key undecided, each key concerned is sent by itself.
+ * Each answer stands alone. A key that such a request leaves undecided is sent by itself, and so are all its keys if it has failed
+ * although the store can be reached.
  */
 export class Batches {
   readonly #store: InfoLeaseStore;
@@ -60,7 +70,7 @@ export class Batches {
     const collected = this.#collected;
     if (collected.length === 0) return;
     this.#collected = [];
-    for (const requests of this.#groupsOf(collected)) this.#send(requests);
+    for (const requests of this.#groupsOf(collected)) void this.#send(requests);
   }
 
   readonly #flush = (): void => this.flush();
@@ -89,44 +99,43 @@ export class Batches {
     return [...groups.values()].map((group) => group.requests);
   }
 
-  #send(requests: readonly PendingRequest[]): void {
-    const all = this.#askAll(requests);
-    requests.forEach((request, i) => {
-      const one = all?.then(
-        (results) => results[i] ?? this.#askOne(request),
-        (failure: unknown) => this.#askAlone(request, failure),
-      );
-      request.resolve(one ?? this.#askOne(request));
-    });
-  }
-
-  /** Undefined if the store cannot do that in one step. */
-  #askAll(requests: readonly PendingRequest[]): Promise<readonly (boolean | undefined)[]> | undefined {
-    const store = this.#store;
+  async #send(requests: readonly PendingRequest[]): Promise<void> {
     const keys = requests.map(({ key }) => key);
-    if (!canDoTogether(store, keys)) return undefined;
-    const { owner, ttl, info, token } = requests[0]!;
-    const isRelease = Number.isNaN(ttl);
-    const ask = (): Promise<readonly (boolean | undefined)[]> => {
-      if (isBatching(store)) return isRelease ? store.releaseEach(requests) : store.renewEach(requests);
-      if (!isRelease) return store.renewAll(keys, owner, ttl, ...extra(info));
-      // In one store each release names its grant, or none does.
-      if (token === undefined) return store.releaseAll(keys, owner);
-      return store.releaseAll(
-        keys,
-        owner,
-        requests.map((request) => request.token!),
-      );
-    };
-    return checked(ask, keys.length);
+    let answers: readonly (boolean | undefined)[];
+    try {
+      answers = canDoTogether(this.#store, keys) ? await askAll(this.#store, keys, requests) : [];
+    } catch (failure) {
+      await this.#askAlone(requests, failure);
+      return;
+    }
+    requests.forEach((request, i) => request.resolve(answers[i] ?? this.#askOne(request)));
   }
 
-  /** A request for several keys failed. One of them may be the reason. */
-  async #askAlone(request: PendingRequest, failure: unknown): Promise<boolean> {
-    const done = await this.#askOne(request);
-    // The failed request may have freed the key.
-    if (!done && Number.isNaN(request.ttl)) throw failure;
-    return done;
+  /**
+   * A request for several keys has failed. If the store decides each key by itself, it cannot be reached. Otherwise one of the
+   * keys may be the reason, so two of them are asked for alone. The others follow only if the store answers: an outage must not
+   * multiply requests.
+   */
+  async #askAlone(requests: readonly PendingRequest[], failure: unknown): Promise<void> {
+    const fail = ({ resolve }: PendingRequest): void => resolve(Promise.reject(failure as Error));
+    if (isBatching(this.#store)) {
+      requests.forEach(fail);
+      return;
+    }
+    const ask = async (request: PendingRequest): Promise<void> => {
+      const answer = this.#askOne(request);
+      const settled = answer.then((done) => {
+        // The failed request may have freed the key.
+        if (!done && Number.isNaN(request.ttl)) throw failure;
+        return done;
+      });
+      request.resolve(settled);
+      await answer;
+    };
+    const order = fromAny(requests);
+    const probes = await Promise.allSettled(order.splice(0, PROBES).map(ask));
+    if (probes.some(({ status }) => status === 'fulfilled')) await Promise.allSettled(order.map(ask));
+    else order.forEach(fail);
   }
 
   async #askOne({ key, owner, ttl, info, token }: PendingRequest): Promise<boolean> {
@@ -138,13 +147,25 @@ export class Batches {
   }
 }
 
-async function checked(
-  ask: () => Promise<readonly (boolean | undefined)[]>,
-  count: number,
+async function askAll(
+  store: SeveralKeysLeaseStore,
+  keys: readonly string[],
+  requests: readonly PendingRequest[],
 ): Promise<readonly (boolean | undefined)[]> {
-  const results: unknown = await ask();
-  if (Array.isArray(results) && results.length === count) return results as (boolean | undefined)[];
-  throw new TypeError(`its answer is not a list of ${count} booleans`);
+  const { owner, ttl, info, token } = requests[0]!;
+  const isRelease = Number.isNaN(ttl);
+  let answers: unknown;
+  if (isBatching(store)) {
+    answers = await (isRelease ? store.releaseEach(requests) : store.renewEach(requests));
+  } else if (!isRelease) {
+    answers = await store.renewAll(keys, owner, ttl, ...extra(info));
+  } else {
+    // In one store each release names its grant, or none does.
+    const tokens = token === undefined ? [] : [requests.map((request) => request.token!)];
+    answers = await store.releaseAll(keys, owner, ...tokens);
+  }
+  if (Array.isArray(answers) && answers.length === keys.length) return answers as (boolean | undefined)[];
+  throw new TypeError(`its answer is not a list of ${keys.length} booleans`);
 }
 
 /** The token of the owner's grant. A release that names it frees no later grant, even if it reaches the store late. */

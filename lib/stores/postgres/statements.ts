@@ -143,12 +143,12 @@ function statementsForSeveral(table: Table) {
       SELECT key COLLATE "C" AS key, owner COLLATE "C" AS owner, ${columns.join(', ')}, place FROM ROWS FROM (
         ${['key', 'owner', ...columns].map((_, i) => `json_array_elements_text($${i + 1}::text::json)`).join(', ')}
       ) WITH ORDINALITY AS w(key, owner, ${columns.join(', ')}, place))`;
-  // `own`: the rows of the owners; `free`: those of them that no other transaction has locked.
-  const chosen = (columns: string, which = ''): string => {
-    const own = `FROM wanted w JOIN ${rows} l ON l.key = w.key AND l.owner = w.owner AND l.${NOT_EXPIRED}${which}`;
-    return `own AS MATERIALIZED (SELECT w.place ${own}),
-      free AS MATERIALIZED (SELECT l.key, l.owner, w.place, ${columns} ${own} ORDER BY l.key FOR UPDATE OF l SKIP LOCKED)`;
-  };
+  // `own`: the rows of the owners, by the clock once; `free`: those of them that no other transaction has locked.
+  const chosen = (columns: string, which = ''): string => `own AS MATERIALIZED (
+        SELECT w.key, w.owner, ${columns}, w.place FROM wanted w
+        JOIN ${rows} l ON l.key = w.key AND l.owner = w.owner AND l.${NOT_EXPIRED}${which}),
+      free AS MATERIALIZED (SELECT own.* FROM own JOIN ${rows} l ON l.key = own.key AND l.owner = own.owner
+        ORDER BY l.key FOR UPDATE OF l SKIP LOCKED)`;
   const outcome = `own.place::integer AS place, done.place IS NOT NULL AS done`;
   return {
     // It looks first. If another has one of the keys, it returns the place of the first, and changes nothing but its mark. If
@@ -181,7 +181,7 @@ function statementsForSeveral(table: Table) {
       done AS (UPDATE ${rows} l SET ${FREE} FROM free w
         WHERE l.key = w.key AND l.owner = w.owner AND l.token = w.token RETURNING l.key, w.place, l.waited)
       SELECT ${outcome}, waited, ${QUICK},
-        CASE WHEN waited THEN pg_notify('${table.channel}', ${topic('key')}) END AS notified
+        CASE WHEN waited THEN pg_notify('${table.channel}', ${topic('done.key')}) END AS notified
         FROM own LEFT JOIN done USING (place)`),
   };
 }
