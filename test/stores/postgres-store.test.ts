@@ -94,6 +94,28 @@ describe.skipIf(postgresLibraries.length === 0)('the PostgreSQL store', () => {
       },
     );
 
+    it.each(['pg', 'postgres'] as const)(
+      'never says that a key was not held which it has freed before the connection was lost: a pool of %s',
+      async (library) => {
+        const [proxy, store, table] = await behindProxy(library, 1);
+        await store.tryAcquireAll(['a', 'b'], 'me', LONG);
+        await store.releaseAll(['c', 'd'], 'me');
+        // The first statement skips the row of "b", so that the second one finds that row, but not the one of "a".
+        const locker = (await scene.connect('pg-client')) as pg.Client;
+        await locker.query(`BEGIN; SELECT FROM ${table} WHERE key = 'b' FOR UPDATE`);
+        proxy.delay = 60_000;
+        const lost = rejectionOf(store.releaseAll(['a', 'b'], 'me'));
+        const owners = (): Promise<unknown> =>
+          scene.server.query(`SELECT owner FROM ${table} WHERE key IN ('a', 'b') ORDER BY key`);
+        await expect.poll(owners, { timeout: 20_000 }).toEqual([{ owner: '' }, { owner: 'me' }]);
+        await locker.query('ROLLBACK');
+        proxy.cut();
+        proxy.delay = 0;
+        expect(await lost).toMatchObject({ code: 'ERR_LEASE_STORE' });
+        expect(await owners()).toEqual([{ owner: '' }, { owner: '' }]);
+      },
+    );
+
     it('tells everybody at once that a Client of pg never connects again', async () => {
       const [proxy, store] = await behindProxy('pg-client');
       const manager = new LeaseManager({ store });
