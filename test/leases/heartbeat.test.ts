@@ -1,6 +1,5 @@
-import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { LeaseManager } from 'stripelock';
+import { LeaseManager, type WarningLeaseManagerOptions } from 'stripelock';
 import { FixedClock } from 'stripelock/testing';
 import { block } from '../support/block.js';
 import { turns, until } from '../support/waiting.js';
@@ -91,11 +90,14 @@ describe('a renewal', () => {
   });
 });
 
-describe('an attempt of a reentrant manager for its own key and another one', () => {
+describe.each<[string, WarningLeaseManagerOptions]>([
+  ['a reentrant manager', { reentrant: true }],
+  ['a named holder', { holder: 'me' }],
+])('an attempt of %s for its own key and another one', (_who, own) => {
   const attempt = async () => {
     const store = new FaultyStore();
     await new LeaseManager({ store: store.inner }).acquire('b');
-    const manager = new LeaseManager({ store, reentrant: true, ttl: 200 });
+    const manager = new LeaseManager({ store, ttl: 200, renew: false, ...own });
     const lease = await manager.acquire('a');
     const door = store.delayNext('tryAcquire');
     const both = manager.tryAcquire(['a', 'b']).catch((error: unknown) => (error as { code: string }).code);
@@ -105,24 +107,25 @@ describe('an attempt of a reentrant manager for its own key and another one', ()
 
   it('gives its own key back if it was released meanwhile', async () => {
     const { store, manager, lease, door, both } = await attempt();
-    expect(await lease.release()).toBe(false);
+    void lease.release();
     door.open();
     expect(await both).toBeUndefined();
     await expect.poll(() => store.inner.inspect('a')).toBeUndefined();
     await manager.close();
   });
 
-  it('hides no lease from close, although its renewal is due', async () => {
+  it('hides no lease from close, although it is being renewed', async () => {
     const { store, manager, lease, door, both } = await attempt();
-    await delay(100);
+    const renewed = lease.renew();
     const closed = manager.close();
     await turns();
     expect(lease.held).toBe(false);
     door.open();
     await closed;
     expect(await both).toBe('ERR_LEASE_MANAGER_CLOSED');
+    expect(await renewed).toBe(false);
     expect(await store.inner.inspect('a')).toBeUndefined();
-    expect(store.count('renew')).toBe(0);
+    expect(await store.inner.inspect('b')).toBeDefined();
   });
 
   it('delays no end of the lease', async () => {
@@ -131,6 +134,37 @@ describe('an attempt of a reentrant manager for its own key and another one', ()
     await aborted;
     expect(lease.held).toBe(false);
     door.open();
+  });
+});
+
+describe('leases of a reentrant manager are renewed on time', () => {
+  /** The store answers no attempt at "b". */
+  const scene = () => {
+    const clock = new FixedClock();
+    const store = new FaultyStore(clock);
+    const { tryAcquire } = store;
+    store.tryAcquire = (key, ...of) => {
+      return key === 'b' ? new Promise<never>(() => undefined) : tryAcquire.call(store, key, ...of);
+    };
+    return { clock, store, manager: new LeaseManager({ store, clock, ttl: 300, reentrant: true }) };
+  };
+
+  it.each<[string, (readonly string[])[]]>([
+    ['while an attempt that shares one waits for another key', [['a', 'b']]],
+    ['while such an attempt waits for an attempt before it', [['b'], ['a', 'b']]],
+    ['if granted after such an attempt has begun to wait', [['b'], ['b', 'c']]],
+  ])('%s', async (_when, attempts) => {
+    const { clock, store, manager } = scene();
+    const held = await manager.acquire('a');
+    for (const keys of attempts) void manager.tryAcquire(keys);
+    await turns();
+    const lease = attempts.flat().includes('a') ? held : await manager.acquire('c');
+    if (lease !== held) await held.release();
+    for (let i = 1; i <= 6; i++) {
+      clock.advance(100);
+      await turns();
+      expect([store.count('renew'), lease.expiresAt]).toEqual([i, 100 * i + 300]);
+    }
   });
 });
 

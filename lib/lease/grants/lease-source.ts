@@ -121,7 +121,7 @@ export class LeaseSource implements KnownGrants {
    * One attempt of an acquisition, all or none; of a key with a limit, at any of its slots. `slots`: those to try, in that
    * order, if not all. Rejects with a LeaseStoreError.
    */
-  tryAll(
+  async tryAll(
     keys: readonly string[],
     asker: Asker,
     terms: LeaseTerms,
@@ -129,9 +129,10 @@ export class LeaseSource implements KnownGrants {
   ): Promise<Answer> {
     if (terms.limit > 1)
       return this.#trySlots(keys[0]!, asker, terms, slots ?? fromAny(allSlots(terms.limit)));
-    return this.#inOrder(keys, () =>
-      this.stableOwners ? this.#tryShared(keys, asker, terms) : this.#tryAll(keys, asker, terms),
-    );
+    if (!this.stableOwners) return this.#tryAll(keys, asker, terms);
+    let answer: Answer | undefined;
+    while (answer === undefined) answer = await this.#tryInOrder(keys, asker, terms);
+    return answer;
   }
 
   /** Releases, in reverse, what the asker uses. Never rejects. */
@@ -314,7 +315,7 @@ export class LeaseSource implements KnownGrants {
     for (const slot of slots) {
       const name = slotKey(key, slot);
       try {
-        const answer = await this.#inOrder([name], async () => {
+        const answer = await this.#inOrder(name, async () => {
           if (asker.hasGone || this.#ownFor(name) > 0) return undefined;
           return this.#tryAll([key], asker, { ...terms, slot });
         });
@@ -329,27 +330,40 @@ export class LeaseSource implements KnownGrants {
     return { refused: key };
   }
 
-  /** Joins the leases that this owner has, if it shares them, and asks for the other keys. */
-  async #tryShared(keys: readonly string[], asker: Asker, terms: LeaseTerms): Promise<Answer> {
+  /**
+   * Joins the leases that this owner has, if it shares them, and asks for the other keys after earlier operations on them. A
+   * renewal of a joined lease does not wait for the other keys. Undefined if a joined lease was lost before those were asked for.
+   */
+  async #tryInOrder(keys: readonly string[], asker: Asker, terms: LeaseTerms): Promise<Answer | undefined> {
     const joined: Hold[] = [];
-    const others: string[] = [];
-    for (const key of keys) {
+    const others = new Set(keys);
+    const leaves: (() => void)[] = [];
+    const joins = (key: string): boolean => {
       const hold = this.#shared(key);
-      if (hold === undefined) {
-        others.push(key);
-      } else {
-        hold.join(asker);
-        joined.push(hold);
-      }
-    }
-    if (others.length === 0) return joined;
+      if (hold === undefined) return false;
+      hold.join(asker);
+      joined.push(hold);
+      return others.delete(key);
+    };
     try {
-      const kept = others.find((key) => this.#keptFor(key) > 0);
-      const answer: Answer =
-        kept === undefined ? await this.#tryAll(others, asker, terms) : { refused: kept };
+      // In the order that all attempts share, so that they do not wait for each other in a cycle.
+      for (const key of [...keys].sort()) {
+        if (joins(key)) continue;
+        const { turn, leave } = this.#heartbeat.enter(key);
+        leaves.push(leave);
+        if (turn === undefined) continue;
+        await turn;
+        if (joins(key)) leave();
+      }
+      if (joined.some((hold) => !hold.look())) return undefined;
+      if (others.size === 0) return joined.splice(0);
+      const asked = keys.filter((key) => others.has(key));
+      const kept = asked.find((key) => this.#keptFor(key) > 0);
+      if (kept !== undefined) return { refused: kept };
+      const answer = await this.#tryAll(asked, asker, terms);
       return 'refused' in answer ? answer : [...joined.splice(0), ...answer];
     } finally {
-      // Each release waits for this operation, so this must not wait for it.
+      for (const leave of leaves) leave();
       for (const hold of joined) void this.#leave(hold, asker, terms);
     }
   }
@@ -451,9 +465,9 @@ export class LeaseSource implements KnownGrants {
     };
   }
 
-  /** Runs it after earlier operations on the keys of stable owners. */
-  #inOrder<T>(names: readonly string[], operation: () => Promise<T>): Promise<T> {
-    return this.stableOwners ? this.#heartbeat.inOrder(names, operation) : operation();
+  /** Runs it after earlier operations on the key of a stable owner. */
+  #inOrder<T>(name: string, operation: () => Promise<T>): Promise<T> {
+    return this.stableOwners ? this.#heartbeat.inOrder(name, operation) : operation();
   }
 
   /** Counts it as pending until it settles. */
@@ -471,7 +485,7 @@ export class LeaseSource implements KnownGrants {
 
   /** Frees what an attempt may have been granted, unless the same owner holds the key through another attempt. */
   #freeUnheld(key: string, owner: string): Promise<boolean> {
-    return this.#inOrder([key], async () => {
+    return this.#inOrder(key, async () => {
       return this.latest(key) === undefined && (await this.#release(key, owner));
     });
   }

@@ -117,7 +117,7 @@ export class Batches {
    * multiply requests.
    */
   async #askAlone(requests: readonly PendingRequest[], failure: unknown): Promise<void> {
-    const fail = ({ resolve }: PendingRequest): void => resolve(Promise.reject(failure as Error));
+    const fail = ({ resolve }: PendingRequest): void => resolve(Promise.reject(failure));
     if (isBatching(this.#store)) {
       requests.forEach(fail);
       return;

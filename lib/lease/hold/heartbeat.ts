@@ -64,24 +64,34 @@ export class Heartbeat {
   }
 
   /**
-   * Runs the operation after earlier operations on the same lanes have ended. A lane is a hold, or a key of a stable owner. An
-   * operation on several lanes runs after the earlier ones on each of them, and before all later ones. The operation must not
-   * throw, and must not wait for later operations on its lanes. `patience`: the milliseconds after which it runs in any case,
+   * Runs the operation after earlier operations on the same lane have ended. A lane is a hold, or a key of a stable owner. The
+   * operation must not wait for later operations on its lane. `patience`: the milliseconds after which it runs in any case,
    * because a store may never answer.
    */
-  inOrder<T>(lanes: readonly unknown[], operation: () => Promise<T>, patience = Infinity): Promise<T> {
-    const before = lanes.map((lane) => this.#last.get(lane)).filter((last) => last !== undefined);
+  async inOrder<T>(lane: unknown, operation: () => Promise<T>, patience = Infinity): Promise<T> {
+    const { turn, leave } = this.enter(lane);
+    try {
+      if (turn !== undefined) await (patience === Infinity ? turn : settledWithin(patience, turn));
+      return await operation();
+    } finally {
+      leave();
+    }
+  }
+
+  /**
+   * Takes a place in the lane, before any listener can start another operation there. `turn` resolves when earlier operations
+   * have ended; undefined if there are none. Later ones wait until `leave` is called.
+   */
+  enter(lane: unknown): { readonly turn: Promise<void> | undefined; readonly leave: () => void } {
+    const turn = this.#last.get(lane);
     let end!: () => void;
-    const ended = new Promise<void>((resolve) => (end = resolve));
-    // Before it begins, because it may call a listener that starts the next operation.
-    for (const lane of lanes) this.#last.set(lane, ended);
-    const result = before.length === 0 ? operation() : turnAfter(before, patience).then(operation);
-    const settle = (): void => {
-      for (const lane of lanes) if (this.#last.get(lane) === ended) this.#last.delete(lane);
+    const left = new Promise<void>((resolve) => (end = resolve));
+    const leave = (): void => {
+      if (this.#last.get(lane) === left) this.#last.delete(lane);
       end();
     };
-    result.then(settle, settle);
-    return result;
+    this.#last.set(lane, left);
+    return { turn, leave };
   }
 
   /** Resolves when no release is under way, and no renewing thread is stopping. */
@@ -208,7 +218,7 @@ export class Heartbeat {
   }
 
   #inOrderOf<T>(held: HeldKey, operation: () => Promise<T>, patience?: number): Promise<T> {
-    return this.inOrder([this.stableOwners ? held.name : held], operation, patience);
+    return this.inOrder(this.stableOwners ? held.name : held, operation, patience);
   }
 
   #timeLeft(held: HeldKey): number {
@@ -280,11 +290,6 @@ export class Heartbeat {
     const half = Math.max((held.expiresAt - this.schedule.now()) / 2, SHORTEST_RETRY);
     return Math.min(initial * 2 ** held.failures++, max, every, half);
   }
-}
-
-function turnAfter(before: readonly Promise<void>[], patience: number): Promise<unknown> {
-  const ended = Promise.all(before);
-  return patience === Infinity ? ended : settledWithin(patience, ended);
 }
 
 interface Ending {
