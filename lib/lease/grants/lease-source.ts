@@ -3,6 +3,7 @@ import { leaseChannels } from '../../common/diagnostics.js';
 import { localNow, setClock, timerNow } from '../../common/elapsed.js';
 import { quotedKeys, keyName, type LockError } from '../../common/errors.js';
 import { pause } from '../../common/pause.js';
+import { Pending } from '../../common/pending.js';
 import { randomName } from '../../common/random-name.js';
 import { engineClock } from '../../engine/select.js';
 import { BackgroundStore } from '../background/renewing-thread.js';
@@ -73,9 +74,7 @@ export class LeaseSource implements KnownGrants {
   /** How many of them are kept before those are removed whose time has passed. */
   #purgeAt = FEW_KEPT;
   /** Attempts, and grants given back, that the store has not answered. */
-  #underWay = 0;
-  /** Called when none are left. */
-  #answered: (() => void) | undefined;
+  readonly #asked = new Pending();
   /** The first failure to give back a grant that came after the manager was closed. */
   #lateFailure: unknown;
 
@@ -231,7 +230,7 @@ export class LeaseSource implements KnownGrants {
     const holds = this.schedule.entries();
     for (const hold of holds) hold.lose('its manager was closed');
     const failed = await this.#heartbeat.endAll(holds);
-    while (this.#underWay > 0) await new Promise<void>((resolve) => (this.#answered = resolve));
+    await this.#asked.settled();
     // Refused attempts have given back the keys that they had joined.
     await this.#heartbeat.settled();
     await this.#unanswered.close();
@@ -385,7 +384,7 @@ export class LeaseSource implements KnownGrants {
     const names = keys.map((key) => slotKey(key, terms.slot));
     const waits = terms.background || names.some((name) => this.latest(name)?.background !== undefined);
     const ask = (): Promise<Answer> => this.#ask(keys, names, asker, terms);
-    return this.#count(waits ? () => this.#prepare(names, terms).then(ask) : ask);
+    return this.#asked.add(waits ? this.#prepare(names, terms).then(ask) : ask());
   }
 
   async #prepare(names: readonly string[], { background }: LeaseTerms): Promise<void> {
@@ -470,19 +469,6 @@ export class LeaseSource implements KnownGrants {
     return this.stableOwners ? this.#heartbeat.inOrder(name, operation) : operation();
   }
 
-  /** Counts it as pending until it settles. */
-  async #count<T>(operation: () => Promise<T>): Promise<T> {
-    this.#underWay++;
-    try {
-      return await operation();
-    } finally {
-      if (--this.#underWay === 0) {
-        this.#answered?.();
-        this.#answered = undefined;
-      }
-    }
-  }
-
   /** Frees what an attempt may have been granted, unless the same owner holds the key through another attempt. */
   #freeUnheld(key: string, owner: string): Promise<boolean> {
     return this.#inOrder(key, async () => {
@@ -492,15 +478,12 @@ export class LeaseSource implements KnownGrants {
 
   /** Frees a grant that is not held. Without a token, the grant that the store has for the owner ends. */
   #release(key: string, owner: string, token?: FencingToken): Promise<boolean> {
-    return this.#count(async () => {
-      try {
-        return await this.#adapter.batches.release(key, owner, token);
-      } catch (error) {
-        const failure = storeFailure('release', key, error);
-        announceUnheldFailure('release', key, owner, failure);
-        throw failure;
-      }
+    const released = this.#adapter.batches.release(key, owner, token).catch((error: unknown) => {
+      const failure = storeFailure('release', key, error);
+      announceUnheldFailure('release', key, owner, failure);
+      throw failure;
     });
+    return this.#asked.add(released);
   }
 
   async #giveBackLate(

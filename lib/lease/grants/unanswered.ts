@@ -1,6 +1,7 @@
 import { localNow } from '../../common/elapsed.js';
 import { setTimeout } from '../../common/host.js';
 import { LONGEST_DELAY } from '../../common/alarm.js';
+import { Pending } from '../../common/pending.js';
 import type { Backoff } from '../contract/options.js';
 
 /**
@@ -11,7 +12,7 @@ import type { Backoff } from '../contract/options.js';
 export class Unanswered {
   readonly #free: (key: string, owner: string) => Promise<unknown>;
   readonly #backoff: Backoff;
-  readonly #underWay = new Set<Promise<void>>();
+  readonly #releases = new Pending();
   #closed = false;
   #close!: () => void;
   /** Ends the pauses of keys before they are freed again. */
@@ -25,17 +26,14 @@ export class Unanswered {
 
   /** Never throws; the caller need not wait. */
   add(key: string, owner: string, ttl: number): void {
-    const underWay = this.#giveBack(key, owner, localNow() + ttl).finally(() => {
-      this.#underWay.delete(underWay);
-    });
-    this.#underWay.add(underWay);
+    void this.#releases.add(this.#giveBack(key, owner, localNow() + ttl));
   }
 
   /** From now on each key is tried at most once more. Resolves when that is done, whatever the store answers. */
-  async close(): Promise<void> {
+  close(): Promise<void> {
     this.#closed = true;
     this.#close();
-    while (this.#underWay.size > 0) await Promise.all(this.#underWay);
+    return this.#releases.settled();
   }
 
   async #giveBack(key: string, owner: string, endsAt: number): Promise<void> {

@@ -1,6 +1,7 @@
 import { localNow } from '../../common/elapsed.js';
 import type { LockError } from '../../common/errors.js';
 import { pause, settledWithin } from '../../common/pause.js';
+import { Pending } from '../../common/pending.js';
 import { isPermanent, storeFailure } from '../contract/errors.js';
 import type { Backoff } from '../contract/options.js';
 import type { Batches } from './batches.js';
@@ -50,7 +51,7 @@ export class Heartbeat {
   /** For each hold, or for each key of a stable owner: the last operation, settled without a result. */
   readonly #last = new Map<unknown, Promise<void>>();
   /** Releases under way, and renewing threads that are stopping. */
-  readonly #ending = new Set<Promise<void>>();
+  readonly #ending = new Pending();
 
   constructor(batches: Batches, schedule: Schedule<HeldKey>, backoff: Backoff, grants = NO_GRANTS) {
     this.#batches = batches;
@@ -95,8 +96,8 @@ export class Heartbeat {
   }
 
   /** Resolves when no release is under way, and no renewing thread is stopping. */
-  async settled(): Promise<void> {
-    while (this.#ending.size > 0) await Promise.all(this.#ending);
+  settled(): Promise<void> {
+    return this.#ending.settled();
   }
 
   /**
@@ -126,10 +127,10 @@ export class Heartbeat {
     // The owner of a lease is used once, unless it is stable. A renewal that reaches the store after such a release finds
     // nothing to extend, so the release need not wait for its answer.
     if (!this.stableOwners && hold.minHoldLeft === 0) {
-      if (hold.background !== undefined) void this.#track(this.#detach(hold));
-      return this.#track(this.#end(hold));
+      if (hold.background !== undefined) void this.#ending.add(this.#detach(hold));
+      return this.#ending.add(this.#end(hold));
     }
-    return this.#track(
+    return this.#ending.add(
       this.#inOrderOf(
         hold,
         async () => {
@@ -203,7 +204,7 @@ export class Heartbeat {
 
   /** Makes the renewing thread stop, after the operations sent before. Later operations wait for that. */
   stop(held: HeldKey): Promise<void> {
-    return this.#track(this.#inOrderOf(held, () => this.#detach(held), this.#timeLeft(held)));
+    return this.#ending.add(this.#inOrderOf(held, () => this.#detach(held), this.#timeLeft(held)));
   }
 
   /**
@@ -223,13 +224,6 @@ export class Heartbeat {
 
   #timeLeft(held: HeldKey): number {
     return Math.max(0, held.expiresAt - this.schedule.now());
-  }
-
-  #track<T>(ending: Promise<T>): Promise<T> {
-    const over = (): void => void this.#ending.delete(settled);
-    const settled: Promise<void> = ending.then(over, over);
-    this.#ending.add(settled);
-    return ending;
   }
 
   async #detach(held: HeldKey): Promise<void> {
