@@ -76,9 +76,7 @@ export class Requests {
    * after the time limit.
    */
   run<T>(operation: Operation, ask: () => Promise<T>, late?: (answer: T) => void): Promise<T> {
-    if (this.#closed) {
-      return Promise.reject(new LeaseStoreError(`the lease store over ${this.#asked.title} was closed`));
-    }
+    if (this.#closed) return Promise.reject(new LeaseStoreError(this.#closedMessage));
     return new Promise((resolve, reject) => {
       const awaited = this.#replies.expect((error) => {
         operation.end();
@@ -101,6 +99,10 @@ export class Requests {
     this.#closed = true;
   }
 
+  get #closedMessage(): string {
+    return `the lease store over ${this.#asked.title} was closed`;
+  }
+
   async #answer<T>(operation: Operation, ask: () => Promise<T>): Promise<T> {
     for (let pause = FIRST_PAUSE; ; pause = Math.min(2 * pause, LONGEST_PAUSE)) {
       try {
@@ -115,6 +117,8 @@ export class Requests {
 
   #failureOf(error: unknown): LockError {
     if (error instanceof LockError) return error;
+    if (this.#closed)
+      return new LeaseStoreError(`${this.#closedMessage} before ${this.#asked.title} answered`, error);
     const permanent = this.#asked.permanent?.(error);
     return permanent ?? this.#explained(`${this.#asked.title} failed: ${messageOf(error)}`, undefined, error);
   }

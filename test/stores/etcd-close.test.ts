@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { LeaseManager } from 'stripelock';
 import { base64, hasEtcd } from '../support/etcd-server.mjs';
+import { rejectionOf, until } from '../support/waiting.js';
 import type { GatewayAnswer, Rule } from '../support/etcd-gateway.js';
 import { EtcdScene, type EtcdStore, expectSoon, TXN } from './etcd-setup.js';
 
@@ -60,4 +61,27 @@ describe.runIf(hasEtcd)('close over etcd', () => {
     },
     120_000,
   );
+
+  it.each<[operation: string, ask: (store: EtcdStore) => Promise<unknown>]>([
+    ['a renewal', (store) => store.renew('key', 'me', TTL)],
+    ['a renewal of several keys', (store) => store.renewAll(['key', 'other'], 'me', TTL)],
+    ['a release', (store) => store.release('key', 'me')],
+    ['an attempt', (store) => store.tryAcquire('other', 'me', TTL)],
+    ['an inspection', (store) => store.inspect('key')],
+  ])('says of %s under way that the store was closed', async (_operation, ask) => {
+    const { gateway, store } = await etcd.beginBehindGateway();
+    await store.tryAcquire('key', 'me', TTL);
+    let asked = 0;
+    gateway.rule = () => {
+      asked++;
+      return new Promise(() => undefined);
+    };
+    const error = rejectionOf(ask(store));
+    await until(() => asked > 0, 'the request is under way');
+    await store.close();
+    expect(await error).toMatchObject({
+      code: 'ERR_LEASE_STORE',
+      message: 'the lease store over etcd was closed before etcd answered',
+    });
+  });
 });
