@@ -142,9 +142,9 @@ describe('leases of a reentrant manager are renewed on time', () => {
   const scene = () => {
     const clock = new FixedClock();
     const store = new FaultyStore(clock);
-    const { tryAcquire } = store;
+    const tryAcquire = store.tryAcquire.bind(store);
     store.tryAcquire = (key, ...of) => {
-      return key === 'b' ? new Promise<never>(() => undefined) : tryAcquire.call(store, key, ...of);
+      return key === 'b' ? new Promise<never>(() => undefined) : tryAcquire(key, ...of);
     };
     return { clock, store, manager: new LeaseManager({ store, clock, ttl: 300, reentrant: true }) };
   };
