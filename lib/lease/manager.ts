@@ -22,7 +22,7 @@ import {
 import { checkKeys } from './contract/several-keys.js';
 import { LeaseSource } from './grants/lease-source.js';
 import { createLease, discardLease, type Lease } from './hold/lease.js';
-import { MemoryLeaseStore, settled } from './memory/memory-store.js';
+import { MemoryLeaseStore } from './memory/memory-store.js';
 
 const THREAD_BOUND = threadBound('LeaseManager', 'create one there, over the same store');
 
@@ -71,11 +71,12 @@ export class LeaseManager {
    * One attempt: undefined when another live holder has it, or one of several keys. Rejects with LeaseStoreError when the store fails, or
    * grants so late that the lease has already expired: then it is never granted.
    */
-  tryAcquire(keys: string | readonly string[], options?: TryAcquireLeaseOptions): Promise<Lease | undefined> {
-    return settled(() => {
-      checkLeaseOptions.tryAcquire(options);
-      return this.#try(keys, options, undefined);
-    });
+  async tryAcquire(
+    keys: string | readonly string[],
+    options?: TryAcquireLeaseOptions,
+  ): Promise<Lease | undefined> {
+    checkLeaseOptions.tryAcquire(options);
+    return this.#try(keys, options, undefined);
   }
 
   /**
@@ -89,11 +90,9 @@ export class LeaseManager {
    * Several keys are taken all or none, for one lease, and a list without keys is valid, as for a `StripedLock`. They
    * are taken in an order that all share, so acquisitions of overlapping lists never wait for each other in a cycle.
    */
-  acquire(keys: string | readonly string[], options?: AcquireLeaseOptions): Promise<Lease> {
-    return settled(() => {
-      checkLeaseOptions.acquire(options);
-      return this.#acquire(keys, options);
-    });
+  async acquire(keys: string | readonly string[], options?: AcquireLeaseOptions): Promise<Lease> {
+    checkLeaseOptions.acquire(options);
+    return this.#acquire(keys, options);
   }
 
   /**
@@ -144,14 +143,12 @@ export class LeaseManager {
    * milliseconds at most. A later call can shorten that time, and ends it without `drain`. Rejects with a TypeError
    * (ERR_INVALID_ARG_TYPE) or RangeError (ERR_OUT_OF_RANGE) for bad options, and closes nothing then.
    */
-  close(options?: LeaseCloseOptions): Promise<void> {
-    return settled(() => {
-      const drain = resolveDrain(options);
-      this.#grants.refuse();
-      if (drain === 0) this.#drain.abort();
-      else void pause(drain, this.#drain.signal).then(() => this.#drain.abort());
-      return (this.#closed ??= this.#close());
-    });
+  async close(options?: LeaseCloseOptions): Promise<void> {
+    const drain = resolveDrain(options);
+    this.#grants.refuse();
+    if (drain === 0) this.#drain.abort();
+    else void pause(drain, this.#drain.signal).then(() => this.#drain.abort());
+    return (this.#closed ??= this.#close());
   }
 
   /**
@@ -182,28 +179,24 @@ export class LeaseManager {
   }
 
   /** `options`: checked for their names. */
-  #try(
+  async #try(
     keys: string | readonly string[],
     options: TryAcquireLeaseOptions | undefined,
     signal: AbortSignal | undefined,
   ): Promise<Lease | undefined> {
-    return settled(() => {
-      const checked = checkKeys(keys);
-      const terms = this.#begin(options, checked.length);
-      signal?.throwIfAborted();
-      return checked.length === 0 ? createLease([]) : this.#grants.tryAcquire(checked, terms, signal);
-    });
+    const checked = checkKeys(keys);
+    const terms = this.#begin(options, checked.length);
+    signal?.throwIfAborted();
+    return checked.length === 0 ? createLease([]) : this.#grants.tryAcquire(checked, terms, signal);
   }
 
   /** `options`: checked for their names. */
-  #acquire(keys: string | readonly string[], options?: AcquireLeaseOptions): Promise<Lease> {
-    return settled(() => {
-      const checked = checkKeys(keys);
-      const terms = this.#begin(options, checked.length);
-      const wait = resolveWait(options);
-      wait.signal?.throwIfAborted();
-      return checked.length === 0 ? createLease([]) : this.#grants.acquire(checked, terms, wait);
-    });
+  async #acquire(keys: string | readonly string[], options?: AcquireLeaseOptions): Promise<Lease> {
+    const checked = checkKeys(keys);
+    const terms = this.#begin(options, checked.length);
+    const wait = resolveWait(options);
+    wait.signal?.throwIfAborted();
+    return checked.length === 0 ? createLease([]) : this.#grants.acquire(checked, terms, wait);
   }
 
   static {

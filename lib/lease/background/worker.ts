@@ -34,7 +34,7 @@ class RenewedKey extends HeldKey {
   readonly #deadline: SharedDeadline;
 
   constructor(heartbeat: Heartbeat, { lease, key, owner, since, ttl, every, maxHold, deadline }: AddMessage) {
-    const terms = { ttl, every, maxHold, firstLook: Math.min(every, ttl) };
+    const terms = { ttl, every, maxHold };
     super(heartbeat, owner, terms, since);
     this.key = key;
     this.terms = terms;

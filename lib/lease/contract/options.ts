@@ -166,8 +166,6 @@ export interface LeaseTerms {
   /** Whether it is renewed while the event loop is blocked, too. */
   readonly background: boolean;
   readonly maxHold: number;
-  /** From the grant until the first renewal, or until the end if there is no renewal before. */
-  readonly firstLook: number;
   readonly warning: { readonly before: number; readonly call: (warning: LeaseWarning) => void } | undefined;
   /** From the grant, for which the store keeps the key even if it is released. 0 for none. */
   readonly minHold: number;
@@ -253,13 +251,11 @@ function makeTerms({ ttl, renew, maxHold, warning, minHold, info }: Given): Leas
   if (background && maxHold === Infinity) {
     throw outOfRange('options.maxHold', 'finite where options.renew.background is true', maxHold);
   }
-  const firstLook = every < ttl && every < maxHold ? every : ttl;
   return {
     ttl,
     every,
     background,
     maxHold,
-    firstLook,
     warning: warningOf(warning, ttl),
     minHold,
     info,

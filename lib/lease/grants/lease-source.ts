@@ -293,7 +293,7 @@ export class LeaseSource implements KnownGrants {
       this.#replaced(hold.name);
       this.#latest.set(hold.name, hold);
     }
-    this.schedule.add(hold);
+    hold.plan();
     if (leaseChannels.acquired.hasSubscribers) announceGrant(hold, waited);
     return hold;
   }
@@ -439,9 +439,9 @@ export class LeaseSource implements KnownGrants {
     const waited = timerNow() - started;
     const holds = keys.map((key, i) => new Hold(this.#heartbeat, key, owner, tokens[i]!, terms, at));
     for (const hold of holds) {
-      this.#add(hold, waited);
       if (terms.background) this.#background!.add(hold);
       hold.join(asker);
+      this.#add(hold, waited);
     }
     return holds;
   }

@@ -213,7 +213,7 @@ export class Heartbeat {
    */
   async takeOver(hold: Hold): Promise<void> {
     const { ttl, every } = hold.terms;
-    hold.next = hold.state === 'unsure' ? this.schedule.now() : hold.expiresAt - ttl + every;
+    hold.next = hold.failure !== undefined ? this.schedule.now() : hold.expiresAt - ttl + every;
     await this.#detach(hold);
     if (!hold.ended) hold.plan();
   }

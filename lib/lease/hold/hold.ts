@@ -22,14 +22,13 @@ export const OTHER_LOST = 'the lease of another of its keys was lost';
 const EARLY = 10;
 
 /**
- *   held       its local deadline is ahead
- *   unsure     its local deadline is ahead, but the last renewal failed: it is lost at the deadline unless a retry succeeds
+ *   held       its local deadline is ahead; if the last renewal failed, it is lost at the deadline unless a retry succeeds
  *   lost       the deadline has passed, or the store has said so, or another grant has replaced it
  *   released   its last holder has released it
  *
  * It never leaves the latter two.
  */
-export type HoldState = 'held' | 'unsure' | 'lost' | 'released';
+export type HoldState = 'held' | 'lost' | 'released';
 
 /** The renewing thread, for a hold that it renews. Nothing here may throw. */
 export interface Background {
@@ -42,7 +41,7 @@ export interface Background {
 }
 
 /** The terms on which a key is renewed, in milliseconds. */
-export type RenewalTerms = Pick<LeaseTerms, 'ttl' | 'every' | 'maxHold' | 'firstLook'>;
+export type RenewalTerms = Pick<LeaseTerms, 'ttl' | 'every' | 'maxHold'>;
 
 /**
  * A key that a heartbeat renews: its state, its local deadline and the time of its next renewal. The deadline counts from
@@ -58,7 +57,7 @@ export abstract class HeldKey implements Due {
   /** The owner as the store knows it. */
   readonly owner: string;
   /** When the schedule runs it next: to renew it, to warn its holder, or because it expires. */
-  deadline: number;
+  deadline = Infinity;
   place = -1;
   state: HoldState = 'held';
   /** Undefined unless it is lost. */
@@ -82,7 +81,6 @@ export abstract class HeldKey implements Due {
     this.owner = owner;
     this.since = since;
     this.next = since + terms.every;
-    this.deadline = since + terms.firstLook;
   }
 
   /** The local deadline. */
@@ -90,7 +88,7 @@ export abstract class HeldKey implements Due {
   abstract set expiresAt(time: number);
 
   get ended(): boolean {
-    return this.state === 'lost' || this.state === 'released';
+    return this.state !== 'held';
   }
 
   /** Whether it is held now. Reads the clock, so that late timers do not matter. */
@@ -120,13 +118,11 @@ export abstract class HeldKey implements Due {
   answered(): void {
     this.failures = 0;
     this.failure = undefined;
-    if (this.state === 'unsure') this.state = 'held';
   }
 
   /** A renewal has failed. */
   failed(failure: LockError): void {
     this.failure = failure;
-    if (this.state === 'held') this.state = 'unsure';
     this.announceFailure('renew', failure);
   }
 
@@ -388,11 +384,11 @@ export class Hold extends HeldKey {
   }
 
   protected override get warnAt(): number {
-    const { expiresAt, state } = this;
+    const { expiresAt, failure } = this;
     const { warning, ttl, every } = this.#terms;
     if (!warning || this.#warned) return Infinity;
     const at = expiresAt - warning.before;
-    if (state === 'unsure' || this.isRenewing) return at;
+    if (failure !== undefined || this.isRenewing) return at;
     // The renewing thread should have renewed it by then.
     return this.background === undefined ? Infinity : Math.max(at, expiresAt - ttl + every);
   }

@@ -146,43 +146,35 @@ export class MemoryLeaseStore
     return { module: 'stripelock', name: 'MemoryLeaseStore', options: this.handle };
   }
 
-  tryAcquire(key: string, owner: string, ttl: number, info = ''): Promise<FencingToken | undefined> {
-    return settled(() => {
-      checkArguments(key, owner);
-      const answer = this.#table.tryAcquire(key, owner, this.#inTable(ttl), this.#at(), checkInfo(info));
-      if (typeof answer === 'bigint') return answer;
-      this.#awaited.refused(key, answer);
-      return undefined;
-    });
+  async tryAcquire(key: string, owner: string, ttl: number, info = ''): Promise<FencingToken | undefined> {
+    checkArguments(key, owner);
+    const answer = this.#table.tryAcquire(key, owner, this.#inTable(ttl), this.#at(), checkInfo(info));
+    if (typeof answer === 'bigint') return answer;
+    this.#awaited.refused(key, answer);
+    return undefined;
   }
 
-  renew(key: string, owner: string, ttl: number, info?: string): Promise<boolean> {
-    return settled(() => {
-      checkArguments(key, owner);
-      const text = info === undefined ? undefined : checkInfo(info);
-      return this.#table.renew(key, owner, this.#inTable(ttl), this.#at(), text);
-    });
+  async renew(key: string, owner: string, ttl: number, info?: string): Promise<boolean> {
+    checkArguments(key, owner);
+    const text = info === undefined ? undefined : checkInfo(info);
+    return this.#table.renew(key, owner, this.#inTable(ttl), this.#at(), text);
   }
 
-  release(key: string, owner: string, token?: FencingToken): Promise<boolean> {
-    return settled(() => {
-      checkArguments(key, owner);
-      const granted = token === undefined ? undefined : checkToken(token);
-      // No lease has the token 0, which stands for any token in the table.
-      return granted !== 0n && this.#table.release(key, owner, this.#at(), granted);
-    });
+  async release(key: string, owner: string, token?: FencingToken): Promise<boolean> {
+    checkArguments(key, owner);
+    const granted = token === undefined ? undefined : checkToken(token);
+    // No lease has the token 0, which stands for any token in the table.
+    return granted !== 0n && this.#table.release(key, owner, this.#at(), granted);
   }
 
-  keep(key: string, owner: string, ttl: number, token: FencingToken): Promise<boolean> {
-    return settled(() => {
-      checkArguments(key, owner);
-      const granted = checkToken(token);
-      return granted !== 0n && this.#table.keep(key, owner, checkTtl(ttl), this.#at(), granted);
-    });
+  async keep(key: string, owner: string, ttl: number, token: FencingToken): Promise<boolean> {
+    checkArguments(key, owner);
+    const granted = checkToken(token);
+    return granted !== 0n && this.#table.keep(key, owner, checkTtl(ttl), this.#at(), granted);
   }
 
-  inspect(key: string): Promise<InfoLeaseState | undefined> {
-    return settled(() => this.inspectNow(key));
+  async inspect(key: string): Promise<InfoLeaseState | undefined> {
+    return this.inspectNow(key);
   }
 
   /**
@@ -223,15 +215,6 @@ export class MemoryLeaseStore
   /** The TTL to ask the table for. */
   #inTable(ttl: number): number {
     return Math.min(checkTtl(ttl) + this.#margin, MAX_TTL);
-  }
-}
-
-/** An async function would take a third longer to acquire. */
-export function settled<T>(operation: () => T | Promise<T>): Promise<T> {
-  try {
-    return Promise.resolve(operation());
-  } catch (error) {
-    return Promise.reject(error);
   }
 }
 
