@@ -209,8 +209,10 @@ class BackgroundLease implements Background {
         hold.lose(report.reason);
         return;
       }
-      if (report.op === 'renewed') hold.renewed(report.ttl);
-      else hold.failed(deserializeError(report.error) as LockError);
+      if (report.op === 'renewed') {
+        hold.answered();
+        hold.announceRenewal(report.ttl);
+      } else hold.failed(deserializeError(report.error) as LockError);
       hold.heard();
     }
   }
@@ -230,7 +232,7 @@ class BackgroundLease implements Background {
     this.removed();
     if (idle) return false;
     this.#hold.failed(failure);
-    void this.#hold.heartbeat.takeOver(this.#hold);
+    void this.#hold.takeOver();
     return true;
   }
 
@@ -290,7 +292,7 @@ export class BackgroundStore {
   add(hold: Hold): void {
     const opened = this.#open;
     if (opened === undefined || opened.thread.ended) return;
-    hold.background = new BackgroundLease(hold, opened.thread, opened.store);
+    hold.attach(new BackgroundLease(hold, opened.thread, opened.store));
   }
 
   /** The manager has no leases any more. */

@@ -71,8 +71,7 @@ class RenewedKey extends HeldKey {
 
   /** Ends the renewals. Resolves once the store has answered those that were sent. */
   async remove(): Promise<void> {
-    this.state = 'released';
-    this.heartbeat.schedule.clear(this);
+    this.wasReleased();
     await this.heartbeat.stop(this);
   }
 

@@ -23,7 +23,6 @@ import {
 } from '../contract/lease-store.js';
 import type { Backoff, LeaseTerms, ManagerSettings, Wait } from '../contract/options.js';
 import { allSlots, fromAny, slotKey, slotKeys } from '../contract/slots.js';
-import { announceGrant } from '../hold/announcements.js';
 import { Heartbeat, type KnownGrants } from '../hold/heartbeat.js';
 import { Hold } from '../hold/hold.js';
 import type { Lease } from '../hold/lease.js';
@@ -294,7 +293,7 @@ export class LeaseSource implements KnownGrants {
       this.#latest.set(hold.name, hold);
     }
     hold.plan();
-    if (leaseChannels.acquired.hasSubscribers) announceGrant(hold, waited);
+    hold.announceGrant(waited);
     return hold;
   }
 
@@ -392,7 +391,7 @@ export class LeaseSource implements KnownGrants {
     for (const name of names) {
       // The store will not be able to distinguish the new lease from this one.
       const latest = this.latest(name);
-      if (latest?.background !== undefined) await this.#heartbeat.takeOver(latest);
+      if (latest?.background !== undefined) await latest.takeOver();
     }
   }
 
@@ -408,21 +407,21 @@ export class LeaseSource implements KnownGrants {
     const started = timerNow();
     const at = this.schedule.now();
     let answer: readonly FencingToken[] | number;
-    const undos = this.stableOwners ? names.map((name) => this.#mayReplace(name, at + ttl)) : [];
+    const undos = this.stableOwners ? names.map((name) => this.latest(name)?.mayEndAt(at + ttl)) : [];
     try {
       answer = await this.#adapter.tryAcquireAll(names, asker, terms, (name) => this.#replaced(name));
     } catch (error) {
       undos.forEach((undo, i) => {
         const hold = this.latest(names[i]!);
-        if (isPermanent(error) || asker.unsure?.has(names[i]!) !== true) undo();
-        else if (hold !== undefined) hold.mayBeReplaced = true;
+        if (isPermanent(error) || asker.unsure?.has(names[i]!) !== true) undo?.();
+        else hold?.mayBeReplaced();
       });
       const failure = storeFailure('acquire', keys, error);
       for (const key of keys) announceUnheldFailure('acquire', key, owner, failure);
       throw failure;
     }
     if (typeof answer === 'number') {
-      for (const undo of undos) undo();
+      for (const undo of undos) undo?.();
       if (this.#isClosed) throw managerClosed();
       return { refused: keyAt(keys, answer) };
     }
@@ -444,24 +443,6 @@ export class LeaseSource implements KnownGrants {
       this.#add(hold, waited);
     }
     return holds;
-  }
-
-  /**
-   * Its owner asks for the key again. A grant replaces the last hold, perhaps without an answer, and lasts until `until`.
-   * Returns a function to call if nothing was granted.
-   */
-  #mayReplace(name: string, until: number): () => void {
-    const hold = this.latest(name);
-    if (hold === undefined || hold.ended || hold.expiresAt <= until) return () => undefined;
-    const { expiresAt, deadline } = hold;
-    const look = Math.min(deadline, until);
-    hold.expiresAt = until;
-    this.schedule.set(hold, look);
-    return () => {
-      if (hold.ended || hold.expiresAt !== until) return;
-      hold.expiresAt = expiresAt;
-      if (hold.deadline === look) this.schedule.set(hold, deadline);
-    };
   }
 
   /** Runs it after earlier operations on the key of a stable owner. */

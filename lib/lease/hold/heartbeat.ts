@@ -8,8 +8,6 @@ import type { Batches } from './batches.js';
 import { EXPIRED, type HeldKey, type Hold } from './hold.js';
 import type { Schedule } from './schedule.js';
 
-/** Milliseconds: a shorter time is not enough for a round trip. */
-const SHORTEST_RETRY = 2;
 /** Releases under way at once. Thousands would wait for one another in the client until each exceeds its time limit. */
 const MOST_RELEASES = 50;
 
@@ -106,13 +104,7 @@ export class Heartbeat {
    */
   async renew(held: HeldKey, ttl: number, info?: string): Promise<boolean> {
     if (!held.look()) return false;
-    // It stays in the schedule while this waits for earlier operations: its deadline may pass, or its manager may be closed.
-    held.renewals++;
-    held.plan();
-    const renewed = await this.#inOrderOf(held, () => this.#renew(held, ttl, info)).finally(() => {
-      held.renewals--;
-      if (!held.ended) held.plan();
-    });
+    const renewed = await held.during(() => this.#inOrderOf(held, () => this.#renew(held, ttl, info)));
     if (renewed !== 'late') return renewed;
     // No holder uses the extended lease, so others need not wait for its end.
     await held.freeExpired().catch(() => undefined);
@@ -127,14 +119,14 @@ export class Heartbeat {
     // The owner of a lease is used once, unless it is stable. A renewal that reaches the store after such a release finds
     // nothing to extend, so the release need not wait for its answer.
     if (!this.stableOwners && hold.minHoldLeft === 0) {
-      if (hold.background !== undefined) void this.#ending.add(this.#detach(hold));
+      if (hold.background !== undefined) void this.#ending.add(hold.detach());
       return this.#ending.add(this.#end(hold));
     }
     return this.#ending.add(
       this.#inOrderOf(
         hold,
         async () => {
-          if (hold.background !== undefined) await this.#detach(hold);
+          if (hold.background !== undefined) await hold.detach();
           return this.#end(hold);
         },
         this.#timeLeft(hold),
@@ -144,8 +136,7 @@ export class Heartbeat {
 
   async #end(hold: Hold): Promise<boolean> {
     if (this.#grants.hasLater(hold)) return false;
-    const { name, owner, minHoldLeft } = hold;
-    const token = hold.mayBeReplaced ? undefined : hold.token;
+    const { name, owner, minHoldLeft, knownToken: token } = hold;
     try {
       if (minHoldLeft > 0) this.#grants.keepTaken(name, minHoldLeft);
       const freed = await (minHoldLeft > 0
@@ -204,18 +195,7 @@ export class Heartbeat {
 
   /** Makes the renewing thread stop, after the operations sent before. Later operations wait for that. */
   stop(held: HeldKey): Promise<void> {
-    return this.#ending.add(this.#inOrderOf(held, () => this.#detach(held), this.#timeLeft(held)));
-  }
-
-  /**
-   * This heartbeat renews it in place of the renewing thread: because that one has ended, or because the same owner asks for the
-   * key again, and the store could not distinguish the two leases.
-   */
-  async takeOver(hold: Hold): Promise<void> {
-    const { ttl, every } = hold.terms;
-    hold.next = hold.failure !== undefined ? this.schedule.now() : hold.expiresAt - ttl + every;
-    await this.#detach(hold);
-    if (!hold.ended) hold.plan();
+    return this.#ending.add(this.#inOrderOf(held, () => held.detach(), this.#timeLeft(held)));
   }
 
   #inOrderOf<T>(held: HeldKey, operation: () => Promise<T>, patience?: number): Promise<T> {
@@ -224,15 +204,6 @@ export class Heartbeat {
 
   #timeLeft(held: HeldKey): number {
     return Math.max(0, held.expiresAt - this.schedule.now());
-  }
-
-  async #detach(held: HeldKey): Promise<void> {
-    if (held.background === undefined) return;
-    const { background } = held;
-    await background.end();
-    // The last deadline that the other thread has set.
-    if (held.background === background) held.expiresAt = background.deadline;
-    held.background = undefined;
   }
 
   async #renew(held: HeldKey, ttl: number, info: string | undefined): Promise<boolean | 'late'> {
@@ -253,36 +224,21 @@ export class Heartbeat {
     try {
       renewed = await this.#batches.renew(held.name, held.owner, ttl, info);
     } catch (error) {
-      held.next = schedule.now() + this.#retryDelay(held);
+      held.retryBy(this.#backoff);
       const failure = storeFailure('renew', held.key, error);
       held.failed(failure);
       throw failure;
     }
     held.answered();
-    if (held.state === 'released') return false;
+    if (held.isReleased) return false;
     if (!renewed) {
       held.lose('the store says that it expired or was taken');
       return false;
     }
     if (schedule.now() >= until) held.lose(EXPIRED);
     if (held.ended) return 'late';
-    held.expiresAt = until;
-    // Whatever ttl it was extended by, the next beat comes when as much time is left as at any other beat.
-    held.next = until - held.terms.ttl + held.terms.every;
-    held.announceRenewal(ttl);
+    held.extended(until, ttl);
     return true;
-  }
-
-  /**
-   * Infinity for a lease that is renewed by hand only. Never more than half of the time that is left. So an outage that
-   * ends before the deadline costs nothing, and the nearer the deadline, the sooner the end of the outage is noticed.
-   */
-  #retryDelay(held: HeldKey): number {
-    const { every } = held.terms;
-    const { initial, max } = this.#backoff;
-    if (every === Infinity) return Infinity;
-    const half = Math.max((held.expiresAt - this.schedule.now()) / 2, SHORTEST_RETRY);
-    return Math.min(initial * 2 ** held.failures++, max, every, half);
   }
 }
 

@@ -1,10 +1,10 @@
-import * as channels from './announcements.js';
-import { leaseChannels } from '../../common/diagnostics.js';
+import { threadId } from 'node:worker_threads';
+import { leaseChannels, type LeaseMessage } from '../../common/diagnostics.js';
 import { quotedKeys, type LockError } from '../../common/errors.js';
 import { afterTurn, HostFinalizationRegistry, queueMicrotask } from '../../common/host.js';
 import { LeaseLostError } from '../contract/errors.js';
 import type { FencingToken } from '../contract/lease-store.js';
-import type { LeaseTerms } from '../contract/options.js';
+import type { Backoff, LeaseTerms } from '../contract/options.js';
 import { slotKey } from '../contract/slots.js';
 import type { Heartbeat } from './heartbeat.js';
 import type { Due } from './schedule.js';
@@ -20,6 +20,8 @@ export const EXPIRED = 'it expired';
 export const OTHER_LOST = 'the lease of another of its keys was lost';
 /** A renewal may be sent early by this part of the time between two renewals, so that it can go together with others. */
 const EARLY = 10;
+/** Milliseconds: a shorter time is not enough for a round trip. */
+const SHORTEST_RETRY = 2;
 
 /**
  *   held       its local deadline is ahead; if the last renewal failed, it is lost at the deadline unless a retry succeeds
@@ -59,20 +61,17 @@ export abstract class HeldKey implements Due {
   /** When the schedule runs it next: to renew it, to warn its holder, or because it expires. */
   deadline = Infinity;
   place = -1;
-  state: HoldState = 'held';
-  /** Undefined unless it is lost. */
-  lostReason: string | undefined = undefined;
-  /** The error of the last renewal; undefined if that succeeded. */
-  failure: LockError | undefined = undefined;
-  /** How many renewals have failed in a row. */
-  failures = 0;
-  /** When the next renewal is due; Infinity for never. */
-  next: number;
-  /** How many renewals have no answer yet, sent or not. */
-  renewals = 0;
-  /** The thread that renews it, if that is not this one. */
-  background: Background | undefined = undefined;
   readonly heartbeat: Heartbeat;
+  #state: HoldState = 'held';
+  #lostReason: string | undefined = undefined;
+  #failure: LockError | undefined = undefined;
+  /** How many renewals have failed in a row. */
+  #failures = 0;
+  /** When the next renewal is due; Infinity for never. */
+  #next: number;
+  /** How many renewals have no answer yet, sent or not. */
+  #renewals = 0;
+  #background: Background | undefined = undefined;
   #isPostponed = false;
 
   /** The schedule does not have it yet. */
@@ -80,7 +79,7 @@ export abstract class HeldKey implements Due {
     this.heartbeat = heartbeat;
     this.owner = owner;
     this.since = since;
-    this.next = since + terms.every;
+    this.#next = since + terms.every;
   }
 
   /** The local deadline. */
@@ -88,7 +87,49 @@ export abstract class HeldKey implements Due {
   abstract set expiresAt(time: number);
 
   get ended(): boolean {
-    return this.state !== 'held';
+    return this.#state !== 'held';
+  }
+
+  get isReleased(): boolean {
+    return this.#state === 'released';
+  }
+
+  /** Undefined unless it is lost. */
+  get lostReason(): string | undefined {
+    return this.#lostReason;
+  }
+
+  /** The error of the last renewal; undefined if that succeeded. */
+  get failure(): LockError | undefined {
+    return this.#failure;
+  }
+
+  /** The thread that renews it, if that is not this one. */
+  get background(): Background | undefined {
+    return this.#background;
+  }
+
+  /** From now on that thread renews it. */
+  attach(background: Background): void {
+    this.#background = background;
+  }
+
+  /** Resolves when no other thread renews it any more. */
+  async detach(): Promise<void> {
+    const background = this.#background;
+    if (background === undefined) return;
+    await background.end();
+    // The last deadline that the other thread has set.
+    if (this.#background === background) this.expiresAt = background.deadline;
+    this.#background = undefined;
+  }
+
+  /** This thread renews it in place of the one that it is detached from. */
+  async takeOver(): Promise<void> {
+    const { ttl, every } = this.terms;
+    this.#next = this.#failure !== undefined ? this.heartbeat.schedule.now() : this.expiresAt - ttl + every;
+    await this.detach();
+    if (!this.ended) this.plan();
   }
 
   /** Whether it is held now. Reads the clock, so that late timers do not matter. */
@@ -102,28 +143,59 @@ export abstract class HeldKey implements Due {
   /** `error`: of the key that was lost first. */
   lose(reason: string, error?: LeaseLostError): void {
     if (this.ended) return;
-    this.state = 'lost';
-    this.lostReason = reason;
+    this.#state = 'lost';
+    this.#lostReason = reason;
     this.heartbeat.schedule.clear(this);
     this.wasLost(reason, error);
   }
 
-  /** A renewal was answered in time. */
-  renewed(ttl: number): void {
-    this.answered();
+  /** No code uses it any more: no renewal follows. */
+  protected wasReleased(): void {
+    this.#state = 'released';
+    this.heartbeat.schedule.clear(this);
+  }
+
+  /** It stays in the schedule while the renewal waits for earlier operations: it may expire, or its manager may be closed. */
+  async during<T>(renewal: () => Promise<T>): Promise<T> {
+    this.#renewals++;
+    this.plan();
+    try {
+      return await renewal();
+    } finally {
+      this.#renewals--;
+      if (!this.ended) this.plan();
+    }
+  }
+
+  /** A renewal was answered in time: it is held until then. Whatever its time, as much is left at the next beat as at others. */
+  extended(until: number, ttl: number): void {
+    this.expiresAt = until;
+    this.#next = until - this.terms.ttl + this.terms.every;
     this.announceRenewal(ttl);
   }
 
   /** The store has answered a renewal: with yes or no, but without an error. */
   answered(): void {
-    this.failures = 0;
-    this.failure = undefined;
+    this.#failures = 0;
+    this.#failure = undefined;
   }
 
   /** A renewal has failed. */
   failed(failure: LockError): void {
-    this.failure = failure;
+    this.#failure = failure;
     this.announceFailure('renew', failure);
+  }
+
+  /**
+   * After a failure. Never for a lease that is renewed by hand only. The pause is never more than half of the time that is left.
+   * So an outage that ends before the deadline costs nothing, and the nearer the deadline, the sooner its end is noticed.
+   */
+  retryBy({ initial, max }: Backoff): void {
+    const { every } = this.terms;
+    if (every === Infinity) return;
+    const now = this.heartbeat.schedule.now();
+    const half = Math.max((this.expiresAt - now) / 2, SHORTEST_RETRY);
+    this.#next = now + Math.min(initial * 2 ** this.#failures++, max, every, half);
   }
 
   protected abstract wasLost(reason: string, error: LeaseLostError | undefined): void;
@@ -138,7 +210,7 @@ export abstract class HeldKey implements Due {
 
   /** See {@link Due}. A retry has its own pauses. */
   get slack(): number {
-    return this.failures === 0 && this.#renewsAt < this.expiresAt ? this.terms.every / EARLY : 0;
+    return this.#failures === 0 && this.#renewsAt < this.expiresAt ? this.terms.every / EARLY : 0;
   }
 
   /** Schedules it for its renewal, or for the time when it expires, or for its warning; or for `latest`, if that is earlier. */
@@ -147,7 +219,7 @@ export abstract class HeldKey implements Due {
   }
 
   protected get isRenewing(): boolean {
-    return this.renewals > 0;
+    return this.#renewals > 0;
   }
 
   /** When to {@link warn} its holder; Infinity for never. */
@@ -180,9 +252,9 @@ export abstract class HeldKey implements Due {
 
   /** When a timer renews it; Infinity for never. */
   get #renewsAt(): number {
-    const { next, since, terms } = this;
-    if (this.isRenewing || !this.isRenewedHere || next - since >= terms.maxHold) return Infinity;
-    return next;
+    const { since, terms } = this;
+    if (this.isRenewing || !this.isRenewedHere || this.#next - since >= terms.maxHold) return Infinity;
+    return this.#next;
   }
 
   /**
@@ -206,14 +278,12 @@ export abstract class HeldKey implements Due {
 export class Hold extends HeldKey {
   readonly key: string;
   readonly token: FencingToken;
-  /** Whether the store may have granted the key to the same owner again, in an answer that was lost. The token is then unknown. */
-  mayBeReplaced = false;
-  /** How many of its leases have not been released. */
-  users = 0;
+  #mayBeReplaced = false;
+  /** Its leases that were not released, until its first renewal. After that they are only watched. */
+  #kept: object[] | undefined = [];
+  #users = 0;
   #terms: LeaseTerms;
   #expiresAt: number;
-  /** Its leases. A single one is kept without a set until it must be watched. */
-  #leases: object | undefined = undefined;
   #listeners: Set<LossListener> | undefined = undefined;
   /** Whether the holder has been warned of the current failures. */
   #warned = false;
@@ -267,31 +337,42 @@ export class Hold extends HeldKey {
     if (this.#terms.minHold > 0 && this.users <= 1) this.#terms = { ...this.#terms, minHold: 0 };
   }
 
+  /** How many of its leases have not been released. */
+  get users(): number {
+    return this.#users;
+  }
+
   /** A lease uses it. */
   join(lease: object): void {
-    if (this.users++ === 0) this.#leases = lease;
-    else this.#sharers().add(lease);
+    this.#users++;
+    this.#keep(lease);
   }
 
   /** A lease no longer uses it; true if it was the last. */
   leave(lease: object): boolean {
-    if (this.#leases instanceof Users) this.#leases.delete(lease);
-    return --this.users === 0;
+    this.#drop(lease);
+    return --this.#users === 0;
   }
 
   /** A lease uses it in place of the acquisition that got it, or of a lease of fewer keys. */
   pass(from: object, to: object): void {
-    if (this.#leases === from) {
-      this.#leases = to;
-    } else {
-      this.#sharers().delete(from);
-      this.#sharers().add(to);
-    }
+    this.#drop(from);
+    this.#keep(to);
+  }
+
+  #keep(lease: object): void {
+    if (this.#kept) this.#kept.push(lease);
+    else collected.register(lease, this, lease);
+  }
+
+  #drop(lease: object): void {
+    if (this.#kept) this.#kept.splice(this.#kept.indexOf(lease), 1);
+    else collected.unregister(lease);
   }
 
   /** A lease was garbage-collected, so no code can release it. Others that share the hold continue. */
   forgotten(): void {
-    if (this.ended || --this.users > 0) return;
+    if (this.ended || --this.#users > 0) return;
     void this.heartbeat.stop(this);
     this.plan();
     warnForgotten(this.key);
@@ -299,7 +380,34 @@ export class Hold extends HeldKey {
 
   /** Whether all leases have left. */
   get unused(): boolean {
-    return this.users === 0;
+    return this.#users === 0;
+  }
+
+  /** The token that a release names. Undefined if the store may have replaced the grant, in an answer that was lost. */
+  get knownToken(): FencingToken | undefined {
+    return this.#mayBeReplaced ? undefined : this.token;
+  }
+
+  mayBeReplaced(): void {
+    this.#mayBeReplaced = true;
+  }
+
+  /**
+   * The same owner asks for the key again. A grant replaces this one, perhaps without an answer, and lasts until `until`. Returns
+   * a function to call if nothing was granted.
+   */
+  mayEndAt(until: number): () => void {
+    const { expiresAt, deadline } = this;
+    const { schedule } = this.heartbeat;
+    if (this.ended || expiresAt <= until) return () => undefined;
+    const look = Math.min(deadline, until);
+    this.expiresAt = until;
+    schedule.set(this, look);
+    return () => {
+      if (this.ended || this.expiresAt !== until) return;
+      this.expiresAt = expiresAt;
+      if (this.deadline === look) schedule.set(this, deadline);
+    };
   }
 
   /** Whether the listener will still be notified of a loss. */
@@ -336,14 +444,14 @@ export class Hold extends HeldKey {
   release(): Promise<boolean> {
     const { schedule } = this.heartbeat;
     if (this.look()) {
-      this.state = 'released';
-      schedule.clear(this);
-      if (leaseChannels.released.hasSubscribers) channels.announceRelease(this, schedule.now());
+      this.wasReleased();
+      if (leaseChannels.released.hasSubscribers)
+        leaseChannels.released.publish({ ...this.#message, held: schedule.now() - this.since });
     }
     // If another key was lost and this one has not expired, the store may still have it. The heartbeat leaves a later grant
     // of the same owner.
     const isOurs = this.lostReason === OTHER_LOST && schedule.now() < this.expiresAt;
-    return this.state === 'released' || isOurs ? this.heartbeat.end(this) : this.freeExpired();
+    return this.isReleased || isOurs ? this.heartbeat.end(this) : this.freeExpired();
   }
 
   /** A stable owner may have another lease of the key by now, so its lost lease is left to expire. */
@@ -364,19 +472,28 @@ export class Hold extends HeldKey {
     this.plan();
   }
 
-  announceRenewal(ttl: number): void {
-    channels.announceRenewal(this, ttl);
+  announceGrant(waited: number): void {
+    if (!leaseChannels.acquired.hasSubscribers) return;
+    leaseChannels.acquired.publish({ ...this.#message, ttl: this.terms.ttl, waited });
   }
 
-  /** Publishes to `stripelock:lease:failed`, if there is a subscriber. */
+  announceRenewal(ttl: number): void {
+    if (leaseChannels.renewed.hasSubscribers) leaseChannels.renewed.publish({ ...this.#message, ttl });
+  }
+
   announceFailure(operation: 'renew' | 'release', error: LockError): void {
-    channels.announceFailure(this, operation, error, this.heartbeat.schedule.now());
+    if (!leaseChannels.failed.hasSubscribers) return;
+    leaseChannels.failed.publish({ ...this.#message, operation, error, remaining: this.remaining });
   }
 
   protected wasLost(reason: string, error = this.lostError(reason)): void {
     this.heartbeat.lost(this);
-    channels.announceLoss(this, reason);
+    if (leaseChannels.lost.hasSubscribers) leaseChannels.lost.publish({ ...this.#message, reason });
     for (const listener of this.#listeners ?? []) listener.abort(error);
+  }
+
+  get #message(): LeaseMessage {
+    return { key: this.key, token: this.token, holder: this.owner, threadId };
   }
 
   protected override get isRenewedHere(): boolean {
@@ -406,52 +523,15 @@ export class Hold extends HeldKey {
     }
   }
 
-  /** From its first renewal on it does not keep its leases alive. */
+  /** From its first renewal on it does not keep its leases alive: to watch one costs as much as a part of an acquisition. */
   protected beats(): void {
-    this.#sharers().watch();
-  }
-
-  #sharers(): Users {
-    const leases = this.#leases;
-    if (leases instanceof Users) return leases;
-    return (this.#leases = new Users(this, leases!));
+    const kept = this.#kept;
+    this.#kept = undefined;
+    for (const lease of kept ?? []) this.#keep(lease);
   }
 }
 
 const collected = new HostFinalizationRegistry<Hold>((hold) => hold.forgotten());
-
-/**
- * The leases that use a hold. Until the first renewal it keeps them alive, and then it only watches them: to register an
- * object for finalization costs as much as a part of an acquisition, and most leases are released before.
- */
-class Users {
-  readonly #hold: Hold;
-  #kept: Set<object> | undefined = new Set();
-
-  constructor(hold: Hold, first: object) {
-    this.#hold = hold;
-    this.#kept!.add(first);
-  }
-
-  add(lease: object): void {
-    if (this.#kept) this.#kept.add(lease);
-    else collected.register(lease, this.#hold, lease);
-  }
-
-  /** The lease was released. */
-  delete(lease: object): void {
-    if (this.#kept) this.#kept.delete(lease);
-    else collected.unregister(lease);
-  }
-
-  /** After this, leases may be garbage-collected. */
-  watch(): void {
-    const kept = this.#kept;
-    if (kept === undefined) return;
-    this.#kept = undefined;
-    for (const lease of kept) this.add(lease);
-  }
-}
 
 function warnForgotten(key: string): void {
   process.emitWarning(
