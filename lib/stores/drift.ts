@@ -1,24 +1,24 @@
 import { invalidArgType, outOfRange } from '../common/errors.js';
 
 /**
- * How much faster the store's clock may run than the holder's: 1 in 1000, twice as much as time synchronisation
- * speeds up a clock to catch up (500 ppm, RFC 5905).
+ * The default bound on how much faster the store's clock may run than the holder's. NTP slews a clock by at most 500
+ * ppm (RFC 5905); this is twice that rate.
  */
 export const DEFAULT_DRIFT = 0.001;
-/** Milliseconds: both clocks are read in whole milliseconds. */
+/** Milliseconds. Both clocks are read in whole milliseconds. */
 const GRANULARITY = 1;
 
 /**
- * The TTL to ask the store for, so that its lease lasts for more than `ttl` milliseconds on the holder's clock. The
- * holder's own deadline then comes first.
+ * Returns the TTL to send to the store: long enough that the lease outlasts `ttl` milliseconds on the holder's clock.
+ * The holder's own deadline then always comes first.
  */
 export function withDrift(ttl: number, drift: number): number {
   return ttl + Math.ceil(ttl * drift) + GRANULARITY;
 }
 
 /**
- * `remaining`: milliseconds until the store ends a lease. Returns how many of them its holder may count on. At least 1,
- * as it is still held.
+ * Converts the remaining time by the store's clock into the milliseconds that the holder may rely on. Returns at least
+ * 1, because the lease is still held.
  */
 export function withoutDrift(remaining: number, drift: number): number {
   return Math.max(1, Math.floor((remaining - GRANULARITY) / (1 + drift)));

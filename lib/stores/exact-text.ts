@@ -1,13 +1,13 @@
 /**
- * Keys and owners in a form that databases with UTF-8 can keep, with different forms for different texts. Such a
- * database cannot keep a lone surrogate: it would replace all of them with the same character. And some drivers end a
- * text at a NUL.
+ * Encodes keys and owners so that every string survives storage in a UTF-8 database, and different strings stay
+ * different. UTF-8 has no lone surrogates, so a database would replace each of them with the same character. Some
+ * drivers cut a string at a NUL.
  *
- * Almost every text is stored as it is. A text with a surrogate or a NUL, or that begins with the mark, is stored as the
- * mark and the hexadecimal digits of its UTF-16.
+ * Almost every string is stored unchanged. A string that contains a surrogate or a NUL, or starts with the mark, is
+ * stored as the mark followed by its UTF-16 in hexadecimal.
  */
 export const MARK = '\u{10ffff}';
-/** A quick test that matches most keys and owners. */
+/** A cheap first test that matches most keys and owners. */
 const PLAIN = /^[\w.:/@-]*$/;
 const NEEDS_MARK = /[\0\p{Surrogate}]/u;
 

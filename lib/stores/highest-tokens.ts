@@ -1,33 +1,35 @@
 import { timerNow } from '../common/elapsed.js';
 import type { FencingToken } from '../lease/contract/lease-store.js';
 
-/** For how many keys a client remembers the token that it was given last. */
+/** The maximum number of keys whose last grant is remembered. */
 const REMEMBERED = 10_000;
 
-/** The last grant of a key. */
+/** The last grant of a key to this client. */
 interface Last {
-  /** Undefined once the owner has released it. */
+  /** Undefined after a release. */
   owner: string | undefined;
-  /** The token that the owner was given. */
+  /** The token that the owner received. */
   readonly given: FencingToken;
-  /** The token in the store: higher if an attempt of the same owner was granted after it was given up. */
+  /**
+   * The token in the store. It is higher than `given` if a later attempt of the same owner was granted after it timed
+   * out.
+   */
   stored: FencingToken;
-  /** Until when the owner may count on it. */
+  /** When the owner's deadline passes, by `timerNow`. */
   endsAt: number;
 }
 
-/** The last grant of each key to a client. A store that has lost its data may give lower tokens. */
+/** Remembers the last grant of each key, because a store that lost its data may issue lower tokens. */
 export class HighestTokens {
   readonly #last = new Map<string, Last>();
 
-  /** 0 for a key that is not known, or was forgotten. */
+  /** Returns 0 if the key is unknown or was evicted. */
   of(name: string): FencingToken {
     return this.#last.get(name)?.stored ?? 0n;
   }
 
   /**
-   * `length`: of the lease, in milliseconds from now. Forgets the key that has been without a new token for longest, if there
-   * are too many.
+   * `length` is the length of the lease in milliseconds. If the map is full, the key with the oldest grant is evicted.
    */
   add(name: string, owner: string, token: FencingToken, length: number): void {
     if (this.of(name) >= token) return;
@@ -39,15 +41,15 @@ export class HighestTokens {
     this.#last.set(name, { owner, given: token, stored: token, endsAt: timerNow() + length });
   }
 
-  /** The owner's grant was renewed for `length` milliseconds from now. */
+  /** Records a renewal that lasts `length` milliseconds from now. */
   renewed(name: string, owner: string, length: number): void {
     const last = this.#last.get(name);
     if (last?.owner === owner) last.endsAt = Math.max(last.endsAt, timerNow() + length);
   }
 
   /**
-   * An attempt was granted after it was given up. True if the owner counts on an earlier grant: then this one stands for that
-   * one in the store, and must not be given back.
+   * Records a grant that arrived after its attempt timed out. Returns true if the owner relies on an earlier grant of
+   * the key. The late grant has then replaced the earlier one in the store, so it must not be given back.
    */
   addLate(name: string, owner: string, token: FencingToken): boolean {
     const last = this.#last.get(name);
@@ -56,13 +58,13 @@ export class HighestTokens {
     return true;
   }
 
-  /** The token that stands in the store for a grant with this token. */
+  /** Maps the token of a grant to the token that the store now has for that grant. */
   storedFor(name: string, token: FencingToken): FencingToken {
     const last = this.#last.get(name);
     return last?.given === token ? last.stored : token;
   }
 
-  /** The owner has released the grant with this token, or whichever it had. */
+  /** Records a release. An undefined `token` means any grant of the owner. */
   ended(name: string, owner: string, token: FencingToken | undefined): void {
     const last = this.#last.get(name);
     if (last?.owner === owner && (token === undefined || token === last.given)) last.owner = undefined;

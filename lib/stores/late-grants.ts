@@ -1,21 +1,21 @@
 import type { Owned } from './server-store.js';
 
-/** Attempts of one owner at one key. */
+/** The attempts of one owner to acquire one key. */
 interface Attempts {
-  /** How many of them have a caller who waits for the answer. */
+  /** The number of attempts whose caller still waits for the answer. */
   awaited: number;
-  /** Called when `awaited` is 0. */
+  /** Called when `awaited` drops to 0. */
   readonly verdicts: (() => void)[];
 }
 
 /**
- * Grants that are answered after the time limit of their attempt. Until the later attempts of the same owner at the same key
- * are answered, it is unknown whether such a grant stands in place of one that the owner counts on.
+ * Decides what happens to grants that arrive after their attempt timed out. Such a grant may have replaced one that the
+ * owner relies on. This is known only once every other pending attempt of that owner for that key is answered.
  */
 export class LateGrants {
   readonly #attempts = new Map<string, Attempts>();
 
-  /** An attempt is sent. Returns a function to call when its caller has the answer, or has given up. */
+  /** Call when an attempt is sent. Call the returned function once its caller has an answer or has timed out. */
   begin(owned: Owned): () => void {
     const ids = idsOf(owned);
     for (const id of ids) {
@@ -28,7 +28,7 @@ export class LateGrants {
     };
   }
 
-  /** Calls `verdict` with the place of each key, once no caller waits for an attempt of that owner at it. */
+  /** Calls `verdict` with the index of each key, once no attempt of that owner for that key is pending. */
   decide(owned: Owned, verdict: (place: number) => void): void {
     idsOf(owned).forEach((id, place) => {
       const attempts = this.#attempts.get(id);

@@ -1,7 +1,10 @@
 import { pathToFileURL } from 'node:url';
 import { checkNonEmpty, type LeaseStoreSource } from '../lease/contract/lease-store.js';
 
-/** How another thread makes a store by `reopen`, on a client of its own. Undefined without an `options.clientModule`. */
+/**
+ * Describes how another thread opens the same store with a separate client. Returns undefined without an
+ * `options.clientModule`.
+ */
 export function reopenedBy(
   reopen: { readonly module: string; readonly name: string },
   clientModule: unknown,
@@ -11,15 +14,17 @@ export function reopenedBy(
   return { ...reopen, options: { clientModule: moduleUrl(clientModule), ...options } };
 }
 
-/** The URL of a module, for any thread to import. A path counts from the folder of the process. */
+/**
+ * Resolves the module to a URL that any thread can import. Relative paths are resolved against the working directory.
+ */
 export function moduleUrl(module: unknown): string {
   if (module instanceof URL) return module.href;
   const text = checkNonEmpty(module, 'options.clientModule');
-  // A scheme has more letters than a drive of Windows.
+  // At least two letters, so that a Windows drive letter is not taken for a scheme.
   return /^[a-z][a-z\d+.-]+:/i.test(text) ? text : pathToFileURL(text).href;
 }
 
-/** What the default export of a `clientModule` makes. `what`: for the error. */
+/** Calls the default export of a `clientModule`. `what` names the expected result in the error message. */
 export async function clientFrom<C>(clientModule: string, what = 'a client'): Promise<C> {
   const { default: make } = (await import(clientModule)) as { default?: () => C | Promise<C> };
   if (typeof make === 'function') return make();

@@ -32,121 +32,127 @@ import { Wakers, type Hearing } from './wakers.js';
 /** Milliseconds. */
 const DEFAULT_TIMEOUT = 1000;
 
-/** Keys of one owner, all checked, and as the server keeps them. */
+/** The keys of one owner, checked, in the form in which the server stores them. */
 export interface Owned {
   readonly names: readonly string[];
   readonly owner: string;
-  /** For each key, the token of the grant that is meant; undefined for any grant. */
+  /** For each key, the token of the grant to act on; undefined for any grant. */
   readonly tokens?: readonly FencingToken[] | undefined;
 }
 
-/** The keys that a caller wants to have, or to have for longer. */
+/** Keys to acquire or renew. */
 export interface Wanted extends Owned {
-  /** Milliseconds, with the drift of clocks. */
+  /** Milliseconds, drift included. */
   readonly length: number;
-  /** Undefined for none, and to leave it as it is. */
+  /** Undefined for no info when acquiring, and to leave the info unchanged when renewing. */
   readonly info: string | undefined;
 }
 
-/** A key to renew. In one request, owner, length and info may differ from key to key. */
+/** A key to renew. Keys of one request may differ in owner, length and info. */
 export interface Renewing {
   readonly name: string;
   readonly owner: string;
-  /** Milliseconds, with the drift of clocks. */
+  /** Milliseconds, drift included. */
   readonly length: number;
-  /** Undefined to leave it as it is. */
+  /** Undefined to leave the info unchanged. */
   readonly info: string | undefined;
 }
 
-/** A key to free. */
+/** A key to release. */
 export interface Releasing {
   readonly name: string;
   readonly owner: string;
-  /** The token of the grant to free; undefined for any grant. */
+  /** The token of the grant to release; undefined for any grant. */
   readonly token: FencingToken | undefined;
 }
 
-/** What an attempt at keys should know. */
+/** Context of an attempt to acquire keys. */
 export interface Attempt {
-  /** For each key, the highest token that this store was given. The new one must be higher. */
+  /** For each key, the highest token that this store has received. The new token must be higher. */
   readonly known: readonly FencingToken[];
-  /** Whether somebody in this store waits for one of the keys, or did a moment ago. */
+  /** Whether this store has, or recently had, a waiter for one of the keys. */
   readonly isAwaited: boolean;
 }
 
-/** Keys that were granted. */
+/** The answer to a successful attempt. */
 export interface Granted {
-  /** In the order of the keys. */
+  /** In key order. */
   readonly tokens: readonly FencingToken[];
   /**
-   * Frees exactly the grant of the key at that place, and no later one of its owner. Nobody waits for it, since the lease
-   * ends by itself anyway, so it must not throw or reject. It also works on a store that was closed.
+   * Releases exactly the grant at that index, never a later grant of the same owner. No caller waits for it, since the
+   * lease expires anyway, so it must not throw or reject. It must also work after `close`.
    */
   giveBack(place: number): void;
 }
 
-/** Another owner has one of the keys. */
+/** The answer if another owner holds one of the keys. */
 export interface Refused {
   readonly place: number;
-  /** Milliseconds after which it may be free, or is to be asked for again, if that is known. */
+  /** Milliseconds after which a retry makes sense, if known. */
   readonly wakeIn?: number;
-  /** Whether the server will tell of its release, or cannot: to ask again would change nothing. Default false. */
+  /**
+   * Whether the server has registered this store as waiting, or cannot. An immediate retry would then change nothing.
+   * Default false.
+   */
   readonly isKnown?: boolean;
 }
 
-/** What became of a release. `untold`: the key is free, and nobody was told of it. */
+/** The result of a release. `unnotified`: the key is free, but no waiter was notified. */
 export type Release = 'not held' | 'freed' | 'untold';
 
-/** What is kept for a key, as the server keeps it. */
+/** A stored lease, encoded as the server stores it. */
 export interface Kept {
   readonly owner: string;
   readonly token: FencingToken;
-  /** Milliseconds, by the server's clock. */
+  /** Milliseconds by the server's clock. */
   readonly remaining: number;
-  /** Empty for none. */
+  /** Empty if there is none. */
   readonly info: string;
 }
 
 /**
- * A server that keeps leases. Each operation is one atomic step on one or several keys, without a time limit of its own: an
- * operation whose caller has gone says so. It may throw or reject with whatever its client does. All else, which is the same
- * over each server, is in {@link ServerStore}.
+ * The server-specific half of a store. Each operation is one atomic step on one or several keys. Backends have no
+ * timeouts: `operation.isLate` reports that the caller has given up. Any error of the client may be thrown as it is.
+ * {@link ServerStore} holds the half that all servers share.
  */
 export interface Backend extends Asked {
-  /** The name under which the server keeps the key. */
+  /** The name under which the server stores the key. */
   nameOf(key: string): string;
-  /** Undefined if the server tells nobody of releases. */
+  /** Undefined if the server does not report releases. */
   readonly hearing?: Hearing | undefined;
-  /** For a backend that wakes waiters by itself. Returns a function that ends it. */
+  /** For a backend that wakes waiters itself. The returned function removes the listener. */
   listen?(name: string, listener: () => void): () => void;
   acquire(wanted: Wanted, attempt: Attempt, operation: Operation): Promise<Granted | Refused>;
   /**
-   * Shortens no lease. Returns for each key whether its owner holds it. Undefined for one of several keys that this request
-   * could not decide: the store then asks for that key alone.
+   * Never shortens a lease. Returns for each key whether the owner holds it. Undefined means that this request could
+   * not decide one of several keys; the store then sends a request for that key alone.
    */
   renew(keys: readonly Renewing[], operation: Operation): Promise<readonly (boolean | undefined)[]>;
-  /** Sets the length of a grant of one key, whose token is given, also to a shorter one. False if the owner does not hold it. */
+  /**
+   * Sets the remaining time of one grant, given by its token, even to a shorter one. False if the owner does not hold
+   * that grant.
+   */
   keep(wanted: Wanted, operation: Operation): Promise<boolean>;
-  /** Undefined as for {@link renew}. */
+  /** Undefined as in {@link renew}. */
   release(keys: readonly Releasing[], operation: Operation): Promise<readonly (Release | undefined)[]>;
-  /** Undefined if nobody holds the key. */
+  /** Undefined if the key is free. */
   inspect(name: string, operation: Operation): Promise<Kept | undefined>;
   /** Whether one step can reach all of these keys. Default: always. */
   inOneStep?(names: readonly string[]): boolean;
-  /** Whether an acquisition without an answer in time counts as refused, not as failed. */
+  /** Whether an acquisition that times out counts as refused instead of failed. */
   readonly lateIsRefused?: boolean;
-  /** Ends what the store has made. */
+  /** Closes whatever the store has opened. */
   close?(): unknown;
 }
 
-/** What every store over a server may be told. */
+/** Options that every store over a server accepts. */
 export interface ServerTerms {
   /** Milliseconds. */
   readonly timeout: number;
   readonly drift: number;
 }
 
-/** `names`: of all options; left out where there may be others. */
+/** `names` lists all allowed options. Leave it out if the object may have others. */
 export function checkTerms(
   options: { timeout?: number | undefined; drift?: number | undefined },
   names?: Names<Record<string, unknown>>,
@@ -160,14 +166,14 @@ export function checkTerms(
   };
 }
 
-/** A store over a server that does each operation with one key. */
+/** A store over a server, with single-key operations. */
 export class ServerStore implements InfoLeaseStore, ExactLeaseStore, WakingLeaseStore, ReopenableLeaseStore {
   protected readonly backend: Backend;
   readonly #source: LeaseStoreSource | undefined;
   readonly #drift: number;
   readonly #requests: Requests;
   readonly #wakers: Wakers;
-  /** The tokens that this store was given, by name: the server may have lost them. */
+  /** The highest tokens received so far, by name. The server may have lost them. */
   readonly #highest = new HighestTokens();
   readonly #late = new LateGrants();
   #closing: Promise<void> | undefined;
@@ -180,7 +186,7 @@ export class ServerStore implements InfoLeaseStore, ExactLeaseStore, WakingLease
     this.#wakers = new Wakers(backend.hearing);
   }
 
-  /** Its options may contain a password, so nothing that prints the store shows them. */
+  /** The options may contain a password, so printing the store does not show them. */
   get source(): LeaseStoreSource | undefined {
     return this.#source;
   }
@@ -238,7 +244,7 @@ export class ServerStore implements InfoLeaseStore, ExactLeaseStore, WakingLease
     return (this.#closing ??= this.#close());
   }
 
-  /** Tokens, or the place of a key that another owner has. */
+  /** Returns the tokens, or the index of a key that another owner holds. */
   protected async acquire(wanted: Wanted): Promise<readonly FencingToken[] | number> {
     const { names, owner, length } = wanted;
     const ended = this.#wakers.attempt(names);
@@ -266,7 +272,7 @@ export class ServerStore implements InfoLeaseStore, ExactLeaseStore, WakingLease
     }
   }
 
-  /** Undefined for one of several keys that must be asked for alone. */
+  /** Undefined for a key that needs a separate request. */
   protected async extend(renewals: readonly Renewal[]): Promise<readonly (boolean | undefined)[]> {
     const keys = renewals.map(({ key, owner, ttl, info }): Renewing => {
       const { names, ...rest } = this.wanted([checkKey(key)], owner, ttl, info);
@@ -281,7 +287,7 @@ export class ServerStore implements InfoLeaseStore, ExactLeaseStore, WakingLease
     return renewed;
   }
 
-  /** Undefined as for {@link extend}. */
+  /** Undefined as in {@link extend}. */
   protected async free(releases: readonly KeyRelease[]): Promise<readonly (boolean | undefined)[]> {
     return this.#free(
       releases.map(({ key, owner, token }): Releasing => {
@@ -308,7 +314,7 @@ export class ServerStore implements InfoLeaseStore, ExactLeaseStore, WakingLease
       const { name, owner, token } = key;
       const release = releases[i];
       if (release === 'untold') this.#wakers.released(name);
-      // While this was under way, the store may have learnt that a late attempt has replaced the grant.
+      // During the request, a late grant may have replaced this one, which changes its token in the store.
       if (
         release === 'not held' &&
         token !== undefined &&
@@ -324,8 +330,8 @@ export class ServerStore implements InfoLeaseStore, ExactLeaseStore, WakingLease
   }
 
   /**
-   * An attempt was answered after its time limit. It returns what it was granted, unless the owner counts on an earlier grant
-   * of the key, in whose place the late one stands: then a release returns it.
+   * Gives back a grant that arrived after its attempt timed out. It is kept if it replaced an earlier grant that the
+   * owner relies on: releasing that one then frees the key.
    */
   #giveBack(wanted: Wanted, answer: Granted | Refused): void {
     if (!('tokens' in answer)) return;
@@ -335,7 +341,7 @@ export class ServerStore implements InfoLeaseStore, ExactLeaseStore, WakingLease
     });
   }
 
-  /** `keys`: checked. */
+  /** `keys` must be checked already. */
   protected wanted(keys: readonly string[], owner: string, ttl: number, info: string | undefined): Wanted {
     return {
       names: keys.map((key) => this.backend.nameOf(key)),
@@ -357,13 +363,13 @@ export class ServerStore implements InfoLeaseStore, ExactLeaseStore, WakingLease
   }
 }
 
-/** The source, whose options `console.log` does not show. */
+/** Hides the options from `console.log`. */
 function concealed(source: LeaseStoreSource): LeaseStoreSource {
   Object.defineProperty(source.options, inspect.custom, { value: () => '[options of the store]' });
   return source;
 }
 
-/** A store over a server that also does each operation with several keys. */
+/** A store over a server that also has multi-key operations. */
 export class SeveralServerStore extends ServerStore implements SeveralKeysLeaseStore, BatchingLeaseStore {
   async tryAcquireAll(
     keys: readonly string[],

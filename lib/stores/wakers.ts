@@ -3,44 +3,49 @@ import { afterTurn, clearTimeout, queueMicrotask, setTimeout } from '../common/h
 import { LONGEST_DELAY } from '../common/alarm.js';
 
 /**
- * Milliseconds for which a key is remembered after its last listener has gone, and the subscription kept, since hand-overs
- * often follow each other.
+ * Milliseconds for which a key and the subscription are kept after the last listener left. Releases of a contended key
+ * often follow each other closely.
  */
 const LINGER = 1000;
-/** Milliseconds: where the server tells nobody, a key is handed on within one store for so long before others get a chance. */
+/**
+ * If the server sends no notifications, releases wake only waiters of this store. After this many milliseconds, one
+ * release wakes no waiter, so that other stores get a chance.
+ */
 const LONGEST_RUN = 1000;
 
-/** What a backend tells of a subscription. */
+/** Callbacks from a backend's subscription. */
 export interface Ears {
-  /** A release. */
+  /** A key was released. */
   readonly heard: (topic: string) => void;
-  /** It hears from now on. Also when it could not for a while. */
+  /** Notifications arrive from now on. Called at the start and after each interruption. */
   readonly ready: () => void;
-  /** It does not hear now, but may go on by itself. */
+  /** Notifications may be lost until `ready`. The subscription may recover by itself. */
   readonly interrupted: () => void;
-  /** It has ended, or cannot begin. Not to be called before `open` returns. */
+  /** The subscription ended or could not be opened. A backend must not call this before `open` returns. */
   readonly lost: () => void;
 }
 
-/** How a backend hears of releases. */
+/** A backend's subscription to releases. */
 export interface Hearing {
-  /** Milliseconds until a lost subscription is opened again. */
+  /** Milliseconds before a lost subscription is opened again. */
   readonly retryAfter: number;
-  /** What is heard of a key, if that is not its name. */
+  /** The topic that notifications carry for a key. Default: its name. */
   topicOf?(name: string): string;
-  /** A release was told to this store alone, and nobody waits here any more. */
+  /**
+   * Wakes a waiter of another store. Called when only this store was notified of a release and it has no waiter left.
+   */
   passOn?(topic: string): void;
-  /** Opens a subscription, which lasts until the returned function is called, which must not throw or reject. */
+  /** Opens a subscription. The returned function closes it, and must not throw or reject. */
   open(ears: Ears): () => unknown;
 }
 
-/** Those who wait in one store for one key. */
+/** The waiters of one store for one key. */
 export class Listeners {
-  /** In the order of their turns. */
+  /** In wake order. */
   readonly all = new Set<() => void>();
   #timer: NodeJS.Timeout | undefined;
 
-  /** The one that is woken goes to the end, as it may not ask, or may be refused. */
+  /** Wakes the first waiter and moves it to the end, since it may send no attempt, or its attempt may be refused. */
   wake(): void {
     const [first] = this.all;
     if (!first) return;
@@ -51,7 +56,7 @@ export class Listeners {
 
   wakeIn(milliseconds: number): void {
     clearTimeout(this.#timer);
-    // A time that no timer reaches does not matter here: polling comes first.
+    // A timer may be capped at its longest delay, because waiters poll more often than that.
     this.#timer = setTimeout(() => this.wake(), Math.min(milliseconds, LONGEST_DELAY)).unref();
   }
 
@@ -61,17 +66,17 @@ export class Listeners {
   }
 }
 
-/** A key that somebody in this store waits for, or did a moment ago. */
+/** A key with waiters in this store, or one whose last waiter left less than `LINGER` milliseconds ago. */
 class AwaitedKey extends Listeners {
-  /** Without listeners: until it is forgotten. */
+  /** Forgets the key. Set while there are no waiters. */
   idle: NodeJS.Timeout | undefined;
-  /** How many attempts at it were not answered. */
+  /** The number of attempts without an answer yet. */
   asking = 0;
-  /** Whether the server knows of the wait: to ask once more would change nothing. */
+  /** Whether the server knows that this store waits. Another attempt would then change nothing. */
   isKnown = false;
-  /** Whether its release was heard of since the last attempt. */
+  /** Whether a release was reported since the last attempt. */
   isNews = false;
-  /** Since when it has been handed on within this store. */
+  /** When the first of an unbroken series of releases within this store occurred. */
   handedOnSince: number | undefined;
 
   constructor(readonly topic: string) {
@@ -80,19 +85,19 @@ class AwaitedKey extends Listeners {
 }
 
 /**
- * Wakes those who wait in this store for a key when it may be free: when its release is heard of, and when the lease that
- * they wait for expires. It wakes one at a time, in turn, so that thousands do not ask for what one of them can have. The
- * waiters' own polling finds what it misses.
+ * Wakes the waiters of this store when a key may be free: after a reported release, and when the current lease expires.
+ * Waiters are woken one at a time, in turn, because only one of them can get the key. Each waiter also polls, which
+ * covers lost notifications.
  *
- *     idle → opening → hearing ⇄ interrupted → (retryAfter) → opening
+ *     idle → opening → subscribed ⇄ interrupted → (retryAfter) → opening
  *
- * The subscription is open while somebody waits, and for {@link LINGER} after that. Until then a key is remembered, too: its
- * next attempt is sent as one of somebody who waits, which saves a request, and a release that is heard of before the answer
- * to it is not lost.
+ * The subscription stays open while there are waiters, and {@link LINGER} longer. A key is remembered for the same
+ * time. The next attempt then registers as a waiter at once, which saves a request. A release that is reported before
+ * the answer to that attempt is not lost either.
  */
 export class Wakers {
   readonly #hearing: Hearing | undefined;
-  /** Those who wait, by topic. */
+  /** The keys with waiters, by topic. */
   readonly #keys = new Map<string, AwaitedKey>();
   #ears: Ears | undefined;
   #end: (() => unknown) | undefined;
@@ -104,12 +109,12 @@ export class Wakers {
     this.#hearing = hearing;
   }
 
-  /** Whether the store hears of releases elsewhere. */
+  /** Whether releases through other stores are reported. */
   get hears(): boolean {
     return this.#hears;
   }
 
-  /** Returns a function that ends it. */
+  /** Adds a waiter. The returned function removes it. */
   listen(name: string, listener: () => void): () => void {
     if (this.#closed) return () => undefined;
     const topic = this.#topicOf(name);
@@ -119,13 +124,17 @@ export class Wakers {
     const isFirst = waiting.all.size === 0;
     waiting.all.add(listener);
     if (this.#retry === undefined) this.#open();
-    // It was released since it was asked for; or it is asked for again, so that the server knows of the wait.
+    // Retry if the key was released since the last attempt. Otherwise retry so that the server registers this store as
+    // waiting.
     const asksAgain = waiting.isNews || (isFirst && this.#hears && !waiting.isKnown);
     if (asksAgain) queueMicrotask(() => waiting.wake());
     return () => this.#leave(waiting, listener);
   }
 
-  /** An attempt at the keys is sent. Returns what to call when it has ended; undefined if nobody waits for any of them. */
+  /**
+   * Call when an attempt is sent. The returned function must be called when the attempt ends. Undefined if none of the
+   * keys has a waiter.
+   */
   attempt(names: readonly string[]): (() => void) | undefined {
     if (this.#keys.size === 0) return undefined;
     const awaited = names
@@ -144,7 +153,7 @@ export class Wakers {
     };
   }
 
-  /** Another has the lease: see `Refused`. */
+  /** Records that another owner holds the key. The parameters are those of `Refused`. */
   refused(name: string, wakeIn: number | undefined, isKnown: boolean): void {
     const waiting = this.#keys.get(this.#topicOf(name));
     if (!waiting) return;
@@ -152,7 +161,7 @@ export class Wakers {
     if (wakeIn !== undefined) waiting.wakeIn(wakeIn);
   }
 
-  /** The lease was released through this store, and the server has told nobody. */
+  /** Call after a release through this store of which the server notified no store. */
   released(name: string): void {
     const waiting = this.#keys.get(this.#topicOf(name));
     if (!waiting) return;
@@ -162,7 +171,7 @@ export class Wakers {
     else waiting.handedOnSince = undefined;
   }
 
-  /** Resolves when no subscription is open any more. */
+  /** Resolves once no subscription is open. */
   async close(): Promise<void> {
     this.#closed = true;
     for (const waiting of this.#keys.values()) {
@@ -209,7 +218,7 @@ export class Wakers {
     this.#passOn(waiting);
   }
 
-  /** Keys may have been released before: the first waiter of each asks again. */
+  /** Keys may have been released while notifications were lost, so the first waiter of each key retries. */
   #ready(): void {
     this.#hears = true;
     clearTimeout(this.#retry);
@@ -221,7 +230,7 @@ export class Wakers {
     }
   }
 
-  /** Until it hears again, waiters poll. */
+  /** Waiters poll until the subscription is restored. */
   #interrupted(): void {
     this.#hears = false;
     this.#openLater();
@@ -241,7 +250,7 @@ export class Wakers {
     }, this.#hearing!.retryAfter).unref();
   }
 
-  /** What is heard was for this store alone: unless somebody here asks or waits, another has its turn. */
+  /** Only this store was notified of the release. If it has no attempt or waiter left, another store gets the key. */
   #passOn(waiting: AwaitedKey): void {
     if (!waiting.isNews || waiting.all.size > 0 || waiting.asking > 0) return;
     if (this.#hearing!.passOn === undefined) return;
@@ -249,7 +258,7 @@ export class Wakers {
     this.#hearing!.passOn(waiting.topic);
   }
 
-  /** An acquisition that was refused, and now waits, listens by then. */
+  /** Deferred by a turn, so that a refused acquisition can start to wait first. */
   #passOnLater(waiting: AwaitedKey): void {
     if (waiting.isNews) afterTurn(() => this.#passOn(waiting));
   }
@@ -259,7 +268,7 @@ export class Wakers {
     if (waiting.all.size > 0 || this.#keys.get(waiting.topic) !== waiting) return;
     waiting.close();
     this.#passOnLater(waiting);
-    // Until then the subscription keeps the process alive. The timer need not.
+    // Until then the subscription keeps the process alive, so the timer need not.
     clearTimeout(waiting.idle);
     waiting.idle = setTimeout(() => {
       this.#keys.delete(waiting.topic);

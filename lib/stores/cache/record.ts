@@ -2,25 +2,25 @@ import { createHash } from 'node:crypto';
 import { invalidArgType, outOfRange } from '../../common/errors.js';
 
 const DEFAULT_PREFIX = 'stripelock:';
-/** Characters: Memcached takes 250. */
+/** Characters. Memcached limits a whole key to 250. */
 const LONGEST_PREFIX = 100;
 const LONGEST_KEY = 140;
-/** A key that any cache takes. It does not begin with the mark of a hash. */
+/** A key that any cache accepts. It cannot be confused with a hashed key, which starts with '#'. */
 const PLAIN = /^[!"$-~][!-~]*$/;
 const VERSION = 1;
 
-/** What the cache has at a key. */
+/** The value that the cache stores at a key. */
 export interface Record {
-  /** Undefined if the key is free, and the token is only kept. */
+  /** Undefined if the key is free and only its token is kept. */
   readonly owner: string | undefined;
   readonly token: bigint;
-  /** When the lease ends on the wall clock of its holder, which nobody relies on. */
+  /** When the lease ends, by its holder's wall clock. Used only for estimates. */
   readonly ends: number;
-  /** Empty for none. */
+  /** Empty if there is none. */
   readonly info: string;
 }
 
-/** JSON can keep every string, also with lone surrogates. */
+/** JSON preserves every string, including lone surrogates. */
 export function encodeRecord({ owner, token, ends, info }: Record): string {
   return JSON.stringify({
     v: VERSION,
@@ -30,7 +30,7 @@ export function encodeRecord({ owner, token, ends, info }: Record): string {
   });
 }
 
-/** Undefined for what no store of this kind has written. */
+/** Returns undefined for a value that this kind of store did not write. */
 export function decodeRecord(value: unknown): Record | undefined {
   try {
     const { v, token, owner, ends = 0, info = '' } = JSON.parse(String(value)) as { [name: string]: unknown };
@@ -43,7 +43,7 @@ export function decodeRecord(value: unknown): Record | undefined {
   }
 }
 
-/** The cache's name for a key. A key that is long, or has other characters than printable ASCII, is hashed. */
+/** The cache's name for a key. Long keys, and keys with characters outside printable ASCII, are hashed. */
 export function nameOf(prefix: string, key: string): string {
   if (key.length <= LONGEST_KEY && PLAIN.test(key)) return prefix + key;
   return `${prefix}#${createHash('sha256').update(key, 'utf16le').digest('base64url')}`;

@@ -23,42 +23,48 @@ import type {
 } from '../server-store.js';
 import { checkPrefix, decodeRecord, encodeRecord, nameOf, type Record } from './record.js';
 
-/** Milliseconds, one hour: for so long a released key keeps its token, if the cache does. */
+/** Milliseconds (one hour) for which a released key keeps its token, unless the cache evicts it. */
 const TOKEN_KEPT = 3_600_000;
 const NANOSECONDS = 1_000_000n;
 
 /**
- * What the store needs of a cache: the operations of Memcached, or of any cache whose `add` and `cas` are atomic. A value
- * is a text of at most some kilobytes; a key is at most 250 characters of printable ASCII without spaces. What an
- * operation rejects with, or throws, counts as a failure of the cache.
+ * The cache operations that the store uses: those of Memcached, or of any cache with an atomic `add` and `cas`. A value
+ * is a string of at most a few kilobytes; a key has at most 250 characters of printable ASCII without spaces. An error
+ * thrown by an operation, or a rejection, counts as a failure of the cache.
  *
- * Times to live are milliseconds. A cache that counts whole seconds must round them **up**, and add what it may end an
- * entry too early by: Memcached's clock ticks once a second, so `Math.ceil(ttl / 1000) + 1` seconds. More than 30 days are
- * a date for Memcached: do not ask for such leases there.
+ * TTLs are in milliseconds. A cache that counts whole seconds must round them **up**, and add the time by which it may
+ * evict an entry too early. Memcached's clock ticks once a second, so use `Math.ceil(ttl / 1000) + 1` seconds.
+ * Memcached takes more than 30 days as a date, so do not use such long leases there.
  */
 export interface CacheClient<C = unknown> {
-  /** The value, and an id that changes with every write to the key; undefined if there is none. Memcached calls it "gets". */
+  /**
+   * Resolves to the value and an id that changes with every write of the key; to undefined if the key is absent.
+   * Memcached's "gets".
+   */
   get(key: string): Promise<CacheEntry<C> | undefined>;
-  /** Atomically: stores the value if there is none, and then resolves to true. */
+  /** Atomically stores the value if the key is absent. Resolves to true if stored. */
   add(key: string, value: string, ttl: number): Promise<boolean>;
-  /** Atomically: replaces the value if nobody has written to the key since the `get` that gave `cas`. True if replaced. */
+  /**
+   * Atomically replaces the value if the key was not written since the `get` that returned `cas`. Resolves to true if
+   * replaced.
+   */
   cas(key: string, value: string, ttl: number, cas: C): Promise<boolean>;
   /**
-   * Accepted, and not called: a delete that does not compare could delete the lease of the next holder, if it came late. A
-   * release replaces the value by one that says that the key is free.
+   * Accepted, but never called: a delete does not compare, so a late one could delete the next holder's lease. Instead,
+   * a release replaces the value with one that marks the key as free.
    */
   delete?(key: string): Promise<unknown>;
 }
 
-/** A value of a cache. */
+/** An entry of the cache. */
 export interface CacheEntry<C = unknown> {
-  /** The value as it was written. */
+  /** The value, exactly as written. */
   readonly value: string;
-  /** Whatever the cache's `cas` takes. */
+  /** The id that the cache's `cas` expects. */
   readonly cas: C;
 }
 
-/** For `cacheLeaseStore` of `stripelock/cache`. */
+/** Options of `cacheLeaseStore` (`stripelock/cache`). */
 export interface CacheLeaseStoreOptions<C = unknown> extends CacheClient<C> {
   /** Put before every key; at most 100 printable ASCII characters. Default "stripelock:". */
   prefix?: string;
@@ -71,17 +77,18 @@ export interface CacheLeaseStoreOptions<C = unknown> extends CacheClient<C> {
 }
 
 /**
- * Leases in any cache that has an atomic `add` and `cas`, such as Memcached. Each operation is two requests, more if
- * others write to the key at the same time. The cache judges expiry.
+ * Leases in any cache with an atomic `add` and `cas`, such as Memcached. Each operation takes two requests, or more if
+ * other clients write the same key at the same time. The cache's clock decides when a lease expires.
  *
- * A cache may forget, so this store **cannot promise** what others do. If the cache evicts an entry, is restarted or
- * flushed, or a client of several servers goes to another one, the key is free, and somebody else may be granted it
- * while its holder still counts on its lease. The holder learns of it at its next renewal. And tokens rise only as long as
- * the entry is kept, for an hour after a release, or the wall clocks of all clients agree. Use it to have work done once in
- * general, not where twice does harm, unless what is written checks the tokens, and clocks agree.
+ * A cache may lose entries, so this store **cannot promise** what the other stores do. If the cache evicts an entry,
+ * restarts or is flushed, or if a client switches to another server, the key is free. Another owner may then acquire it
+ * while the holder still relies on its lease. The holder notices at its next renewal. Tokens rise only while the entry
+ * is kept (for an hour after a release) or while the wall clocks of all clients agree. Use this store to avoid
+ * duplicate work, not where duplicate work does harm. For the latter, clocks must agree and every write must check its
+ * token.
  *
- * An operation rejects with LeaseStoreError if the cache fails, does not answer within `timeout`, or has something else
- * at the key. A grant that is answered later is given back.
+ * An operation rejects with LeaseStoreError if the cache fails, does not answer within `timeout`, or has a foreign
+ * value at the key. A grant that arrives later is given back.
  *
  * Throws a TypeError (ERR_INVALID_ARG_TYPE) or RangeError (ERR_OUT_OF_RANGE) for bad options.
  */
@@ -98,7 +105,7 @@ interface Found<C> {
 }
 
 type Limit = Pick<Operation, 'isLate'>;
-/** For what gives up if others write meanwhile. */
+/** Allows a single try: no retry after a concurrent write. */
 const ONCE: Limit = { isLate: true };
 
 class CacheBackend<C> implements Backend {
@@ -135,7 +142,7 @@ class CacheBackend<C> implements Backend {
         : await this.#cache.add(name, value, length);
       const giveBack = (): void => void this.#free(name, owner, ONCE, token).catch(() => undefined);
       if (written) return { tokens: [token], giveBack };
-      // Somebody else has written meanwhile, so that one made progress.
+      // Another client wrote the key in between, so that client made progress.
     } while (!operation.isLate);
     return { place: 0 };
   }
@@ -143,7 +150,7 @@ class CacheBackend<C> implements Backend {
   async renew(keys: readonly Renewing[], operation: Operation): Promise<boolean[]> {
     const { name, owner, length, info } = keys[0]!;
     const renewed = await this.#change(name, owner, operation, undefined, (record) => {
-      // A lease that lasts longer keeps its time, as far as the wall clocks of its clients agree.
+      // Never shortens the lease, as far as the clients' wall clocks agree.
       const now = this.#now();
       const left = Math.max(length, Math.ceil(record.ends - now));
       return [{ ...record, ends: now + left, info: info ?? record.info }, left];
@@ -165,7 +172,7 @@ class CacheBackend<C> implements Backend {
   async inspect(name: string): Promise<Kept | undefined> {
     const record = (await this.#read(name))?.record;
     if (record?.owner === undefined) return undefined;
-    // The cache does not tell how long it keeps an entry. While it does, the key is held.
+    // The cache does not report an entry's remaining time. While the entry exists, the key is held.
     return { ...record, owner: record.owner, remaining: record.ends - this.#now() };
   }
 
@@ -175,7 +182,7 @@ class CacheBackend<C> implements Backend {
     });
   }
 
-  /** False if the owner does not hold it. `token`: of the grant that it must be; undefined for any. */
+  /** False if the owner does not hold the key. `token` is the required grant; undefined accepts any. */
   async #change(
     name: string,
     owner: string,

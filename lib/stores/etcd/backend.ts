@@ -46,48 +46,48 @@ import {
 } from './keys.js';
 import type { EtcdSettings } from './options.js';
 
-/** Milliseconds between questions while servers choose a leader. */
+/** Milliseconds between requests while the servers elect a leader. */
 const PAUSE = 20;
-/** Milliseconds until a watch that has ended is opened again. */
+/** Milliseconds before a watch that ended is opened again. */
 const RETRY = 250;
 
 /**
- * Batches under way. An acquisition costs the servers and this process most, and its time counts from before it was asked
- * for: if all were under way at once, they would all be answered late.
+ * The maximum numbers of pending batches. Acquisitions cost the servers and this process most, and their deadlines run
+ * from before they were sent. With more pending at once, all of them would be answered late.
  */
 const MOST_ACQUIRING = 2;
 const MOST_OTHERS = 8;
 
-/** An attempt at keys, all or none. */
+/** An attempt to acquire all of some keys. */
 interface Acquiring extends Wanted {
-  /** Whether it looks first, which costs the servers less than a transaction that is refused. */
+  /** Whether the keys are read first. A read costs the servers less than a refused transaction. */
   readonly looks: boolean;
 }
 
-/** Such an attempt under way. */
+/** The state of such an attempt. */
 interface Try extends Acquiring {
-  /** Who has the keys, as far as known. */
+  /** The last known grant of each key. */
   found: readonly (Grant | undefined)[];
-  /** For each key, while a transaction is under way. */
+  /** For each key, its etcd lease in the pending transaction. */
   leases: readonly EtcdLease[];
   result: Granted | Refused | undefined;
 }
 
-/** A key that is to be renewed or freed. */
+/** A key to renew or to release. */
 interface Step<W extends Owned = Wanted> {
   readonly name: string;
   readonly wanted: W;
-  /** Of the grant that is meant; undefined for any. */
+  /** The token of the grant to act on; undefined for any grant. */
   readonly token: bigint | undefined;
-  /** What stands there, as far as known. */
+  /** The last known grant of the key. */
   found: Grant | undefined;
   isDone: boolean;
 }
 
 /**
- * Leases in etcd. Each key that is held is bound to an etcd lease of its own. Each operation is one transaction, which
- * compares what was found before: by its revision, so that one which is executed late, or twice, changes nothing. What is
- * asked for at the same time goes to the servers together.
+ * Leases in etcd. Each held key is bound to a separate etcd lease. Each operation is one transaction that compares the
+ * revisions found before, so a transaction that is executed late or twice changes nothing. Simultaneous operations
+ * share a request.
  */
 export class EtcdBackend implements Backend {
   readonly title = TITLE;
@@ -158,9 +158,9 @@ export class EtcdBackend implements Backend {
       const { message } = await this.#cluster.call(operation, 'lease/timetolive', { ID: grant.lease });
       const seconds = Number(message.TTL ?? 0);
       const { owner, base, revision, info } = grant;
-      // Whole seconds that are left. In the last one it is still held.
+      // The server reports whole seconds, rounded down. With 0 the key is still held.
       if (seconds >= 0) return { owner, token: tokenOf(base, revision), remaining: seconds * 1000, info };
-      // The key has ended with it since, or is bound to another one.
+      // The key expired with this etcd lease, or is bound to another one by now. Read it again.
       ended = grant.lease;
     }
   }
@@ -171,8 +171,8 @@ export class EtcdBackend implements Backend {
   }
 
   /**
-   * Hears of keys that are removed: by a release, by expiry, or with an etcd lease that was revoked. It begins with what
-   * comes, never with a revision of the past, so nothing that it needs can be compacted.
+   * Reports removed keys, whether by a release, by expiry, or because their etcd lease was revoked. The watch starts at
+   * the current revision, never at a past one, so compaction cannot break it.
    */
   #watch({ ready, heard, lost }: Ears): () => void {
     const request = { create_request: { ...this.#names.all, filters: ['NOPUT'] } };
@@ -188,8 +188,9 @@ export class EtcdBackend implements Backend {
   }
 
   /**
-   * For each attempt a transaction compares the base of tokens and that the keys are as they were found; the first assumes
-   * that they are free. It binds each key to an etcd lease of its own.
+   * Runs one transaction per attempt. It checks that the token base is unchanged and the keys are as last read, and
+   * binds each key to a separate etcd lease. The first transaction assumes that all keys are free, unless they were
+   * read first.
    */
   async #acquireAll(
     attempts: readonly Acquiring[],
@@ -219,7 +220,7 @@ export class EtcdBackend implements Backend {
     }
   }
 
-  /** If this rejects, the etcd leases must be withdrawn: a transaction that is still on its way fails without them. */
+  /** If this rejects, the caller must withdraw the etcd leases. A transaction that is executed later then fails. */
   async #tryAll(tries: readonly Try[], operation: Operation): Promise<void> {
     const taken = tries.flatMap(({ leases }) => leases);
     const base = await this.#base.get(operation);
@@ -228,20 +229,20 @@ export class EtcdBackend implements Backend {
     const { parts, revision, again } = await this.#execute(txns, taken, operation);
     tries.forEach((one, i) => {
       const { names, owner, info = '', found, leases } = one;
-      // What follows says what becomes of them.
+      // From here on, the code below parks or keeps these leases.
       one.leases = [];
       const { succeeded = false, responses = [] } = parts[i]!;
       const [nowBase, ...now] = succeeded ? [] : responses.map(kvOf);
-      // Another send of the same request may be executed later, if the keys are free then.
+      // A duplicate of this request may still be executed if the keys become free.
       if (again) for (const lease of leases) lease.tainted = true;
-      // An earlier send did it.
+      // Whether an earlier send of the same request succeeded.
       const isBound = again && now.length > 0 && now.every((kv, j) => kv?.lease === leases[j]!.id);
       if (succeeded || isBound) {
         const at = isBound ? now[0]!.mod_revision! : revision;
         one.result = this.#granting(names, tokenOf(base, at), leases);
         names.forEach((name, j) => {
           const lease = leases[j]!;
-          // What the owner had before.
+          // The owner's previous grant.
           if (found[j] !== undefined && found[j].lease !== lease.id) this.#leave(name, found[j]);
           const grant = { base, owner, revision: at, info, lease: lease.id };
           this.#held.set(name, { grant: { ...grant, kv: { value: values[i]!, mod_revision: at } }, lease });
@@ -256,8 +257,9 @@ export class EtcdBackend implements Backend {
 
   #binding({ names, found, leases }: Try, base: string, value: string): Txn {
     const key = this.#names.base;
-    // It may go meanwhile: an attempt that had no answer in time withdraws its etcd lease, while the next one has found
-    // what that granted. With the same base, revisions of others' grants are later.
+    // A comparison for equality would be too strict, because a key may disappear during the request: an attempt that
+    // timed out withdraws its etcd lease, while the next attempt has already read its grant. Within the same base,
+    // other grants always have later revisions.
     const isNotLater = (name: string, grant: Grant | undefined): object =>
       grant === undefined ? isAbsent(name) : isNotLaterThan(name, grant.kv);
     return {
@@ -277,7 +279,9 @@ export class EtcdBackend implements Backend {
     return { tokens: names.map(() => token), giveBack };
   }
 
-  /** Changes the keys that are their owners', until all of these are done. Says of which that was so. */
+  /**
+   * Applies `change` to the keys that their owners hold, until each is done or no longer held. Returns which are done.
+   */
   async #change<W extends Owned>(
     wanted: readonly W[],
     operation: Operation,
@@ -306,10 +310,13 @@ export class EtcdBackend implements Backend {
     await this.#move(moves, operation, await this.#secondsOf(moves, operation));
   }
 
-  /** How long the etcd lease of each key lasts, which a renewal must not shorten. 0 if that is shorter than what is wanted. */
+  /**
+   * Returns the seconds that each key's etcd lease lasts, which a renewal must not shorten. 0 if the lease is shorter
+   * than the requested length.
+   */
   async #secondsOf(keys: readonly Step[], operation: Operation): Promise<readonly number[]> {
     const lengths = keys.map((key) => this.#lengthOf(key));
-    // Without an info to write, `#extend` has asked before.
+    // For keys without an info to write, `#extend` has already asked.
     const unknown = keys.filter(({ wanted }, i) => lengths[i] === undefined && wanted.info !== undefined);
     if (unknown.length === 0) return lengths.map((length) => length ?? 0);
     const ids = unknown.map(({ found }) => found!.lease);
@@ -317,7 +324,7 @@ export class EtcdBackend implements Backend {
     return keys.map((key, i) => lengths[i] ?? seconds[unknown.indexOf(key)] ?? 0);
   }
 
-  /** Notes what stands at the keys. Returns the term. */
+  /** Reads the keys' current grants. Returns the Raft term. */
   async #look(
     keys: readonly { readonly name: string; found: Grant | undefined }[],
     operation: Operation,
@@ -330,9 +337,9 @@ export class EtcdBackend implements Backend {
   }
 
   /**
-   * Extends the etcd leases of keys, if they are long enough. A key of another client is written as it is, too: an
-   * earlier renewal by that client, which may still be on its way, compares what it has found, and then binds the key to no
-   * etcd lease that ends sooner.
+   * Extends the etcd leases of keys, if they are long enough. A key that another client wrote last is also rewritten
+   * unchanged. An older renewal by that client, possibly still in flight, compares revisions, so it can then no longer
+   * bind the key to a shorter etcd lease.
    */
   async #extend(keys: readonly Step[], operation: Operation): Promise<void> {
     for (;;) {
@@ -364,7 +371,10 @@ export class EtcdBackend implements Backend {
     }
   }
 
-  /** Writes keys of another client again, as they are. `lengths`: of their etcd leases, in seconds. Returns the term. */
+  /**
+   * Rewrites keys of another client unchanged. `lengths` are those of their etcd leases, in seconds. Returns the Raft
+   * term.
+   */
   async #adopt(
     keys: readonly Step[],
     lengths: ReadonlyMap<Step, number>,
@@ -372,7 +382,7 @@ export class EtcdBackend implements Backend {
   ): Promise<string> {
     const leases = keys.map((key): EtcdLease => {
       const [id, seconds] = [key.found!.lease, lengths.get(key)!];
-      // Another client may know more about it, so it is never used for another key.
+      // Tainted, because another client may have requests in flight that use it. So it is never bound to another key.
       return { id, seconds, since: 0, made: true, making: Promise.resolve(), tainted: true };
     });
     const { written, term } = await this.#write(keys, leases, operation);
@@ -382,7 +392,7 @@ export class EtcdBackend implements Backend {
     return term;
   }
 
-  /** Binds keys to other etcd leases. `least`: for each key, the seconds that the etcd lease must last. */
+  /** Binds keys to other etcd leases. `least` is the minimum length of each in seconds. */
   async #move(keys: readonly Step[], operation: Operation, least: readonly number[] = []): Promise<void> {
     const lengths = keys.map(({ wanted }, i) => Math.max(wanted.length, 1000 * (least[i] ?? 0)));
     const leases = lengths.map((length) => this.#leases.take(operation, length));
@@ -400,14 +410,17 @@ export class EtcdBackend implements Backend {
       });
     } catch (error) {
       for (const { name, wanted } of keys) this.#held.forget(name, wanted.owner);
-      // If it may have been done, the keys need their new leases. Those that nothing is bound to end by themselves.
+      // After an uncertain failure the keys may be bound to the new leases, so these must stay. Unused ones expire.
       const isUncertain = !(error instanceof EtcdFailure) || error.uncertain;
       if (!isUncertain) for (const lease of leases) this.#leases.withdraw(lease);
       throw error;
     }
   }
 
-  /** Writes keys that still are as they were found. Says which, and notes what stands there then. Their tokens stay. */
+  /**
+   * Writes the keys that are unchanged since they were read, and updates `found`. Tokens do not change. Returns which
+   * were written.
+   */
   async #write(
     keys: readonly Step[],
     leases: readonly EtcdLease[],
@@ -431,7 +444,7 @@ export class EtcdBackend implements Backend {
       const { succeeded = false, responses } = parts[i]!;
       const now = succeeded ? undefined : grantOf(kvOf(responses?.[0]));
       const { kv, lease } = next[i]!;
-      // Perhaps an earlier send did it.
+      // Whether an earlier send of the same request succeeded.
       const isWritten = succeeded || (again && now?.lease === lease && now.kv.value === kv.value);
       const mod_revision = now?.kv.mod_revision ?? revision;
       key.found = isWritten ? { ...next[i]!, kv: { ...kv, mod_revision } } : now;
@@ -440,7 +453,7 @@ export class EtcdBackend implements Backend {
     return { written, term };
   }
 
-  /** A key is removed only as it was found, so that a request that comes late frees no later grant. */
+  /** Releases keys only if they are unchanged since they were read, so a late request cannot release a later grant. */
   async #free(keys: readonly Step<Owned>[], operation: Operation): Promise<void> {
     const before = keys.map(({ found }) => found!);
     const txns = keys.map(({ name }, i) => ({
@@ -458,12 +471,12 @@ export class EtcdBackend implements Backend {
       key.isDone = succeeded;
       if (succeeded) this.#leave(key.name, before[i]!);
       const isGone = again && !succeeded && key.found?.lease !== before[i]!.lease;
-      // An earlier send did it. If it had expired, its etcd lease would be gone.
+      // Probably an earlier send removed it. If the key had expired instead, its etcd lease would no longer exist.
       if (isGone) key.isDone = await this.#leases.revoke(operation, before[i]!.lease);
     }
   }
 
-  /** Keeps or ends the etcd lease of a grant that is at the name no more. */
+  /** Parks or revokes the etcd lease of a grant that is no longer stored at the key. */
   #leave(name: string, grant: Grant): void {
     const lease = this.#held.take(name, grant.lease);
     if (lease) this.#leases.park(lease);
@@ -471,8 +484,9 @@ export class EtcdBackend implements Backend {
   }
 
   /**
-   * Sends transactions together, at once with the request that makes their etcd lease. If the servers come to it first,
-   * they refuse it, and it is sent again. Those that need several new leases wait: most would be refused.
+   * Sends transactions as one request, at the same time as the request that creates their etcd lease. If the servers
+   * process the transaction first, they refuse it, and it is sent again. Transactions that need several new leases wait
+   * for them, because most would be refused.
    */
   async #execute(txns: readonly Txn[], leases: readonly EtcdLease[], operation: Operation): Promise<Outcome> {
     const made = leases.filter((lease) => !lease.made);
@@ -487,20 +501,20 @@ export class EtcdBackend implements Backend {
     }
   }
 
-  /** Whether its etcd lease may be long enough. That of another client is known once it was extended. */
+  /** Whether the key's etcd lease is long enough, or of unknown length because another client created it. */
   #hasLength(key: Step): boolean {
     const length = this.#lengthOf(key);
     return length === undefined || length >= secondsFor(key.wanted.length);
   }
 
-  /** The length of its etcd lease in seconds, if this client has written the key last. */
+  /** The length of the key's etcd lease in seconds; undefined unless this client wrote the key last. */
   #lengthOf({ name, wanted, found }: Step): number | undefined {
     const held = this.#held.of(name, wanted.owner);
     return held?.lease.id === found?.lease ? held?.lease.seconds : undefined;
   }
 }
 
-/** Undefined for what failed, unless all failed. */
+/** Returns undefined for failed keys. Rejects only if all failed. */
 async function eachOf<K, T>(
   keys: readonly K[],
   ask: (key: K) => Promise<T>,
@@ -520,10 +534,10 @@ function isSame({ kv }: Grant, other: Grant | undefined): boolean {
   return kv.mod_revision === other?.kv.mod_revision && kv.value === other?.kv.value;
 }
 
-/** Notes who has the keys, and that the attempt is refused if another owner has one. */
+/** Updates the known grants, and refuses the attempt if another owner holds one of its keys. */
 function judge(one: Try, found: readonly (Grant | undefined)[], { hears }: Operation): void {
   one.found = found;
   const place = found.findIndex((grant) => grant !== undefined && grant.owner !== one.owner);
-  // If the store heard before it asked, it will hear of the release.
+  // A store that was subscribed before the read will be notified of the release.
   if (place >= 0) one.result = { place, isKnown: hears };
 }

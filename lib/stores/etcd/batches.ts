@@ -2,7 +2,7 @@ import { queueMicrotask } from '../../common/host.js';
 import { NOT_ASKED, Operation } from '../requests.js';
 import { EtcdFailure } from './gateway.js';
 
-/** A transaction has at most 128 conditions, unless the servers are told otherwise: one, and two for each key. */
+/** By default etcd allows 128 conditions in a transaction: each key takes two, and one is for the token base. */
 export const MOST_KEYS = 63;
 
 interface Queued<R, A> {
@@ -13,9 +13,9 @@ interface Queued<R, A> {
 }
 
 /**
- * Requests of one kind, of any owners, that go to the servers together: those that are made in the same turn of the event
- * loop, and those that are made while the most batches allowed have no answer. The busier servers and machine are, the fewer
- * requests there are for each key.
+ * Combines requests of one kind, for any owners, into batches. Requests of the same turn of the event loop share a
+ * batch, and so do requests that queue while the maximum number of batches is pending. So the requests per key decrease
+ * under load.
  */
 export class Batches<R extends { readonly names: readonly string[] }, A> {
   readonly #most: number;
@@ -23,7 +23,7 @@ export class Batches<R extends { readonly names: readonly string[] }, A> {
   #waiting: Queued<R, A>[] = [];
   #underWay = 0;
 
-  /** `most`: batches under way. */
+  /** `most` is the maximum number of pending batches. */
   constructor(most: number, ask: (requests: readonly R[], operation: Operation) => Promise<readonly A[]>) {
     this.#most = most;
     this.#ask = ask;
@@ -43,7 +43,7 @@ export class Batches<R extends { readonly names: readonly string[] }, A> {
     }
   }
 
-  /** Those that fit into one transaction, which cannot write a key twice. */
+  /** Takes the requests that fit into one transaction. A transaction cannot write a key twice. */
   #next(): Queued<R, A>[] {
     const batch: Queued<R, A>[] = [];
     const names = new Set<string>();
@@ -71,7 +71,7 @@ export class Batches<R extends { readonly names: readonly string[] }, A> {
       );
       batch.forEach(({ resolve }, i) => resolve(answers[i]!));
     } catch (error) {
-      // The servers have refused what one of them asks for, or what stands at its key is not a lease.
+      // One request of the batch caused the failure, for instance by a foreign value at its key. Send each alone.
       const isOne = batch.length > 1 && !(error instanceof EtcdFailure && error.uncertain);
       for (const one of batch) {
         if (isOne) void this.#send([one]);
@@ -84,7 +84,7 @@ export class Batches<R extends { readonly names: readonly string[] }, A> {
   }
 }
 
-/** It ends when nobody waits for any of them. */
+/** An operation that is late once all of the given operations are. */
 function operationOf(operations: readonly Operation[]): Operation {
   if (operations.length === 1) return operations[0]!;
   const together = new Operation(operations.every(({ hears }) => hears));

@@ -12,32 +12,35 @@ import {
 } from './gateway.js';
 import type { EtcdCredentials, EtcdSettings } from './options.js';
 
-/** Milliseconds before the servers are tried again, when all of them have failed. */
+/** Milliseconds before the servers are retried after all have failed. */
 const PAUSE = 20;
-/** Milliseconds for one server of several, at most: half of the operation's time, so that another can answer. */
+/**
+ * The maximum of milliseconds for one of several servers. At most half of the operation's timeout, so that a second
+ * server can answer.
+ */
 const LONGEST_ATTEMPT = 2000;
 const LATE = 'there was no answer in time';
-/** How often one request may be refused for its token. */
+/** How often a request may be refused because of its token. */
 const MOST_REFUSALS = 3;
 
-/** What was answered to a request. */
+/** The servers' answer to a request. */
 export interface Answer {
   readonly message: Message;
-  /** All messages of a stream. */
+  /** All messages, if the answer is a stream. */
   readonly messages: readonly Message[];
-  /** Whether the request was sent before, to a server that may have executed it, or may still do so. */
+  /** Whether an earlier send of the request may have been executed, or may still be. */
   readonly again: boolean;
 }
 
-/** The servers of a cluster. A request goes to the one that answered last; if that fails, to the next. */
+/** The servers of a cluster. A request goes to the server that answered last, and after a failure to the next one. */
 export class Cluster {
   readonly #endpoints: readonly Endpoint[];
   readonly #credentials: EtcdCredentials | undefined;
-  /** What the store asks by itself. */
+  /** For requests that no operation of the store started. */
   readonly requests: Requests;
-  /** One server's time limit, if there are others. */
+  /** Limits the time for one server; undefined if there is only one. */
   readonly #attempts: Replies | undefined;
-  /** Undefined before it is needed; resolves to undefined if the servers have no authentication. */
+  /** Undefined until it is needed. Resolves to undefined if authentication is disabled on the servers. */
   #token: Promise<string | undefined> | undefined;
   #current: number;
   #closed = false;
@@ -48,19 +51,21 @@ export class Cluster {
     this.requests = new Requests({ title: TITLE, permanent }, timeout);
     const limit = Math.min(timeout / 2, LONGEST_ATTEMPT);
     this.#attempts = urls.length > 1 ? new Replies(limit, 'an etcd server') : undefined;
-    // Not all clients ask the same one.
+    // Clients start at different servers.
     this.#current = Math.floor(Math.random() * urls.length);
   }
 
-  /** Asks one server after the other, until one answers or the operation ends. Rejects with an EtcdFailure. */
+  /**
+   * Sends a request to one server after another, until one answers or the operation ends. Rejects with an EtcdFailure.
+   */
   call(operation: Operation, path: string, body: object | string): Promise<Answer> {
     const text = typeof body === 'string' ? body : JSON.stringify(body);
     return this.#ask(operation, path, text, this.#credentials);
   }
 
   /**
-   * Watches keys, at the server that answers others now. `ended`: called once when that ends, unless it was ended by the
-   * function that this returns.
+   * Opens a watch at the current server. `ended` is called once, when the watch ends by itself. The returned function
+   * closes the watch.
    */
   watch(request: object, message: (message: Message) => void, ended: () => void): () => void {
     const at = this.#current;
@@ -71,7 +76,7 @@ export class Cluster {
       if (!open) return;
       open = false;
       end?.();
-      // The token may be too old, or the server may be gone.
+      // The token may have expired, or the server may be down.
       if (this.#token === token) this.#token = undefined;
       this.#leave(at);
       ended();
@@ -151,7 +156,7 @@ export class Cluster {
     }
   }
 
-  /** Others may have found out before. */
+  /** Does nothing if another request has switched servers before. */
   #leave(at: number): void {
     if (this.#current === at) this.#current = (at + 1) % this.#endpoints.length;
   }
@@ -160,7 +165,7 @@ export class Cluster {
     return credentials && (this.#token ??= this.#authenticate(credentials));
   }
 
-  /** One token for all requests: for the servers it costs much to make one. */
+  /** All requests share one token, because creating a token is expensive for the servers. */
   #authenticate({ username, password }: EtcdCredentials): Promise<string | undefined> {
     const operation = new Operation(false);
     const token = this.requests.run(operation, async () => {

@@ -4,23 +4,23 @@ import { codeOf } from '../requests.js';
 import type { EtcdTls } from './options.js';
 import { EtcdFailure, failureOf } from './gateway.js';
 
-/** Connections to one server; more requests wait for one to be free. */
+/** The maximum number of connections to one server. Further requests queue. */
 const MOST_CONNECTIONS = 128;
 
-/** What a connection fails with that never stood, so that nothing was sent. */
+/** Error codes of a connection that was never established, so nothing was sent. */
 const UNREACHED: ReadonlySet<unknown> = new Set(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN']);
 
-/** One server of the cluster, over HTTP connections that are kept. */
+/** One server of the cluster, over persistent HTTP connections. */
 export class Endpoint {
   readonly #options: RequestOptions;
   readonly #agent: Agent;
-  /** For watches, each of which has a connection as long as it lasts. */
+  /** For watches. Each occupies a connection while it is open. */
   readonly #watching: Agent;
   readonly #request: (options: RequestOptions) => ClientRequest;
   readonly #path: string;
 
   constructor(url: URL, tls: EtcdTls | undefined) {
-    // Not imported: a program that uses another store need not load them.
+    // Loaded lazily, because programs with other stores do not need these modules.
     const { hostname, port, protocol, pathname } = url;
     const kept = { keepAlive: true, maxSockets: MOST_CONNECTIONS };
     if (protocol === 'https:') {
@@ -35,13 +35,14 @@ export class Endpoint {
       this.#watching = new http.Agent();
       this.#request = http.request;
     }
-    // IPv6 addresses have brackets in a URL.
+    // In a URL, IPv6 addresses are in brackets.
     this.#options = { host: hostname.replace(/^\[(.*)\]$/, '$1'), port, protocol, method: 'POST' };
     this.#path = `${pathname.replace(/\/$/, '')}/v3/`;
   }
 
   /**
-   * Resolves to the text of the answer; rejects with an EtcdFailure. Calls `onAbort` with a function that ends the request.
+   * Resolves to the body of the answer, or rejects with an EtcdFailure. Passes `onAbort` a function that aborts the
+   * request.
    */
   post(
     path: string,
@@ -70,8 +71,8 @@ export class Endpoint {
   }
 
   /**
-   * Opens a stream of answers, line by line, on a connection of its own, which does not keep the process alive. `ended`:
-   * called at least once, also after the function that this returns, which ends it.
+   * Opens a stream of lines on a separate connection that does not keep the process alive. `ended` is called at least
+   * once, even after the returned function, which closes the stream.
    */
   watch(
     body: string,
@@ -121,7 +122,7 @@ function collect(
   response.setEncoding('utf8');
   response.on('data', (part: string) => (text += part));
   response.on('error', fail).on('end', () => done(text));
-  // A connection that is cut within an answer may be closed without an error.
+  // If the connection breaks during an answer, there may be a `close` event without an `error` event.
   response.on('close', () => {
     if (!response.complete) fail(new Error('the connection was closed'));
   });

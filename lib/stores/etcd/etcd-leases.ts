@@ -6,34 +6,36 @@ import { Operation } from '../requests.js';
 import type { Cluster } from './cluster.js';
 import { type EtcdFailure, isLeaseKnown, isLeaseNotFound, termOf } from './gateway.js';
 
-/** How many are kept for later. */
+/** The maximum number of parked etcd leases. */
 const MOST_PARKED = 64;
-/** Milliseconds between attempts to revoke, and between the last ones. */
+/** Milliseconds between attempts to revoke: the first and the longest pause. */
 const REVOKE_AGAIN = 100;
 const REVOKE_SELDOM = 5000;
-/** Milliseconds for which it is tried. */
+/** Milliseconds after which revoking is given up. */
 const REVOKED_WITHIN = 60_000;
 
-/** What a key is bound to in etcd: when it ends, or is revoked, the key goes. */
+/** The etcd lease that a key is bound to. When it expires or is revoked, etcd removes the key. */
 export interface EtcdLease {
-  /** Decimal, of 63 bits. */
+  /** A decimal number of 63 bits. */
   readonly id: string;
-  /** Its length. */
+  /** Its TTL. */
   readonly seconds: number;
-  /** It lasts for its length from then on, or longer: a time of `localNow`, which counts while the machine is suspended. */
+  /**
+   * The lease lasts at least its TTL from this time of `localNow`, which keeps counting while the machine is suspended.
+   */
   since: number;
-  /** Whether a server has said that it exists, or existed. */
+  /** Whether a server has confirmed that the lease was created. */
   made: boolean;
-  /** Resolves when a server has said so. */
+  /** Resolves when a server confirms it. */
   readonly making: Promise<void>;
   /**
-   * Whether it may be bound to a key by a request that is still on its way, or may not exist. Then nothing else may ever be
-   * bound to it.
+   * Whether the lease must not be bound to another key: a request in flight may still bind it to a key, or it may not
+   * exist.
    */
   tainted: boolean;
 }
 
-/** The length of an etcd lease that lasts for this time on the server's clock, in milliseconds. */
+/** The TTL of an etcd lease that lasts this many milliseconds on the server's clock. */
 export function secondsFor(milliseconds: number): number {
   return Math.ceil(milliseconds / 1000);
 }
@@ -41,13 +43,13 @@ export function secondsFor(milliseconds: number): number {
 const ignore = (): void => undefined;
 
 /**
- * The etcd leases of a store. One that its key was released from is parked, and used again for as long as enough of its
- * time is left: a new one costs a write on all servers.
+ * The etcd leases of a store. When a key is released, its etcd lease is parked, and reused while enough of its time
+ * remains. A new etcd lease costs a write on all servers.
  */
 export class EtcdLeases {
   readonly #cluster: Cluster;
   readonly #drift: number;
-  /** The last one parked is last. */
+  /** Ordered by the time of parking, the latest last. */
   readonly #parked: EtcdLease[] = [];
   #closed = false;
 
@@ -56,7 +58,7 @@ export class EtcdLeases {
     this.#drift = drift;
   }
 
-  /** An etcd lease that lasts for this time, in milliseconds: one that is parked, or a new one, which may not be made yet. */
+  /** Returns an etcd lease for this many milliseconds: a parked one, or a new one that may not be created yet. */
   take(operation: Operation, milliseconds: number): EtcdLease {
     const seconds = secondsFor(milliseconds);
     const at = this.#parked.findLastIndex(
@@ -65,21 +67,21 @@ export class EtcdLeases {
     return at >= 0 ? this.#parked.splice(at, 1)[0]! : this.#grant(operation, seconds);
   }
 
-  /** One that was parked has gone, and others may have gone with it. */
+  /** Drops all parked leases. Called when one turned out not to exist, since others may have disappeared with it. */
   unpark(): void {
     for (const lease of this.#parked.splice(0)) this.withdraw(lease);
   }
 
   /**
-   * Extends leases. The server that believes to lead answers alone, so it may have been replaced while it was paused. So
-   * this is certain only if what is asked **afterwards**, and all servers must agree on, is answered in the same term:
-   * then that leader led all the time.
+   * Extends leases. A server that believes it is the leader answers without asking the others. If it was paused,
+   * another server may have become leader. So the result is certain only if a **later** request that needs a majority
+   * is answered in the same Raft term.
    *
-   * `term`: that of the server which was asked, before it asked the leader; empty if there is none. `seconds`: how long each
-   * lasts; 0 for one that has gone.
+   * `term` is the term of the server that received the request; empty if the answers differ. `seconds` are the new
+   * TTLs; 0 if a lease no longer exists.
    */
   async extend(operation: Operation, ids: readonly string[]): Promise<{ term: string; seconds: number[] }> {
-    // One stream for all of them.
+    // All keep-alives share one stream.
     const body = ids.map((id) => JSON.stringify({ ID: id })).join('');
     const { messages } = await this.#cluster.call(operation, 'lease/keepalive', body);
     const terms = new Set(ids.map((_, i) => termOf(messages[i] ?? {})));
@@ -89,7 +91,7 @@ export class EtcdLeases {
     };
   }
 
-  /** Nothing is bound to it any more. */
+  /** Makes a lease that no key is bound to available again. */
   park(lease: EtcdLease): void {
     if (lease.tainted || this.#closed) {
       this.withdraw(lease);
@@ -100,40 +102,40 @@ export class EtcdLeases {
   }
 
   /**
-   * Ends a lease, and with it what is bound to it or will be by a request that is still on its way: that fails without
-   * the lease. Goes on for a while until a server has answered; then the lease ends by itself. Nobody need wait.
+   * Revokes a lease in the background. That removes any key bound to it, and makes any later request that would bind a
+   * key to it fail. It retries for a while until a server answers; after that the lease expires by itself.
    */
   withdraw(lease: Pick<EtcdLease, 'id' | 'made'>): void {
     void this.#revokeUntil(lease, localNow() + REVOKED_WITHIN);
   }
 
-  /** True if it still existed. Rejects with an EtcdFailure. */
+  /** True if the lease still existed. Rejects with an EtcdFailure. */
   async revoke(operation: Operation, id: string): Promise<boolean> {
     try {
       await this.#cluster.call(operation, 'lease/revoke', { ID: id });
       return true;
     } catch (error) {
       if (!isLeaseNotFound(error)) throw error;
-      // It may have been revoked by an earlier send.
+      // An earlier send of this request may have revoked it.
       return (error as EtcdFailure).uncertain;
     }
   }
 
-  /** Revokes what is parked, as far as the servers answer in time. */
+  /** Revokes all parked leases, once each. */
   async close(): Promise<void> {
     this.#closed = true;
     const parked = this.#parked.splice(0);
     await Promise.all(parked.map(({ id }) => this.#revokeOnce(id).catch(ignore)));
   }
 
-  /** A transaction that is bound to it proves that it was made, too. */
+  /** Creates an etcd lease. A successful transaction that uses it also proves that it exists. */
   #grant(operation: Operation, seconds: number): EtcdLease {
     const id = newId();
     const since = localNow();
     const making = this.#cluster
       .call(operation, 'lease/grant', { ID: id, TTL: String(seconds) })
       .catch((error: unknown) => {
-        // It was sent twice.
+        // The request was sent twice.
         if (!isLeaseKnown(error)) throw error;
       })
       .then(
@@ -150,7 +152,7 @@ export class EtcdLeases {
     return lease;
   }
 
-  /** Milliseconds that it lasts, on the server's clock. */
+  /** The milliseconds that remain on the server's clock. */
   #left({ seconds, since }: EtcdLease): number {
     return seconds * 1000 - withDrift(localNow() - since, this.#drift);
   }
@@ -158,7 +160,7 @@ export class EtcdLeases {
   async #revokeUntil(lease: Pick<EtcdLease, 'id' | 'made'>, until: number): Promise<void> {
     for (let pause = REVOKE_AGAIN; ; pause = Math.min(2 * pause, REVOKE_SELDOM)) {
       const existed = await this.#revokeOnce(lease.id).catch(ignore);
-      // What does not exist may not have been made yet.
+      // A lease that does not exist may still be created by a request in flight.
       if (existed === true || (existed === false && lease.made)) return;
       if (this.#closed || localNow() + pause > until) return;
       await new Promise((resolve) => setTimeout(resolve, pause).unref());
@@ -171,7 +173,7 @@ export class EtcdLeases {
   }
 }
 
-/** Positive, of 63 bits, so that it is nobody's yet. */
+/** Random, positive, of 63 bits, so that it collides with no other. */
 function newId(): string {
   return String(randomBytes(8).readBigUInt64BE() >> 1n || 1n);
 }

@@ -1,12 +1,12 @@
-// What the JSON gateway of an etcd takes and answers, and what its failures mean.
+// The requests and answers of etcd's JSON gateway, and the meaning of its failures.
 
 import type { LockError } from '../../common/errors.js';
 import { storeDenied } from '../../lease/contract/errors.js';
 
-/** For messages. */
+/** Used in error messages. */
 export const TITLE = 'etcd';
 
-/** The codes of etcd's protocol that matter here. */
+/** The gRPC status codes that matter here. */
 const DEADLINE_EXCEEDED = 4;
 const NOT_FOUND = 5;
 const CANCELLED = 1;
@@ -18,7 +18,7 @@ const INTERNAL = 13;
 const UNAVAILABLE = 14;
 const UNAUTHENTICATED = 16;
 
-/** A key as a server answers with it. Numbers of 64 bits are decimal text in JSON; those that are 0 are left out. */
+/** A key in a server's answer. In JSON, 64-bit numbers are decimal strings, and zeros are omitted. */
 export interface KeyValue {
   readonly key?: string;
   readonly value?: string;
@@ -26,7 +26,7 @@ export interface KeyValue {
   readonly lease?: string;
 }
 
-/** What the gateway answers, as far as it is read here. Which members there are depends on what was asked. */
+/** An answer of the gateway, reduced to the members that are read here. The request determines which are present. */
 export interface Message {
   readonly header?: { readonly revision?: string; readonly raft_term?: string };
   readonly ID?: string;
@@ -46,14 +46,14 @@ export interface TxnResponse {
   readonly response_txn?: Message;
 }
 
-/** A transaction, as the gateway takes it. */
+/** A transaction in the gateway's format. */
 export interface Txn {
   readonly compare?: readonly object[];
   readonly success: readonly object[];
   readonly failure?: readonly object[];
 }
 
-/** Bytes are base64 in JSON. */
+/** The gateway encodes bytes as base64. */
 export function base64(text: string): string {
   return Buffer.from(text).toString('base64');
 }
@@ -62,25 +62,25 @@ export function fromBase64(bytes: string | undefined): string {
   return Buffer.from(bytes ?? '', 'base64').toString();
 }
 
-/** True if nothing is at the key. */
+/** A comparison: the key does not exist. */
 export function isAbsent(key: string): object {
   return { key, target: 'CREATE', create_revision: '0' };
 }
 
-/** True if the value is this one. */
+/** A comparison: the key has this value. */
 export function hasValue(key: string, value: string): object {
   return { key, target: 'VALUE', value };
 }
 
 /**
- * True if nobody has written since. Revisions start anew in an empty cluster, so the value, in which the base of tokens
- * stands, must be the same, too.
+ * A comparison: the key was not written since. An emptied cluster counts its revisions from 1 again. So the value,
+ * which contains the token base, is compared, too.
  */
 export function isUnchanged(key: string, { value, mod_revision }: KeyValue): object[] {
   return [hasValue(key, value ?? ''), { key, target: 'MOD', mod_revision }];
 }
 
-/** The key was not written after that, or is absent: then its revision is 0. */
+/** A comparison: the key was not written later, or does not exist (its revision is then 0). */
 export function isNotLaterThan(key: string, { mod_revision }: KeyValue): object {
   return { key, target: 'MOD', result: 'LESS', mod_revision: String(BigInt(mod_revision ?? 0) + 1n) };
 }
@@ -105,7 +105,7 @@ export function termOf(message: Message): string {
   return message.header?.raft_term ?? '';
 }
 
-/** One message; of a stream several, each with its own envelope. Throws an EtcdFailure. */
+/** Parses an answer: one message, or several for a stream, each in an envelope. Throws an EtcdFailure. */
 export function messagesIn(text: string): Message[] {
   return text
     .split('\n')
@@ -113,16 +113,16 @@ export function messagesIn(text: string): Message[] {
     .map(messageIn);
 }
 
-/** The error of an answer whose status tells of a failure. */
+/** The error for an answer with a failure status. */
 export function failureOf(status: number, text: string): EtcdFailure {
   try {
     const { message, error, code } = JSON.parse(text) as { message?: string; error?: unknown; code?: number };
     const reason = typeof message === 'string' ? message : String(error);
     if (typeof code === 'number') return answeredFailure(reason, code);
   } catch {
-    // Not the gateway of an etcd.
+    // Not an answer of etcd's gateway.
   }
-  // A proxy without a server may answer another time. Anything else is not the address of a gateway.
+  // A proxy without a server may answer later. Any other status means that this is not the address of a gateway.
   if (status >= 500) return new EtcdFailure(`status ${status}`, undefined, true);
   return answeredFailure(`status ${status}, which is not an answer of etcd's gateway at /v3`, status);
 }
@@ -140,16 +140,16 @@ function messageIn(line: string): Message {
   throw answeredFailure(reason, typeof error === 'string' ? undefined : (error.grpc_code ?? error.code));
 }
 
-/** How a stream reports a failure: the name of the code depends on the version. */
+/** A failure within a stream. The name of the code depends on etcd's version. */
 interface StreamError {
   readonly message?: string;
   readonly grpc_code?: number;
   readonly code?: number;
 }
 
-/** Why a request has no result: what a server answered, or that none did. */
+/** A failed request: a server answered with an error, or no server answered. */
 export class EtcdFailure extends Error {
-  /** The code of etcd's protocol; undefined if no etcd has answered. */
+  /** The gRPC status code; undefined if the answer did not come from etcd. */
   readonly code: number | undefined;
   /** Whether a server may have executed the request, or may still do so. */
   readonly uncertain: boolean;
@@ -160,40 +160,40 @@ export class EtcdFailure extends Error {
     this.uncertain = uncertain;
   }
 
-  /** The same, after an earlier send of the request that may have been executed. */
+  /** The same failure after an earlier, uncertain send of the request. */
   afterUncertain(): EtcdFailure {
     return this.uncertain ? this : new EtcdFailure(this.message, this.code, true, this);
   }
 }
 
-/** A failure that a server has answered with. */
+/** A failure that a server reported. */
 export function answeredFailure(message: string, code: number | undefined): EtcdFailure {
   return new EtcdFailure(message, code, isUncertain(message, code));
 }
 
-/** What to do after a failure: ask another server, authenticate again, or give up. */
+/** The reaction to a failure: try another server, authenticate again, or give up. */
 export type Verdict = 'elsewhere' | 'authenticate' | 'final';
 
 export function verdictOn({ code, message }: EtcdFailure): Verdict {
   if (code === UNAUTHENTICATED) return 'authenticate';
-  // Both have the code of a bad argument. A token is missing, or older than a change of users.
+  // Both have the code of a bad argument. The token is missing, or older than the last change of users.
   if (/user name is empty|auth store is old/.test(message)) return 'authenticate';
-  // A server without space answers so, too, until somebody makes some.
+  // A server whose storage is full reports the same code, but waiting does not help.
   if (code === RESOURCE_EXHAUSTED) return /too many requests/.test(message) ? 'elsewhere' : 'final';
   return code === undefined || isTransient(code) ? 'elsewhere' : 'final';
 }
 
-/** The lease that a request names does not exist, any more or yet. */
+/** The etcd lease in the request does not exist: no longer or not yet. */
 export function isLeaseNotFound(error: unknown): boolean {
   return error instanceof EtcdFailure && error.code === NOT_FOUND;
 }
 
-/** A lease with this id was made before. */
+/** An etcd lease with this id was created before. */
 export function isLeaseKnown(error: unknown): boolean {
   return error instanceof EtcdFailure && /lease already exists/.test(error.message);
 }
 
-/** The error for callers: missing rights, a wrong user or password, or none where the servers want one. */
+/** The error for callers if rights are missing, or the user or password is wrong or missing. */
 export function permanent(error: unknown): LockError | undefined {
   if (!(error instanceof EtcdFailure)) return undefined;
   const isDenied =
@@ -201,7 +201,7 @@ export function permanent(error: unknown): LockError | undefined {
   return isDenied ? storeDenied(TITLE, error) : undefined;
 }
 
-/** The servers know no users. */
+/** The servers have authentication disabled. */
 export function isAuthDisabled(error: unknown): boolean {
   return (
     error instanceof EtcdFailure &&
@@ -210,12 +210,12 @@ export function isAuthDisabled(error: unknown): boolean {
   );
 }
 
-/** No leader, a leader that has changed, a server that ends, a time limit of the server's. */
+/** There is no leader, the leader changed, the server is shutting down, or a time limit of the server passed. */
 function isTransient(code: number): boolean {
   return code === UNAVAILABLE || code === DEADLINE_EXCEEDED || code === CANCELLED;
 }
 
-/** Whether a request may have been proposed to the others before it failed. */
+/** Whether the request may have reached the Raft log before it failed. */
 function isUncertain(message: string, code: number | undefined): boolean {
   if (code === undefined) return true;
   const saysNothing = code === INTERNAL || code === UNKNOWN;

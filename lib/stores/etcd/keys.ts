@@ -15,32 +15,32 @@ import {
   type Txn,
 } from './gateway.js';
 
-/** What stands at a key that is held. */
+/** The parsed value of a held key. */
 export interface Grant {
-  /** What revisions are added to. */
+  /** The base that the revision is added to. */
   readonly base: string;
   readonly owner: string;
-  /** The revision of the grant, if the key was written again since; otherwise that of the key. */
+  /** The revision of the grant. It differs from the key's revision if the key was written again. */
   readonly revision: string;
-  /** Empty for none. */
+  /** Empty if there is none. */
   readonly info: string;
-  /** The etcd lease that the key is bound to. */
+  /** The id of the etcd lease that the key is bound to. */
   readonly lease: string;
-  /** The text that is stored. */
+  /** The key as the server stores it. */
   readonly kv: KeyValue;
 }
 
-/** What is written at a key, in base64. `revision`: of the grant, if this is not the first write. */
+/** The value to write, in base64. `revision` is that of the grant, unless this is the first write. */
 export function valueOf(base: string, owner: string, info: string, revision?: string): string {
   const kept: { base: string; owner: string; revision?: string; info?: string } = { base, owner };
-  // Not spread, which takes more than a microsecond where there is nothing to spread.
+  // A spread would add a microsecond even with nothing to spread.
   if (revision !== undefined) kept.revision = revision;
   if (info !== '') kept.info = info;
-  // JSON keeps every text, also with lone surrogates, and a person can read it.
+  // JSON preserves every string, including lone surrogates, and is readable for people.
   return base64(JSON.stringify(kept));
 }
 
-/** Throws a TypeError for what no store of this kind has written. */
+/** Throws a TypeError for a value that this kind of store did not write. */
 export function grantOf(kv: KeyValue | undefined): Grant | undefined {
   if (kv === undefined) return undefined;
   const { value, mod_revision = '', lease = '0', key } = kv;
@@ -59,15 +59,15 @@ export function grantOf(kv: KeyValue | undefined): Grant | undefined {
   throw new TypeError(`the value at ${JSON.stringify(fromBase64(key))} is not a lease`);
 }
 
-/** Rises as long as revisions do, and over the loss of all data if the base is greater then. */
+/** The token rises with the revision. It also rises across a loss of all data if the new base is greater. */
 export function tokenOf(base: string, revision: string): bigint {
   return BigInt(base) + BigInt(revision);
 }
 
-/** Where the keys of a prefix are, in base64. */
+/** The names of the keys with a prefix, in base64. */
 export class KeyNames {
   readonly #prefix: string;
-  /** What revisions are added to stands there. */
+  /** The key of the token base. */
   readonly base: string;
 
   constructor(prefix: string) {
@@ -79,7 +79,7 @@ export class KeyNames {
     return base64(this.#prefix + encodeText(key));
   }
 
-  /** All keys of leases: from the first to the one that follows the last. */
+  /** The range of all lease keys: its first key, and the first key after it. */
   get all(): { readonly key: string; readonly range_end: string } {
     return { key: base64(this.#prefix), range_end: base64(`${this.#prefix.slice(0, -1)}0`) };
   }
@@ -89,19 +89,19 @@ function isNumber(text: unknown): text is string {
   return typeof text === 'string' && /^\d{1,20}$/.test(text);
 }
 
-/** The answer to transactions that were sent as one. */
+/** The answer to a batch of transactions. */
 export interface Outcome {
-  /** In their order. */
+  /** One part per transaction, in order. */
   readonly parts: readonly Message[];
-  /** The revision of the servers after that: that of what was written, if anything was. */
+  /** The revision after the batch: that of all its writes, if there were any. */
   readonly revision: string;
-  /** In which they agreed on it. */
+  /** The Raft term in which the servers agreed on it. */
   readonly term: string;
-  /** See `Answer`. */
+  /** As in `Answer`. */
   readonly again: boolean;
 }
 
-/** Who holds each of the keys, as all servers agree, and in which term they do. */
+/** Reads the grants of keys linearizably, and the Raft term of that read. */
 export async function read(
   cluster: Cluster,
   operation: Operation,
@@ -116,7 +116,7 @@ export async function read(
   return { grants: kvs.map(grantOf), term: termOf(message) };
 }
 
-/** Each on its own: one that does nothing does not keep the others from what they do. */
+/** Sends transactions as one request. Each is decided separately. */
 export async function execute(
   cluster: Cluster,
   operation: Operation,
@@ -132,15 +132,15 @@ export async function execute(
 const NANOSECONDS = 1_000_000n;
 
 /**
- * What tokens are counted from: the time, in nanoseconds, at which somebody first used the prefix in this cluster. A
- * cluster that has lost its data counts its revisions anew, from a base that is greater, unless it took more than a
- * revision in each nanosecond, or the clock goes back.
+ * The base that revisions are added to: the time, in nanoseconds, at which the prefix was first used in this cluster. A
+ * cluster that lost its data restarts its revisions, but with a greater base, so tokens keep rising. Exceptions are a
+ * clock that was set back and a cluster with more than one revision per nanosecond.
  */
 export class TokenBase {
   readonly #cluster: Cluster;
   readonly #key: string;
   #known: string | undefined;
-  /** The highest token that this store has seen. A new base is greater, whatever the clock shows. */
+  /** The highest token that this store has received. A new base exceeds it whatever the clock shows. */
   #highest = 0n;
 
   constructor(cluster: Cluster, key: string) {
@@ -148,12 +148,12 @@ export class TokenBase {
     this.#key = key;
   }
 
-  /** The base when it was last read. Only a transaction that compares it proves that it still is. */
+  /** The base as last read. Only a transaction that compares it proves that it is current. */
   async get(operation: Operation): Promise<string> {
     return this.#known ?? (await this.#read(operation));
   }
 
-  /** What a transaction has found at the key. If that is not what `get` returned, it is read again. */
+  /** Reports the base that a transaction found. If it differs, `get` reads it again. */
   found(kv: KeyValue | undefined): void {
     if (fromBase64(kv?.value) !== this.#known) this.#known = undefined;
   }
@@ -162,7 +162,7 @@ export class TokenBase {
     if (token > this.#highest) this.#highest = token;
   }
 
-  /** Writes it, unless somebody has. */
+  /** Writes a base unless there is one, and returns the stored one. */
   async #read(operation: Operation): Promise<string> {
     // eslint-disable-next-line no-restricted-properties -- tokens are made from the wall clock
     const clock = BigInt(Date.now()) * NANOSECONDS;
@@ -182,20 +182,20 @@ export class TokenBase {
   }
 }
 
-/** A key that this store has written, and is the last to have written as far as it knows. */
+/** A key that was last written by this store, as far as known. */
 export interface HeldKey {
   readonly grant: Grant;
   readonly lease: EtcdLease;
 }
 
-/** For how many keys it is remembered. */
+/** The maximum number of remembered keys. */
 const REMEMBERED = 10_000;
 
-/** What this store has written, by name. It saves questions; the servers decide. */
+/** A cache of this store's own writes, by name. It saves reads; a stale entry only makes a transaction fail. */
 export class HeldKeys {
   readonly #keys = new Map<string, HeldKey>();
 
-  /** Undefined if it is not known, or that of another owner. */
+  /** Undefined if unknown, or if another owner holds the key. */
   of(name: string, owner: string): HeldKey | undefined {
     const held = this.#keys.get(name);
     return held?.grant.owner === owner ? held : undefined;
@@ -208,7 +208,7 @@ export class HeldKeys {
     if (this.#keys.size > REMEMBERED) this.#keys.delete(oldest!);
   }
 
-  /** The etcd lease of this id, if the name is known to be bound to it, which it is not any more. */
+  /** Removes the entry and returns its etcd lease, if the key is known to be bound to the lease with this id. */
   take(name: string, id: string): EtcdLease | undefined {
     const held = this.#keys.get(name);
     if (held?.lease.id !== id) return undefined;
@@ -216,7 +216,7 @@ export class HeldKeys {
     return held.lease;
   }
 
-  /** The owner does not have it any more, or nobody knows. What another owner has stays known. */
+  /** Removes the entry of this owner, because it is outdated or uncertain. Another owner's entry stays. */
   forget(name: string, owner: string): void {
     if (this.of(name, owner)) this.#keys.delete(name);
   }

@@ -5,35 +5,38 @@ import { checkTerms, type ServerTerms } from '../server-store.js';
 
 const DEFAULT_PREFIX = 'stripelock/';
 
-/** What a connection by TLS needs, for the option `tls`: the options of these names of `node:tls`. */
+/** TLS options, for `tls`. They have the names and meanings of those of `node:tls`. */
 export interface EtcdTls {
-  /** Certificates of those who sign the servers'. Default: those that Node knows. */
+  /** Certificates of the authorities that sign the servers' certificates. Default: those built into Node. */
   ca?: string | Uint8Array | (string | Uint8Array)[];
-  /** The certificate of this client, if the servers want one. */
+  /** The certificate of this client, if the servers require one. */
   cert?: string | Uint8Array;
   /** Its private key. */
   key?: string | Uint8Array;
   /** The passphrase of the private key. */
   passphrase?: string;
-  /** The name in the servers' certificate, if it is not the host's. */
+  /** The name in the servers' certificate, if it differs from the host. */
   servername?: string;
   /** Whether the servers' certificate is checked. Default true. */
   rejectUnauthorized?: boolean;
 }
 
-/** A user that etcd knows, for the option `credentials`. */
+/** An etcd user, for the option `credentials`. */
 export interface EtcdCredentials {
   /** The name of the user in etcd. */
   username: string;
-  /** Sent to get a token, which then goes with each request. */
+  /** The user's password, sent only to obtain a token. The token accompanies each request. */
   password: string;
 }
 
-/** For `etcdLeaseStore` of `stripelock/etcd`. */
+/** Options of `etcdLeaseStore` (`stripelock/etcd`). */
 export interface EtcdLeaseStoreOptions {
   /** The URLs at which clients reach the servers of one cluster: `http://` or `https://`, host and port. */
   endpoints: readonly string[];
-  /** Needed if the cluster has authentication. Its roles must allow reading and writing all keys with the prefix. */
+  /**
+   * Required if authentication is enabled on the cluster. The user's roles must allow reading and writing all keys with
+   * the prefix.
+   */
   credentials?: EtcdCredentials;
   /** For endpoints with `https://`. */
   tls?: EtcdTls;
@@ -51,7 +54,7 @@ export interface EtcdSettings extends ServerTerms {
   readonly credentials: EtcdCredentials | undefined;
   readonly tls: EtcdTls | undefined;
   readonly prefix: string;
-  /** How another thread makes such a store. */
+  /** Describes how another thread opens the same store. */
   readonly source: LeaseStoreSource;
 }
 
@@ -73,7 +76,7 @@ const TLS: Names<EtcdTls> = {
   rejectUnauthorized: true,
 };
 
-/** Checks the options, and fills in the defaults. */
+/** Checks the options and fills in defaults. */
 export function resolveOptions(options: EtcdLeaseStoreOptions): EtcdSettings {
   const terms = checkTerms(options, NAMES);
   const { endpoints, credentials, tls, prefix } = options;
@@ -99,7 +102,7 @@ function checkEndpoints(endpoints: unknown): URL[] {
     const name = `options.endpoints[${i}]`;
     const text = checkNonEmpty(endpoint, name);
     const url = URL.canParse(text) ? new URL(text) : undefined;
-    // What is wrong may be a password.
+    // The text is not repeated in the message, because it may contain a password.
     const isHttp = url?.protocol === 'http:' || url?.protocol === 'https:';
     if (!isHttp) throw outOfRange(name, 'a URL that begins with http:// or https://', 'another');
     if (url.username === '' && url.password === '') return url;
@@ -108,7 +111,7 @@ function checkEndpoints(endpoints: unknown): URL[] {
 }
 
 function checkCredentials(credentials: unknown): EtcdCredentials {
-  // Messages name no password.
+  // Error messages must not contain the password.
   if (typeof credentials === 'string') throw invalidArgType('options.credentials', 'an object', 'a string');
   checkPart(credentials, CREDENTIALS, 'options.credentials');
   const { username, password } = credentials as Partial<EtcdCredentials>;

@@ -11,13 +11,13 @@ import { EtcdBackend } from './backend.js';
 import { resolveOptions, type EtcdLeaseStoreOptions } from './options.js';
 
 /**
- * Leases in etcd 3.4 or later, for the processes of many machines. The servers agree on each grant before it is given, so
- * it outlasts the loss of any minority of them. No client library is needed: the store speaks to the JSON gateway that
- * every etcd has.
+ * Leases in etcd 3.4 or later, for processes on many machines. A majority of the servers agrees on each grant, so a
+ * lease survives the loss of any minority. No client library is needed: the store uses the JSON gateway that every etcd
+ * server includes.
  *
- * A lease lasts for whole seconds there, at least as many as the servers' shortest lease has (2 with default settings), so
- * a lease that is not released ends late, never early. An operation rejects with LeaseStoreError if no server can answer
- * within `timeout`. A grant that comes later is given back. `close` ends all connections.
+ * etcd leases last whole seconds, and at least the servers' minimum TTL (2 seconds with default settings). So a lease
+ * that is not released may end late, but never early. An operation rejects with LeaseStoreError if no server answers
+ * within `timeout`. A grant that arrives later is given back. `close` ends all connections.
  *
  * Throws a TypeError (ERR_INVALID_ARG_TYPE) or RangeError (ERR_OUT_OF_RANGE) for bad options.
  */

@@ -30,32 +30,32 @@ import {
   TTL_INDEX,
 } from './statements.js';
 
-/** Milliseconds until a change stream that has failed is opened again. */
+/** Milliseconds before a failed change stream is opened again. */
 const RETRY = 1000;
-/** Milliseconds in which a stream should be closed. */
+/** Milliseconds to wait for a stream to close. */
 const CLOSES_IN = 1000;
 
 /**
- * Two clients made the same document at once, or changed it at once. Nothing was changed, and it says nothing about who has
- * the key: ask again.
+ * Errors of two clients that created or changed the same document at once. Nothing was changed and the holder is
+ * unknown, so the operation is retried.
  */
 const COLLISIONS: ReadonlySet<unknown> = new Set([11000, 112]);
 /**
- * What engines answer that do not know an update by a pipeline, `$$NOW` in it, or an expression in a projection: failed to
- * parse, no such command, option not supported, no such operator, not implemented; the undefined variable, the unknown
- * stage; and those of Amazon's engine.
+ * Errors of servers without pipeline updates, `$$NOW` in them, or expressions in a projection. In order: failed to
+ * parse, no such command, option not supported, no such operator, not implemented, those of Amazon's engine, undefined
+ * variable, unknown stage.
  */
 const NOT_UNDERSTOOD: ReadonlySet<unknown> = new Set([9, 59, 72, 115, 168, 238, 303, 304, 17276, 40324]);
-/** The same, as a bad value. */
+/** Some servers report the same as a bad value. */
 const BAD_VALUE = 2;
 const UNAUTHORIZED = 13;
-/** Missing rights, a wrong user or password. */
+/** Rights are missing, or the user or password is wrong. */
 const DENIED: ReadonlySet<unknown> = new Set([UNAUTHORIZED, 18]);
-/** The user may not make indexes, or has made one on that field with other options. */
+/** The user may not create indexes, or has created one on that field with other options. */
 const NO_INDEX: ReadonlySet<unknown> = new Set([UNAUTHORIZED, 85, 86]);
 const ignore = (): void => undefined;
 
-/** Leases in the documents of a collection. Each operation is one command to the primary. */
+/** Leases as documents of a collection. Each operation is one command to the primary. */
 export class MongodbBackend implements Backend {
   readonly title = 'MongoDB';
   readonly hearing: Hearing | undefined;
@@ -66,16 +66,16 @@ export class MongodbBackend implements Backend {
   readonly #writeConcern: object;
   #prepared: Promise<void> | undefined;
 
-  /** `timeout`: in milliseconds. */
+  /** `timeout` is in milliseconds. */
   constructor(collection: Collection, timeout: number) {
     this.#collection = collection;
-    // The server takes 0 for no limit, and none that is longer than a timer can be.
+    // The server takes 0 as no limit, and refuses a limit above the longest timer delay.
     const maxTimeMS = Math.max(1, Math.ceil(timeout));
     const isLimited = maxTimeMS <= LONGEST_DELAY;
     this.#reading = { ...READING, ...(isLimited && { maxTimeMS }) };
     this.#writeConcern = { w: 'majority', ...(isLimited && { wtimeoutMS: maxTimeMS }) };
     this.#writing = { ...this.#reading, writeConcern: this.#writeConcern };
-    // A stream would keep a client that has one connection from all operations.
+    // On a client with a single connection, a stream would block all operations.
     if (!hasOneConnection(collection)) this.hearing = { retryAfter: RETRY, open: (ears) => this.#hear(ears) };
   }
 
@@ -113,7 +113,7 @@ export class MongodbBackend implements Backend {
     await this.#ready(operation);
     const pipeline = acquiring(owner, length, info, known[0]!);
     const document = await this.#collection.findOneAndUpdate({ _id }, pipeline, options);
-    // The document as it is afterwards: this owner's, or another's. Never null with `upsert`.
+    // The document after the update, of this owner or another. Never null with `upsert`.
     const found = foundIn(document, _id)!;
     if (found.owner !== owner) return { place: 0, wakeIn: found.remaining, isKnown: operation.hears };
     const giveBack = (): void => {
@@ -132,7 +132,10 @@ export class MongodbBackend implements Backend {
     return this.#update(heldBy(names[0]!, owner, tokens![0]), keeping(length), operation);
   }
 
-  /** If there is a stream, it tells all stores, so that none is first because it is the one that has released. */
+  /**
+   * With a change stream, all stores are notified, so the releasing store wakes no waiter itself. It would otherwise
+   * win.
+   */
   async release(keys: readonly Releasing[], operation: Operation): Promise<Release[]> {
     const { name, owner, token } = keys[0]!;
     const freed = await this.#update(heldBy(name, owner, token), FREEING, operation);
@@ -159,9 +162,8 @@ export class MongodbBackend implements Backend {
   }
 
   /**
-   * Before each operation: what is done once must be done. Rejects with a LockError (ERR_MONGODB_UNSUPPORTED) if the
-   * collection compares texts by a language, and with the driver's error if that cannot be known. Then the next operation
-   * tries again.
+   * Runs before each operation, and prepares the collection once. Rejects with a LockError (ERR_MONGODB_UNSUPPORTED) if
+   * the collection has a collation, and with the driver's error if that is unknown; the next operation then retries.
    */
   async #ready(operation: Operation): Promise<void> {
     await (this.#prepared ??= this.#prepare().catch((error: unknown) => {
@@ -171,7 +173,9 @@ export class MongodbBackend implements Backend {
     if (operation.isLate) throw NOT_ASKED;
   }
 
-  /** Makes the collection and its index, if they are missing. Without the index, documents of old keys remain. */
+  /**
+   * Creates the collection and its TTL index if they do not exist. Without the index, documents of unused keys remain.
+   */
   async #prepare(): Promise<void> {
     const [fields, options] = TTL_INDEX;
     try {
@@ -192,13 +196,13 @@ export class MongodbBackend implements Backend {
     try {
       return (await this.#collection.options(READING)).collation?.locale;
     } catch (error) {
-      // A user who may not look must know.
+      // A user without the right to read the collation is trusted.
       if (codeOf(error) === UNAUTHORIZED) return undefined;
       throw error;
     }
   }
 
-  /** Listens to a change stream. While that waits for news it occupies a connection of the client. */
+  /** Opens a change stream. While it waits for changes, it occupies one connection of the client. */
   #hear({ heard, ready, interrupted, lost }: Ears): () => unknown {
     const stream = this.#collection.watch(RELEASES, {
       ...READING,
@@ -206,7 +210,7 @@ export class MongodbBackend implements Backend {
       readPreference: 'primary',
     });
     let hears = false;
-    // Each answer has a token, also if nothing has changed.
+    // Each answer carries a resume token, even if nothing changed.
     stream.on('resumeTokenChanged', () => {
       if (!hears) ready();
       hears = true;
@@ -216,14 +220,14 @@ export class MongodbBackend implements Backend {
       if (typeof documentKey?._id === 'string') heard(documentKey._id);
     });
     stream.on('error', lost);
-    // Usually the driver goes on where it was, and says nothing if it does not.
+    // The driver usually resumes the stream, and does not report if it could not.
     for (const event of ['end', 'close']) {
       stream.on(event, () => {
         hears = false;
         interrupted();
       });
     }
-    // It tells a server that may be away.
+    // Closing sends a request to a server that may be unreachable.
     return () => answerWithin(CLOSES_IN, () => stream.close()).catch(ignore);
   }
 }

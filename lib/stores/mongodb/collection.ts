@@ -1,23 +1,23 @@
 import { invalidArgType } from '../../common/errors.js';
 
 /**
- * A collection of the official driver, `mongodb` 6 or 7. Only its shape counts, so that neither the driver nor its types
- * are needed here.
+ * A collection of the official driver, `mongodb` 6 or 7. It is described structurally, so that neither the driver nor
+ * its types are needed here.
  */
 export interface MongodbCollection {
   /** Its name in the database. */
   readonly collectionName: string;
-  /** For acquisitions. */
+  /** Used for acquisitions. */
   findOneAndUpdate(filter: never, update: never, options: never): Promise<unknown>;
-  /** For renewals and releases. */
+  /** Used for renewals and releases. */
   updateOne(filter: never, update: never, options: never): Promise<unknown>;
-  /** For `inspect`. */
+  /** Used for `inspect`. */
   findOne(filter: never, options: never): Promise<unknown>;
-  /** For the TTL index. */
+  /** Used for the TTL index. */
   createIndex(fields: never, options: never): Promise<unknown>;
-  /** For a look at the collation. */
+  /** Used to read the collation. */
   options(options: never): Promise<unknown>;
-  /** For change streams. */
+  /** Used for change streams. */
   watch(pipeline: never, options: never): object;
 }
 
@@ -25,11 +25,11 @@ export interface MongodbCollection {
 export interface MongodbDatabase {
   /** Its name on the server. */
   readonly databaseName: string;
-  /** The option of the driver. */
+  /** Returns a collection; the method of the driver. */
   collection(name: string): MongodbCollection;
 }
 
-/** What the store calls, with the arguments that it passes. */
+/** The methods that the store calls, with the types of the arguments that it passes. */
 export interface Collection {
   readonly collectionName: string;
   findOneAndUpdate(filter: object, update: readonly object[], options: object): Promise<unknown>;
@@ -44,15 +44,15 @@ export interface Collection {
   watch(pipeline: readonly object[], options: object): ChangeStream;
 }
 
-/** What the store uses of a change stream, which is an emitter of events. */
+/** The part of a change stream that the store uses. It is an event emitter. */
 export interface ChangeStream {
   on(event: string, listener: (argument: unknown) => void): unknown;
   close(): Promise<void>;
 }
 
 /**
- * How documents are read, whatever the client's own settings are: 64-bit integers as bigint, which tokens need. The driver
- * throws if a setting of the client's contradicts, so each is given.
+ * How documents are read, whatever the client's settings: tokens need 64-bit integers as bigint. All four are given,
+ * because the driver throws on contradictory settings.
  */
 export const READING = {
   raw: false,
@@ -64,7 +64,7 @@ export const READING = {
 const METHODS = ['findOneAndUpdate', 'updateOne', 'findOne', 'createIndex', 'options', 'watch'] as const;
 const DEFAULT_NAME = 'stripelock_leases';
 
-/** The collection, or the one of the database that leases are in if no other is named. */
+/** The caller's collection, or the default collection of the caller's database. */
 export function collectionOf(options: { collection?: unknown; db?: unknown }): Collection {
   const { collection, db } = options;
   if (db === undefined) return checkCollection(collection, 'options.collection');
@@ -88,7 +88,7 @@ function asObject<T>(value: unknown): Partial<T> | undefined {
   return typeof value === 'object' && value !== null ? value : undefined;
 }
 
-/** Whether its client has one connection for everything: a change stream would keep it from all operations. */
+/** Whether the client has a single connection, which a change stream would occupy. */
 export function hasOneConnection(collection: Collection): boolean {
   const { client } = collection as { client?: { options?: { maxPoolSize?: unknown } } };
   return client?.options?.maxPoolSize === 1;

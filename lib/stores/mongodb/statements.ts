@@ -14,21 +14,23 @@ import type { Kept } from '../server-store.js';
  * those in a pipeline is a `$literal`; those in a filter are compared as they are.
  */
 
-/** The owner of a key that is free. No lease has it. */
+/** The owner of a free key. No lease has this owner. */
 export const NOBODY = '';
-/** Seconds for which a token is kept after its lease: a day, more than clocks of a replica set differ by. */
+/**
+ * Seconds (one day) for which a token is kept after its lease ended: longer than the clocks of a replica set differ.
+ */
 const TOKEN_KEPT = 86_400;
-/** Bytes. Engines on top of others cannot index keys of a few kilobytes. */
+/** Bytes. MongoDB-compatible engines cannot index keys of a few kilobytes. */
 const LONGEST_ID = 512;
 const NANOSECONDS = 1_000_000n;
-/** A name that no document has. It exists between two stages of an update only. */
+/** A temporary field that exists only between two stages of an update. */
 const FREE = 'stripelockFree';
 
 const literal = (value: string): object => ({ $literal: value });
 const inTime = (milliseconds: number): object => ({ $add: ['$$NOW', BigInt(milliseconds)] });
 const isFree = (then: unknown, otherwise: string): object => ({ $cond: [`$${FREE}`, then, otherwise] });
 
-/** What an upsert inserts is made from the filter, so it has an `_id` and nothing else. */
+/** Whether the upsert just inserted the document. It is made from the filter, so it consists of its `_id`. */
 const IS_NEW = { $eq: ['$$ROOT', { _id: '$_id' }] };
 const IS_LEASE = {
   $and: [
@@ -38,7 +40,7 @@ const IS_LEASE = {
   ],
 };
 
-/** The `_id` of a key: the key itself, or a hash of a long one. */
+/** The `_id` of a key: the key itself, or its hash if it is long. */
 export function idOf(key: string): string {
   const text = encodeText(key);
   if (Buffer.byteLength(text) <= LONGEST_ID) return text;
@@ -46,11 +48,11 @@ export function idOf(key: string): string {
 }
 
 /**
- * Takes the key if it is free, in one step for all cases. The filter is the `_id` alone: with more, a refusal would look for
- * a document that is not there, insert it, and fail with a duplicate key. What is not free stays as it is, so that a refusal
- * writes nothing. That includes a document that is not a lease.
+ * Acquires the key if it is free, in one update for all cases. The filter is only the `_id`. With more conditions, a
+ * refusal would find no document, try to insert one, and fail with a duplicate key. A document that is not free, or is
+ * not a lease, stays unchanged, so a refusal writes nothing.
  *
- * `above`: the token must be greater. It also is at least the primary's clock, in nanoseconds.
+ * The new token exceeds `above` and is at least the primary's clock in nanoseconds.
  */
 export function acquiring(owner: string, milliseconds: number, info: string, above: FencingToken): object[] {
   const token = {
@@ -77,27 +79,27 @@ export function acquiring(owner: string, milliseconds: number, info: string, abo
   ];
 }
 
-/** Matches a lease of that owner that has not ended; `token`: of the grant that it must be. */
+/** Matches an unexpired lease of that owner. `token` is the required grant; undefined accepts any. */
 export function heldBy(_id: string, owner: string, token?: FencingToken): object {
   const lease = token === undefined ? { _id, owner } : { _id, owner, token };
   return { ...lease, $expr: { $gt: ['$leaseEnds', '$$NOW'] } };
 }
 
-/** A lease that ends later keeps its time. `info`: undefined to leave it as it is. */
+/** Never shortens a lease. An undefined `info` leaves the info unchanged. */
 export function renewing(milliseconds: number, info: string | undefined): object[] {
   const replaced = info === undefined ? {} : { info: literal(info) };
   return [{ $set: { leaseEnds: { $max: ['$leaseEnds', inTime(milliseconds)] }, ...replaced } }];
 }
 
-/** For the end of a lease, which may come sooner. */
+/** Sets the remaining time of a lease, possibly to a shorter one. */
 export function keeping(milliseconds: number): object[] {
   return [{ $set: { leaseEnds: inTime(milliseconds) } }];
 }
 
-/** The document remains for its token. */
+/** Releases a lease. The document stays, because it holds the token. */
 export const FREEING: readonly object[] = [{ $set: { owner: NOBODY, leaseEnds: '$$NOW', info: '' } }];
 
-/** What the caller wants to know of a document. */
+/** The fields to return. */
 export const FIELDS = {
   _id: 0,
   owner: 1,
@@ -106,10 +108,10 @@ export const FIELDS = {
   remaining: { $subtract: ['$leaseEnds', '$$NOW'] },
 } as const;
 
-/** Tokens of a day ago matter to nobody whose clock is right, so documents go then. */
+/** Removes documents a day after their lease ended. Older tokens matter only to a client whose clock is wrong. */
 export const TTL_INDEX = [{ leaseEnds: 1 }, { expireAfterSeconds: TOKEN_KEPT }] as const;
 
-/** Releases, whether the server reports what has changed or, where that is longer, the whole document. */
+/** Matches releases, whether the server reports the changed fields or the whole document, if that is shorter. */
 export const RELEASES: readonly object[] = [
   {
     $match: {
@@ -122,12 +124,15 @@ export const RELEASES: readonly object[] = [
   { $project: { documentKey: 1 } },
 ];
 
-/** Also of a lease that has ended; then 0 milliseconds or less remain. Undefined for no document. Throws a LeaseStoreError for one that no store of this kind has written. */
+/**
+ * Parses a document, even of an expired lease; `remaining` is then 0 or negative. Returns undefined for no document.
+ * Throws a LeaseStoreError for a document that this kind of store did not write.
+ */
 export function foundIn(document: unknown, _id: string): Kept | undefined {
   if (document === null || document === undefined) return undefined;
   const { owner, token, leaseEnds, info, ...rest } = document as { readonly [field: string]: unknown };
-  // What a server remembers of an update that the driver sends again is the whole document, without what was asked for. How
-  // long the lease lasts is not known then; for a refusal 0 lets the waiter ask again at once.
+  // For a retried update, the server answers with the whole remembered document, without the computed fields. The
+  // remaining time is then unknown. 0 makes a refused waiter retry at once.
   const remaining = leaseEnds instanceof Date ? 0 : rest['remaining'];
   const complete =
     typeof owner === 'string' &&

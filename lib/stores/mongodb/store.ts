@@ -21,29 +21,32 @@ interface CommonOptions {
   /** How much faster the primary's clock may run than a holder's, as a fraction. Default 0.001. */
   drift?: number;
   /**
-   * The URL or path of a module whose default export is a function that makes another such collection or database, or a
-   * promise of one, on a client of its own. Only renewal in the background needs it: the thread that renews calls it.
+   * The URL or path of a module whose default export is a function that returns another such collection or database, or
+   * a promise of one, on a separate client. Only background renewal needs it: the renewing thread calls the function.
    */
   clientModule?: string | HostUrl;
 }
 
-/** For `mongodbLeaseStore` of `stripelock/mongodb`, in a collection of the caller's. */
+/** Options of `mongodbLeaseStore` (`stripelock/mongodb`) with the caller's collection. */
 export interface MongodbCollectionOptions extends CommonOptions {
-  /** A collection of the driver `mongodb`, 6 or 7, for leases alone. Its client stays the caller's. */
+  /** A collection of the driver `mongodb`, 6 or 7, used only for leases. The store never closes its client. */
   collection: MongodbCollection;
-  /** Only without a collection. */
+  /** Not allowed with a collection. */
   db?: undefined;
 }
 
-/** For `mongodbLeaseStore` of `stripelock/mongodb`, in a database of the caller's: its collection "stripelock_leases". */
+/**
+ * Options of `mongodbLeaseStore` (`stripelock/mongodb`) with the caller's database. It uses the collection
+ * "stripelock_leases".
+ */
 export interface MongodbDatabaseOptions extends CommonOptions {
-  /** A database of the driver `mongodb`, 6 or 7. Its client stays the caller's. */
+  /** A database of the driver `mongodb`, 6 or 7. The store never closes its client. */
   db: MongodbDatabase;
-  /** Only without a database. */
+  /** Not allowed with a database. */
   collection?: undefined;
 }
 
-/** A collection, or a database. */
+/** A collection or a database. */
 export type MongodbLeaseStoreOptions = MongodbCollectionOptions | MongodbDatabaseOptions;
 
 const NAMES: Names<MongodbLeaseStoreOptions> = {
@@ -55,16 +58,16 @@ const NAMES: Names<MongodbLeaseStoreOptions> = {
 };
 
 /**
- * Leases in MongoDB, 4.4 or later, for the processes of many machines, over a collection or a database of the caller's, by
- * the driver `mongodb` 6 or 7. Each operation is one command to the primary, which judges expiry by its clock; writes count
- * when a majority of the replica set has them. An operation rejects with LeaseStoreError if the server fails, or does not
- * answer within `timeout`. A grant that is answered later is given back. It rejects with a LockError, code
- * ERR_MONGODB_UNSUPPORTED, if the server does not understand what the store asks, or the collection has a collation.
+ * Leases in MongoDB 4.4 or later, for processes on many machines, in a collection or database of the driver `mongodb` 6
+ * or 7. Each operation is one command to the primary, whose clock decides when a lease expires. Writes are acknowledged
+ * by a majority of the replica set. An operation rejects with LeaseStoreError if the server fails or does not answer
+ * within `timeout`. A grant that arrives later is given back. An operation rejects with a LockError
+ * (ERR_MONGODB_UNSUPPORTED) if the server lacks a needed feature, or the collection has a collation.
  *
- * The first operation makes the collection, and its TTL index, if they are missing. On a replica set a release wakes
- * acquisitions that wait in managers, through a change stream that is open while anybody waits. `close` ends that.
+ * The first operation creates the collection and its TTL index if they do not exist. On a replica set, a release wakes
+ * waiting acquisitions through a change stream, which is open while managers wait. `close` ends that stream.
  *
- * No operation takes part in a transaction of the caller's: the store passes no session.
+ * The store passes no session, so its operations are never part of a transaction of the caller.
  *
  * Throws a TypeError (ERR_INVALID_ARG_TYPE) or RangeError (ERR_OUT_OF_RANGE) for bad options.
  */
@@ -77,15 +80,15 @@ export function mongodbLeaseStore(
   return new ServerStore(backend, terms, reopenedBy(REOPEN, clientModule, { timeout, drift }));
 }
 
-/** What another thread needs to make a client, and a store on it. */
+/** The options that another thread needs to create a client and a store on it. */
 interface ReopenedOptions extends Pick<MongodbLeaseStoreOptions, 'timeout' | 'drift'> {
-  /** The module whose default export makes the collection or the database. */
+  /** The module whose default export returns the collection or the database. */
   clientModule: string;
 }
 
 /**
- * Makes a collection or a database by a `clientModule` of {@link MongodbLeaseStoreOptions}, and a store in it. The thread
- * that renews leases in the background calls it.
+ * Creates a collection or database from a `clientModule` (see {@link MongodbLeaseStoreOptions}), and a store in it.
+ * Called by the thread that renews leases in the background.
  *
  * @internal
  */

@@ -19,33 +19,36 @@ import type { Ears, Hearing } from '../wakers.js';
 import { ignore, type Connection, type Row, type Statement } from './connection.js';
 import { QUICKER, statementsOf, tableOf, topicOf, type Statements } from './statements.js';
 
-/** Bytes: an entry of an index has at most 2704. */
+/** Bytes. PostgreSQL limits an index entry to 2704. */
 const LONGEST_KEY = 1024;
-/** Put before the hash of a longer key. No other encoded key begins like that; see `encodeText`. */
+/** The prefix of a hashed key. No other encoded key starts with it; see `encodeText`. */
 const HASHED = '\u{10ffff}sha256:';
-/** How many grants of a store come between two purges. */
+/** The number of grants of a store between two purges. */
 const PURGE_AFTER = 1000;
-/** Milliseconds until a lost session that listens is opened again. */
+/** Milliseconds before a lost listening session is opened again. */
 const RETRY = 250;
 
 /**
- * Nothing was changed, and it says nothing about who has the key: a transaction that could not be put in an order with
- * others, as happens where the default isolation is `repeatable read` or `serializable`, and a deadlock.
+ * Errors after which nothing was changed and the holder is still unknown: serialization failures, which occur if the
+ * default isolation is `repeatable read` or `serializable`, and deadlocks.
  */
 const COLLISIONS: ReadonlySet<unknown> = new Set(['40001', '40P01', QUICKER]);
 /**
- * What a pooler that hands a connection to another client after each transaction, as pgBouncer may, answers to a statement
- * that was prepared on another one: there is none of that name, or there is one, or what it returns has changed.
+ * Errors of prepared statements behind a pooler that switches connections after each transaction, as pgBouncer may: the
+ * statement does not exist there, already exists, or returns other columns.
  */
 const NOT_PREPARED: ReadonlySet<unknown> = new Set(['26000', '42P05', '0A000']);
-/** No such table, schema or column. */
+/** The table, schema or column does not exist. */
 const NO_TABLE: ReadonlySet<unknown> = new Set(['42P01', '42703']);
-/** Missing rights, a wrong user or password, a database or a schema that does not exist. */
+/** Rights are missing, the user or password is wrong, or the database or schema does not exist. */
 const DENIED: ReadonlySet<unknown> = new Set(['42501', '28000', '28P01', '3D000', '3F000']);
-/** The connection has ended, or the server takes none at the moment. `postgres` has words for that, others the SQLSTATE. */
+/**
+ * The connection was lost, or the server accepts none now. `postgres` uses its own codes for this, the other clients
+ * SQLSTATEs.
+ */
 const LOST = /^(?:57P0\d|08\w{3}|CONNECTION_CLOSED|CONNECTION_DESTROYED|E[A-Z]+)$/;
 
-/** Leases in the rows of a table. Each operation is one statement, and a transaction by itself. */
+/** Leases as rows of a table. Each operation is one statement in an implicit transaction. */
 export class PostgresBackend implements Backend {
   readonly title = 'PostgreSQL';
   readonly hearing: Hearing;
@@ -57,12 +60,12 @@ export class PostgresBackend implements Backend {
   #prepare = true;
   #granted = 0;
 
-  /** `table`: with or without a schema. `timeout`: in milliseconds. */
+  /** `table` may include a schema. `timeout` is in milliseconds. */
   constructor(connection: Connection, table: string, timeout: number) {
     this.#connection = connection;
     const names = tableOf(table);
     this.#statements = statementsOf(names);
-    // The server takes 0 for no limit.
+    // The server takes 0 as no limit.
     this.#limit = `${Math.min(Math.max(1, Math.ceil(timeout)), LONGEST_DELAY)}ms`;
     const open = (ears: Ears): (() => void) => connection.listen(names.channel, ears);
     this.hearing = { retryAfter: RETRY, topicOf, open };
@@ -96,7 +99,8 @@ export class PostgresBackend implements Backend {
     const held = rows.find(({ remaining }) => typeof remaining === 'string');
     if (held === undefined) return { place: 0 };
     const isKnown = held['marked'] === true;
-    // If it is not marked although this store hears, the row has changed: nobody will be notified, so it asks again.
+    // This store is subscribed but its wait was not recorded, because the row changed. No notification would come, so
+    // retry now.
     const wakeIn = hears && !isKnown ? 0 : Number(held['remaining']);
     return { place: isOne ? 0 : Number(held['place']) - 1, wakeIn, isKnown };
   }
@@ -124,8 +128,8 @@ export class PostgresBackend implements Backend {
   }
 
   /**
-   * Managers repeat all but releases, so this is repeated here if a connection is lost. The server may have executed a
-   * statement whose answer was lost, so of a key that is not found it is unknown whether this owner held it.
+   * Managers retry all operations except releases, so a release is retried here after a lost connection. The lost
+   * statement may have been executed. So if the key is not found, it is unknown whether the owner held it.
    */
   async release(keys: readonly Releasing[], operation: Operation): Promise<(Release | undefined)[]> {
     const rows = await this.#free(keys, operation).catch((error: unknown) => {
@@ -210,21 +214,21 @@ export class PostgresBackend implements Backend {
     return this.#creating;
   }
 
-  /** Without a time limit, and even if the store was closed: nobody waits for it. */
+  /** Runs without a time limit, even after `close`, because no caller waits for the result. */
   #runAside(statement: Statement, values: readonly unknown[]): void {
     const terms = { prepare: this.#prepare, operation: { isLate: false } };
     this.#connection.run(statement, values, terms).catch(ignore);
   }
 }
 
-/** For each of the keys, its row, if there is one. Statements on one key do not name its place. */
+/** Returns the row of each key. A single-key statement does not return a place. */
 function byPlace(keys: readonly unknown[], rows: readonly Row[]): readonly (Row | undefined)[] {
   if (keys.length === 1) return [rows[0]];
   const places = new Map(rows.map((row) => [Number(row['place']), row]));
   return keys.map((_, i) => places.get(i + 1));
 }
 
-/** Whether another connection may do better. Of `pg`, only a message says that one has ended. */
+/** Whether another connection may succeed. `pg` reports a lost connection only in the message. */
 function isLost(error: unknown): boolean {
   if (error instanceof LockError) return false;
   return (

@@ -1,7 +1,7 @@
 import { LockError } from '../../common/errors.js';
 import type { Ears } from '../wakers.js';
 
-/** A statement, and a name under which the server may keep it: two texts never have the same name. */
+/** A statement, and the name under which the server may prepare it. Different texts have different names. */
 export interface Statement {
   readonly name: string;
   readonly text: string;
@@ -9,29 +9,29 @@ export interface Statement {
 
 export type Row = Readonly<Record<string, unknown>>;
 
-/** What a statement needs besides its parameters. */
+/** How to run a statement. */
 export interface Terms {
-  /** Whether the server may keep the statement under its name. */
+  /** Whether the server may prepare the statement under its name. */
   readonly prepare: boolean;
-  /** If the caller does not wait any more, the statement is not sent. */
+  /** The statement is not sent if the operation is late. */
   readonly operation: { readonly isLate: boolean };
 }
 
-/** What the store needs of a client, whatever its library. */
+/** The client operations that the store uses, independent of the library. */
 export interface Connection {
   /**
-   * Runs a statement, which is a transaction by itself. Rejects with a LockError (ERR_LEASE_IN_TRANSACTION) inside a
+   * Runs a statement in an implicit transaction. Rejects with a LockError (ERR_LEASE_IN_TRANSACTION) inside a
    * transaction of the caller.
    */
   run(statement: Statement, values: readonly unknown[], terms: Terms): Promise<readonly Row[]>;
-  /** Runs several statements without parameters as one transaction. */
+  /** Runs several statements without parameters in one transaction. */
   script(text: string): Promise<unknown>;
   /**
-   * Hears what is notified on a channel, in a session that stays. Returns a function that ends it, and attempts to connect,
+   * Subscribes to a channel in a lasting session. The returned function ends the session, or the attempt to connect,
    * and does not throw.
    */
   listen(channel: string, ears: Ears): () => void;
-  /** Removes what was added to the client, if anything was. */
+  /** Removes the listeners that were added to the client. */
   close?(): void;
 }
 

@@ -4,15 +4,15 @@ import type { Ears } from '../wakers.js';
 import { ignore, inTransaction, type Connection } from './connection.js';
 import type { Row, Statement, Terms } from './connection.js';
 
-/** Whether a transaction is open that has written, on the session of the statement before. */
+/** Whether the session of the previous statement has an open transaction that has written. */
 const OPEN = 'SELECT txid_current_if_assigned() IS NOT NULL AS open';
 
-/** The part of the package `postgres` that listens. */
+/** The part of the package `postgres` that subscribes. */
 interface Listens {
   listen(channel: string, heard: (payload: string) => void, ready: () => void): Promise<unknown>;
 }
 
-/** A channel of one client, for all stores that hear it. */
+/** A subscription that the stores on one client share. */
 interface Channel {
   readonly hearers: Set<Ears>;
   hears: boolean;
@@ -21,11 +21,12 @@ interface Channel {
 const channels = new WeakMap<Listens, Map<string, Channel>>();
 
 /**
- * The library listens until its client is ended, in a session of its own, and again by itself after that was lost. Each further
- * call of `listen` would stay for ever, too, so there is no other one.
+ * The library keeps a subscription in a separate session until the client is ended, and renews it after a lost
+ * connection. A subscription cannot be removed, so each channel is subscribed only once.
  *
- * If the server refuses the LISTEN but keeps the session, the library begins again only when it loses that. So it is, too,
- * where it takes the failure of the session before for that of the LISTEN, as 3.4.9 may. Waiters poll meanwhile.
+ * If the server refuses LISTEN but keeps the session, the library retries only when it loses that session. The same
+ * happens where the library mistakes a failure of the previous session for a failed LISTEN, as 3.4.9 may. Until then,
+ * waiters poll.
  */
 function hearOnChannel(client: Listens, name: string, ears: Ears): () => void {
   let ofClient = channels.get(client);
@@ -51,7 +52,7 @@ function begin(client: Listens, name: string): Channel {
   return channel;
 }
 
-/** What `postgres()` of the package `postgres` returns: a pool. */
+/** The result of `postgres()` of the package `postgres`: a pool. */
 export interface PostgresJs extends Listens {
   unsafe(text: string, values?: unknown[], options?: { prepare?: boolean }): Promise<readonly Row[]>;
   readonly options?: { readonly max?: number };
@@ -69,11 +70,11 @@ export class PostgresJsConnection implements Connection {
     values: readonly unknown[],
     { prepare, operation }: Terms,
   ): Promise<readonly Row[]> {
-    // What `begin` passes to its function.
+    // True inside `begin`, which passes such an object to its callback.
     if ('savepoint' in this.#sql) throw inTransaction();
     if (operation.isLate) throw NOT_ASKED;
     const rows = await this.#sql.unsafe(text, [...values], { prepare });
-    // With more connections, the library itself refuses a BEGIN.
+    // With more than one connection, the library itself refuses BEGIN.
     if (this.#sql.options?.max === 1) {
       const [now] = await this.#sql.unsafe(OPEN);
       if (now?.['open'] === true) throw inTransaction();
@@ -86,13 +87,13 @@ export class PostgresJsConnection implements Connection {
   }
 
   listen(channel: string, ears: Ears): () => void {
-    // In a transaction, where nothing is granted.
+    // Absent inside a transaction, where nothing is ever granted.
     if (typeof this.#sql.listen !== 'function') return ignore;
     return hearOnChannel(this.#sql, channel, ears);
   }
 }
 
-/** A PGlite database, in this process. */
+/** An in-process PGlite database. */
 export interface PgLite {
   query(text: string, values?: unknown[]): Promise<{ rows: Row[] }>;
   exec(text: string): Promise<unknown>;

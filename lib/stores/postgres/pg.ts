@@ -11,14 +11,14 @@ export interface PgClient {
   unref?(): void;
   on(event: string, listener: (message: never) => void): unknown;
   removeListener(event: string, listener: (message: never) => void): unknown;
-  /** From version 8.17 on: I, T or E. */
+  /** Since version 8.17. Returns I, T or E. */
   getTransactionStatus?(): string | null;
   readonly connection?: {
     on?(event: 'readyForQuery', listener: (message: { status?: string }) => void): unknown;
   };
 }
 
-/** A client while it is out of its pool. */
+/** A client that is checked out of its pool. */
 type PooledClient = PgClient & { release(destroy?: boolean): void };
 
 /** A `Pool` of `pg`. */
@@ -30,7 +30,7 @@ export interface PgPool {
   readonly Client: new (options: object) => PgClient;
 }
 
-/** The status of each client of an older version, as the server said it last. */
+/** The last transaction status of each client, for versions that do not expose it. */
 const statuses = new WeakMap<object, { now: string | undefined }>();
 
 function statusOf(client: PgClient): string | null | undefined {
@@ -57,14 +57,14 @@ async function runOn(
   if (operation.isLate) throw NOT_ASKED;
   if (isOpen(client)) throw inTransaction();
   const given = [...values];
-  // Each operation comes here. To spread what may be undefined would take more than a microsecond.
+  // This path is hot: spreading an optional property would add more than a microsecond.
   const { rows } = await client.query(prepare ? { name, text, values: given } : { text, values: given });
-  // A BEGIN was on its way, of which the client did not know yet.
+  // A BEGIN may have been in flight before this statement.
   if (isOpen(client)) throw inTransaction();
   return rows;
 }
 
-/** Hears on a client. `end` ends what this has begun. */
+/** Subscribes on a client. `end` is called when the subscription is closed. */
 function hearOn(client: PgClient, channel: string, { heard, lost }: Ears, end: () => void): () => void {
   const listener = (message: { channel: string; payload?: string }): void => {
     if (message.channel === channel) heard(message.payload ?? '');
@@ -78,13 +78,13 @@ function hearOn(client: PgClient, channel: string, { heard, lost }: Ears, end: (
   };
 }
 
-/** Each statement takes a client of the pool for as long as it runs. Notifications come to a client of their own. */
+/** Each statement checks a client out of the pool while it runs. Notifications arrive on a separate client. */
 export class PoolConnection implements Connection {
   readonly #pool: PgPool;
 
   constructor(pool: PgPool) {
     this.#pool = pool;
-    // Operations report what fails. Without a listener, a lost idle connection would end the process.
+    // Operations report their own failures. Without a listener, an idle connection that is lost would end the process.
     pool.on('error', ignore);
   }
 
@@ -111,8 +111,9 @@ export class PoolConnection implements Connection {
   }
 
   /**
-   * While the client is out, the pool does not listen for its errors. A promise of the client would leave a gap: the packet
-   * that says that the connection is there may also say that it ends, and all of it is read before the promise goes on.
+   * The pool ignores a client's errors while the client is checked out, so this adds a listener. It uses a callback
+   * instead of a promise, which would leave a gap. One packet may both complete the connection and end it, and both
+   * events fire before the promise continues.
    */
   #take(): Promise<PooledClient> {
     return new Promise((resolve, reject) => {
@@ -129,7 +130,7 @@ export class PoolConnection implements Connection {
     client.on('error', ignore);
     const close = hearOn(client, channel, ears, () => {
       client.end().catch(ignore);
-      // A server that hangs never answers that, which must not keep the process alive.
+      // A hanging server never answers, which must not keep the process alive.
       client.unref?.();
     });
     client
@@ -144,18 +145,18 @@ export class PoolConnection implements Connection {
   }
 }
 
-/** Whether the connection is as it was: nothing was sent, or the server has refused it. */
+/** Whether the connection is still usable: nothing was sent, or the server reported an error. */
 function leavesUsable(error: unknown): boolean {
   return error === NOT_ASKED || (error as { severity?: unknown }).severity === 'ERROR';
 }
 
-/** A client whose connection has ended says so, and never makes another one. */
+/** A client whose connection ended never reconnects, so that gets a clear error. */
 function explain(error: unknown): never {
   if (error instanceof Error && error.message.endsWith('not queryable')) throw clientEnded(error);
   throw error;
 }
 
-/** Statements on the one client wait for each other. Notifications come to it, too. */
+/** Statements share the single client and run one at a time. Notifications arrive on the same client. */
 export class ClientConnection implements Connection {
   readonly #client: PgClient;
   #last: Promise<unknown> = Promise.resolve();

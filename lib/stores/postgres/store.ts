@@ -22,15 +22,15 @@ const DEFAULT_TABLE = 'stripelock_leases';
 const REOPEN = { module: 'stripelock/postgres', name: 'reopenPostgresLeaseStore' };
 
 /**
- * The caller's client: a `Pool` or a connected `Client` of `pg`, what `postgres()` of the package `postgres` returns, or a
- * `PGlite`.
+ * The caller's client: a `Pool` or a connected `Client` of `pg`, the result of `postgres()` of the package `postgres`,
+ * or a `PGlite`.
  */
 export type PostgresClient = object;
 
 interface CommonOptions {
   /**
-   * The table, with or without a schema before it: `locks.leases`. It is created if it is missing, and so is another one,
-   * whose name ends in `_floor`. Default "stripelock_leases".
+   * The table's name, optionally with a schema: `locks.leases`. The table, and a second one whose name ends in
+   * `_floor`, are created if they do not exist. Default "stripelock_leases".
    */
   table?: string;
   /** Milliseconds after which an operation without an answer fails. Default 1000. */
@@ -38,29 +38,32 @@ interface CommonOptions {
   /** How much faster the server's clock may run than a holder's, as a fraction. Default 0.001. */
   drift?: number;
   /**
-   * The URL or path of a module whose default export is a function that makes another such client or pool, or a promise of
-   * one. Only renewal in the background needs it: the thread that renews calls it.
+   * The URL or path of a module whose default export is a function that returns another such client or pool, or a
+   * promise of one. Only background renewal needs it: the renewing thread calls the function.
    */
   clientModule?: string | HostUrl;
 }
 
-/** For `postgresLeaseStore` of `stripelock/postgres`, on a pool. */
+/** Options of `postgresLeaseStore` (`stripelock/postgres`) with a pool. */
 export interface PostgresPoolOptions extends CommonOptions {
-  /** A `Pool` of `pg`, or what `postgres()` of the package `postgres` returns. It stays the caller's. */
+  /** A `Pool` of `pg`, or the result of `postgres()` of the package `postgres`. The store never closes it. */
   pool: PostgresClient;
-  /** Only without a pool. */
+  /** Not allowed with a pool. */
   client?: undefined;
 }
 
-/** For `postgresLeaseStore` of `stripelock/postgres`, on a client. */
+/** Options of `postgresLeaseStore` (`stripelock/postgres`) with a client. */
 export interface PostgresClientOptions extends CommonOptions {
-  /** A connected `Client` of `pg`, used for nothing else, or a `PGlite`. It stays the caller's. A pool is accepted, too. */
+  /**
+   * A connected `Client` of `pg` that is used for nothing else, or a `PGlite`. A pool is accepted, too. The store never
+   * closes it.
+   */
   client: PostgresClient;
-  /** Only without a client. */
+  /** Not allowed with a client. */
   pool?: undefined;
 }
 
-/** A pool, or a client. */
+/** A pool or a client. */
 export type PostgresLeaseStoreOptions = PostgresPoolOptions | PostgresClientOptions;
 
 const NAMES: Names<PostgresLeaseStoreOptions> = {
@@ -73,13 +76,13 @@ const NAMES: Names<PostgresLeaseStoreOptions> = {
 };
 
 /**
- * Leases in PostgreSQL, for the processes of many machines. Each operation is one statement, and a transaction by itself;
- * the server judges expiry. An operation rejects with LeaseStoreError if the server fails, or does not answer within
- * `timeout`, with a LockError (ERR_LEASE_IN_TRANSACTION) inside a transaction of the caller. A grant that is answered later
- * is given back.
+ * Leases in PostgreSQL, for processes on many machines. Each operation is one statement in an implicit transaction. The
+ * server's clock decides when a lease expires. An operation rejects with LeaseStoreError if the server fails or does
+ * not answer within `timeout`, and with a LockError (ERR_LEASE_IN_TRANSACTION) inside a transaction of the caller. A
+ * grant that arrives later is given back.
  *
- * A release wakes acquisitions that wait in managers: while anybody waits, a session listens, of which a pool makes one
- * more connection. `close` ends that session, and nothing else.
+ * A release wakes waiting acquisitions. For this, a session listens while managers wait; with a pool, that takes one
+ * more connection. `close` ends only that session.
  *
  * Throws a TypeError (ERR_INVALID_ARG_TYPE) or RangeError (ERR_OUT_OF_RANGE) for bad options.
  */
@@ -98,15 +101,15 @@ export function postgresLeaseStore(
   return new SeveralServerStore(backend, terms, source);
 }
 
-/** What another thread needs to make a client, and a store on it. */
+/** The options that another thread needs to create a client and a store on it. */
 interface ReopenedOptions extends Pick<PostgresClientOptions, 'table' | 'timeout' | 'drift'> {
-  /** The module whose default export makes the client or the pool. */
+  /** The module whose default export returns the client or the pool. */
   clientModule: string;
 }
 
 /**
- * Makes a client by a `clientModule` of {@link PostgresClientOptions}, and a store on it. The thread that renews leases in
- * the background calls it.
+ * Creates a client from a `clientModule` (see {@link PostgresClientOptions}), and a store on it. Called by the thread
+ * that renews leases in the background.
  *
  * @internal
  */
@@ -117,7 +120,7 @@ export async function reopenPostgresLeaseStore({
   return postgresLeaseStore({ ...rest, client: await clientFrom<PostgresClient>(clientModule) });
 }
 
-/** What the options name. */
+/** Wraps the client or pool of the options. */
 function connectTo(options: PostgresLeaseStoreOptions): Connection {
   const { client, pool } = options as { client?: unknown; pool?: unknown };
   if (pool === undefined) return connectionOf(client, 'options.client');
@@ -127,7 +130,7 @@ function connectTo(options: PostgresLeaseStoreOptions): Connection {
 
 type Shape = Readonly<Record<string, unknown>>;
 
-/** `name`: of the option. */
+/** `name` is that of the option. */
 function connectionOf(client: unknown, name: string): Connection {
   const isShape = (typeof client === 'object' && client !== null) || typeof client === 'function';
   const shape = (isShape ? client : {}) as Shape;
@@ -142,7 +145,7 @@ function connectionOf(client: unknown, name: string): Connection {
   throw invalidArgType(name, 'a client of pg, postgres or PGlite', client);
 }
 
-/** The name becomes part of SQL, where it cannot be a parameter. PostgreSQL cuts a name after 63 bytes. */
+/** The name becomes part of SQL, where parameters are not possible. PostgreSQL truncates names to 63 bytes. */
 function checkTable(table: unknown): string {
   if (table === undefined) return DEFAULT_TABLE;
   const name = checkNonEmpty(table, 'options.table');

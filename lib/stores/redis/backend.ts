@@ -34,29 +34,29 @@ import {
 } from './scripts.js';
 
 const MICROSECOND = 1000n;
-/** Milliseconds until a store that could not subscribe tries again. A connection that is lost comes back by itself. */
+/** Milliseconds before a failed subscription is retried. A lost connection recovers by itself. */
 const RETRY = 1000;
-/** What a server answers without a password, with a wrong one, and where an ACL forbids the script or a command in it. */
+/** Replies for a missing or wrong password, and for an ACL that forbids the script or one of its commands. */
 const DENIED = /^(?:NOPERM|NOAUTH|WRONGPASS)\b|ACL failure in script|user executing the script can't/;
-/** What Redis says of keys in different slots of a cluster, and proxies say in other words. */
+/** The error for keys in different cluster slots, as Redis and as proxies word it. */
 const APART = /CROSSSLOT|same slot/i;
-/** What the answer of a script says. */
+/** Maps the numeric reply of the release script. */
 const RELEASES: readonly Release[] = ['not held', 'untold', 'freed'];
 
-/** Leases at keys of a server or a cluster. Each operation is one script, one round trip. */
+/** Leases as keys of a Redis server or cluster. Each operation is one script, so one round trip. */
 export class RedisBackend implements Backend {
   readonly title = 'Redis';
   readonly hearing: Hearing | undefined;
   readonly #connection: RedisConnection;
-  /** The client, if the store has made it. */
+  /** The client, if the store created it. */
   readonly #own: OwnClient | undefined;
   readonly #prefix: string;
-  /** On which this store alone hears of releases. */
+  /** The pub/sub channel on which only this store listens. */
   readonly #channel: string;
-  /** Whether the client seems to be of a single server, but leads to a cluster. */
+  /** Whether the client looks like one of a single server but a proxy leads to a cluster. */
   #isApart = false;
 
-  /** `client`: the caller's, if it is not `own`. */
+  /** `client` is the caller's client. It is ignored if `own` is given. */
   constructor(client: unknown, own: OwnClient | undefined, prefix: string) {
     const connection = connectionOf(own?.client ?? client);
     this.#connection = connection;
@@ -120,8 +120,8 @@ export class RedisBackend implements Backend {
   }
 
   /**
-   * A client that sends again what it had sent when its connection was cut is told that nothing is held if the first send
-   * has freed it. Nobody can distinguish that from a lease that has expired.
+   * A client may resend a command after its connection broke. If the first send released the lease, the second one
+   * finds nothing. That looks like an expired lease, so the result counts as unknown.
    */
   release(leases: readonly Releasing[]): Promise<(Release | undefined)[]> {
     const cuts = this.#connection.cuts?.count;
@@ -155,7 +155,7 @@ export class RedisBackend implements Backend {
     this.#own?.end();
   }
 
-  /** `floor`: in microseconds, what the token must exceed, if the server does not know it. */
+  /** `floor` is set for a retry after the server lost its tokens: a lower bound, in microseconds, for the new token. */
   #acquireOne(
     wanted: Wanted,
     known: bigint,
@@ -207,8 +207,8 @@ export class RedisBackend implements Backend {
   }
 
   /**
-   * Runs a script, in one round trip unless the scripts were flushed: then it sends the source. It makes one promise: each
-   * more would be noticeable with a server on the same machine.
+   * Runs a script by its hash. If the server no longer has it, the source is sent in a second round trip. It creates a
+   * single promise, because each further promise is measurable with a local server.
    */
   #run<T>(
     script: Script,
@@ -222,16 +222,16 @@ export class RedisBackend implements Backend {
     });
   }
 
-  /** Runs a script on a lease and its waiters, of which nobody waits for the answer. Never rejects. */
+  /** Runs a script on a lease and its waiters without waiting for the result. Never rejects. */
   async #tell(script: Script, lease: string, args: readonly string[]): Promise<void> {
     try {
       await this.#run(script, [lease, waitersOf(lease)], args, () => undefined);
     } catch {
-      // The lease, or what keeps the key for this store, ends by itself.
+      // The lease, or the reservation of the key for this store, expires by itself.
     }
   }
 
-  /** Runs a script on several keys. Notices whether they are on different servers. */
+  /** Runs a script on several keys, and notes if they turn out to be on different servers. */
   #runAll<T>(
     script: Script,
     keys: readonly string[],
@@ -245,12 +245,12 @@ export class RedisBackend implements Backend {
   }
 }
 
-/** A token as it stands in a value. */
+/** A token in the form in which lease values contain it. */
 function tokenText(token: bigint): string {
   return String(token).padStart(19, '0');
 }
 
-/** The text that stands behind an owner. */
+/** The info in the form in which it follows the owner. */
 function textOf(info: string): string {
   return info === '' ? '' : BEFORE_INFO + info;
 }

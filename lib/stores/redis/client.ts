@@ -4,12 +4,12 @@ import type { Script } from './scripts.js';
 
 const ignore = (): void => undefined;
 
-/** The caller's client: of `ioredis`, `iovalkey` or `redis` (node-redis), of a single server or a cluster. */
+/** The caller's client: from `ioredis`, `iovalkey` or `redis` (node-redis), for a single server or a cluster. */
 export type RedisClient = object;
 
 /**
- * Hears what is published on a channel, by a second connection, until the returned function is called, which also ends
- * attempts to connect, and does not throw. While the server is away it goes on trying.
+ * Subscribes to a channel on a second connection and reconnects while the server is unreachable. The returned function
+ * unsubscribes, stops reconnecting, and does not throw.
  */
 type Listen = (channel: string, ears: Ears) => () => void;
 
@@ -17,14 +17,14 @@ interface Cuts {
   count: number;
 }
 
-/** What the store needs from a client, whatever its library. */
+/** The client operations that the store uses, independent of the library. */
 export interface RedisConnection {
-  /** Runs a script by the name that the server knows, if it does, or by its source. */
+  /** Runs a script by its hash, or by its source if `bySource`. */
   run(script: Script, keys: readonly string[], args: readonly string[], bySource: boolean): Promise<unknown>;
   readonly isCluster: boolean;
-  /** How often a connection was lost, of a client that then sends again what was not answered. */
+  /** Counts lost connections, for a client that resends unanswered commands after reconnecting. */
   readonly cuts?: Cuts;
-  /** Undefined if the client cannot make another connection. */
+  /** Undefined if the client cannot open a second connection. */
   readonly listen?: Listen;
 }
 
@@ -40,7 +40,7 @@ export function connectionOf(client: unknown): RedisConnection {
 }
 
 export interface IoRedis {
-  /** True for a cluster, whose `duplicate` takes other arguments. */
+  /** True for a cluster client. Its `duplicate` takes other arguments. */
   readonly isCluster?: boolean;
   readonly options?: { readonly keyPrefix?: string };
   evalsha(sha: string, keys: number, ...rest: string[]): Promise<unknown>;
@@ -51,7 +51,7 @@ export interface IoRedis {
   disconnect(): void;
 }
 
-/** The listeners of each client, so that many stores on one client add no more than one listener. */
+/** One counter per client, so that further stores on the same client add no listeners. */
 const cutsOf = new WeakMap<IoRedis, Cuts>();
 
 function countCuts(client: IoRedis): Cuts {
@@ -59,13 +59,13 @@ function countCuts(client: IoRedis): Cuts {
   if (cuts === undefined) {
     const counted = { count: 0 };
     cutsOf.set(client, (cuts = counted));
-    // The latter of a cluster, for one of its nodes.
+    // The second event is a cluster's, when it loses a node.
     for (const event of ['close', '-node']) client.on(event, () => counted.count++);
   }
   return cuts;
 }
 
-/** ioredis, and its fork iovalkey. */
+/** ioredis and its fork iovalkey. */
 class IoRedisConnection implements RedisConnection {
   readonly isCluster: boolean;
   readonly cuts: Cuts;
@@ -92,20 +92,20 @@ class IoRedisConnection implements RedisConnection {
   }
 
   #listen(channel: string, { heard, ready, interrupted, lost }: Ears): () => void {
-    // It subscribes before it is connected, which needs the offline queue. Its own resubscribing after a lost connection
-    // is off: if that failed because the client was closed, nobody would catch the rejection, and the process would end.
+    // Subscribing before the connection is up needs the offline queue. Automatic resubscribing is off: if it failed
+    // because the client was closed, its rejection would be unhandled and end the process.
     const options = this.isCluster ? [] : [{ enableOfflineQueue: true, autoResubscribe: false }];
     const client = this.#client.duplicate!(...options);
     let hasBegun = false;
-    // It reconnects by itself. Polling finds what it misses until then.
+    // The client reconnects by itself. Polling covers lost notifications.
     client.on('error', ignore);
-    // The client puts a prefix before every key, but not before the names of channels.
+    // The key prefix of the client applies to keys, but not to channel names.
     const prefix = client.options?.keyPrefix ?? '';
     client.on('message', (_channel: string, message: string) => heard(message.slice(prefix.length)));
     client.on('close', () => {
       if (hasBegun) interrupted();
     });
-    // A release may have been missed before.
+    // A release may have been missed during the interruption.
     client.on('ready', () => {
       if (hasBegun) client.subscribe(channel).then(ready, ignore);
     });
@@ -124,7 +124,7 @@ export interface NodeRedis {
   on(event: string, listener: (...args: never[]) => void): unknown;
   connect(): Promise<unknown>;
   subscribe(channel: string, listener: (message: string) => void): Promise<unknown>;
-  /** From version 5 on. */
+  /** Since version 5. */
   destroy?(): void;
   disconnect(): Promise<unknown>;
 }
@@ -155,7 +155,7 @@ class NodeRedisConnection implements RedisConnection {
     client.on('error', ignore);
     let closed = false;
     let hasBegun = false;
-    // It subscribes again before it is ready.
+    // node-redis resubscribes before it emits `ready`.
     client.on('reconnecting', () => {
       if (hasBegun) interrupted();
     });
@@ -164,7 +164,7 @@ class NodeRedisConnection implements RedisConnection {
     });
     client
       .connect()
-      // It may have connected although it was closed just before.
+      // The subscription may have been closed while it connected.
       .then(() => (closed ? endNodeRedis(client) : client.subscribe(channel, heard)))
       .then(() => {
         hasBegun = true;

@@ -1,29 +1,28 @@
 import { LockError } from '../../common/errors.js';
 import { endNodeRedis, type IoRedis, type NodeRedis, type RedisClient } from './client.js';
 
-/** A client that the store has made itself, and how to end it. */
+/** A client that the store created. */
 export interface OwnClient {
   readonly client: RedisClient;
   readonly end: () => void;
-  /** Why there is no connection, as far as known; undefined while there is one. */
+  /** The last connection error; undefined while connected. */
   readonly failure: () => unknown;
 }
 
 const ignore = (): void => undefined;
 
-/** The client libraries, in the order in which they are looked for. */
+/** The client libraries, in order of preference. */
 const LIBRARIES = { ioredis: ioRedis, iovalkey: ioRedis, redis: nodeRedis };
 type Library = keyof typeof LIBRARIES;
 
 /**
- * Connects to the server with the first of the client libraries that is installed beside this package, or in the folder
- * of the process. Throws a LockError (ERR_NO_REDIS_CLIENT) if there is none. A connection that fails is tried again for
- * ever.
+ * Connects with the first client library that is installed beside this package or in the working directory. The client
+ * retries a failed connection forever. Throws a LockError (ERR_NO_REDIS_CLIENT) if no library is installed.
  */
 export function connectTo(url: string, libraries = Object.keys(LIBRARIES) as Library[]): OwnClient {
-  // Not imported: see `binaries.ts`.
+  // Loaded lazily: see `binaries.ts`.
   const { createRequire } = process.getBuiltinModule('node:module');
-  // In a CommonJS bundle of esbuild `import.meta` is empty.
+  // In a CommonJS bundle made by esbuild, `import.meta` is empty.
   const here = import.meta.url as string | undefined;
   for (const from of [here, `${process.cwd()}/`]) {
     if (from === undefined) continue;
@@ -48,13 +47,16 @@ function loadedBy(load: NodeJS.Require, name: string): unknown {
   }
 }
 
-/** ioredis, and its fork iovalkey. */
+/** ioredis and its fork iovalkey. */
 function ioRedis({ Redis }: { Redis: new (url: string) => IoRedis }, url: string): OwnClient {
   const client = new Redis(url);
   return { client, end: () => client.disconnect(), failure: noteFailure(client) };
 }
 
-/** Operations report what fails. Without a listener for errors, ioredis prints them, and node-redis ends the process. */
+/**
+ * Operations report their own failures. Without an `error` listener, ioredis prints errors and node-redis ends the
+ * process.
+ */
 function noteFailure(client: IoRedis | NodeRedis): () => unknown {
   let failure: unknown;
   client.on('error', (error: unknown) => (failure = error));

@@ -1,40 +1,39 @@
 import { createHash } from 'node:crypto';
 
-/** The end of a channel's name, for a store on a cluster. */
+/** The suffix of the channel of a store on a cluster. */
 export const OF_CLUSTER = '~';
 
-/** Stands between an owner and the info of its lease. Neither contains it. */
+/** Separates the owner of a lease from its info. Neither contains it. */
 export const BEFORE_INFO = '\0';
 
-/** A Lua script. The server runs it atomically, on keys of one slot. */
+/** A Lua script. The server runs it atomically, on keys in one slot. */
 export interface Script {
   readonly source: string;
   readonly sha: string;
 }
 
 /**
- * Milliseconds for which a key is kept for a waiter that was told of a release: enough for a store that is far away or
- * busy. A store that hangs delays the others by this time, once.
+ * Milliseconds for which a released key is reserved for the notified waiter. That is enough for a distant or busy
+ * store. A store that hangs delays the others by this time once.
  */
 export const KEPT_FOR = 100;
 
 /**
- * The value at a lease's key is the token, in 19 digits, a mark and the owner, and then, if there is an info,
- * {@link BEFORE_INFO} and the info. The mark is ';' if somebody has registered as a waiter, else ':'. The lease's key is
- * KEYS[1].
+ * The value at a lease's key (KEYS[1]) consists of the token in 19 digits, a mark and the owner. If the lease has an
+ * info, {@link BEFORE_INFO} and the info follow. The mark is ';' if a waiter is registered, else ':'.
  *
- * With the mark '~' the value is not a lease: the key is kept for a waiter, whose channel is in place of the owner.
+ * With the mark '~' the value is a reservation, not a lease: the key is reserved for a waiter, and its channel takes
+ * the place of the owner.
  *
- * A script takes as long as its calls, and the server does nothing else in that time. So the usual case makes as few
- * calls as possible. A script checks whether the value is a lease at all only if the caller is not the owner: an
- * owner's name in its place is proof enough.
+ * The server does nothing else while a script runs, so the usual case makes as few calls as possible. A script
+ * validates the value only if the caller is not the owner: a matching owner proves that the value is a lease.
  */
 const HELD = `
 local call = redis.call
 local held = call('GET', KEYS[1])
 `;
 
-/** Whether the value at a lease's key is a lease of that owner, or keeps the key for that channel. */
+/** Whether the value is a lease of this owner, or reserves the key for this channel. */
 const IS_OWN = `
 local function isOwn(held, owner)
   return string.sub(held, 21) == owner or string.sub(held, 21, 21 + #owner) == owner .. '\\0'
@@ -48,8 +47,8 @@ const refuseForeign = (key: string): string => `
 const REFUSE_FOREIGN = refuseForeign('KEYS[1]');
 
 /**
- * Puts a channel among the waiters of a lease that another owner holds, or of a key that is kept for another channel, in order
- * of arrival. The record lasts as long as the lease, `ends` milliseconds: then its waiters ask again.
+ * Adds a channel to the waiters of a key that is leased to another owner or reserved for another channel, in order of
+ * arrival. The record expires with the lease, in `ends` milliseconds; the waiters then retry.
  */
 const REGISTER = `
 local function register(lease, waiters, mark, score, channel, ends)
@@ -60,14 +59,18 @@ end
 `;
 
 /**
- * KEYS: lease, the bucket's highest token in microseconds, and, if the caller waits, the lease's waiters. ARGV: owner,
- * milliseconds; the channel on which the caller hears, or ''; a token in microseconds that the new one must exceed;
- * {@link BEFORE_INFO} and the info. The last three may be left out. Answers the token, or {milliseconds until the lease of another owner ends}. In the latter
- * case the channel is among the waiters, in order of arrival, for that time.
+ * KEYS: the lease, the bucket's highest token in microseconds, and, if the caller waits, the lease's waiters.
  *
- * A token counts nanoseconds, but is made from microseconds: the server's TIME is no finer, and Lua's numbers are exact
- * up to 2^53 only, the year 2255. Three zeros are added to the decimal digits. Usually the clock is ahead of all
- * tokens, and texts of 16 digits are compared. After the clock was set back, it is not.
+ * ARGV: the owner; the TTL in milliseconds; the caller's channel or ''; a lower bound for the token in microseconds;
+ * {@link BEFORE_INFO} and the info. The last three are optional.
+ *
+ * Replies with the token, or with {milliseconds until another owner's lease ends}. In the latter case the channel is
+ * registered as a waiter for that time, in order of arrival.
+ *
+ * A token counts nanoseconds but is computed in microseconds: the server's TIME is no finer, and Lua's numbers are
+ * exact only up to 2^53 (the year 2255). Three zeros are appended to the digits. Usually the clock is ahead of all
+ * tokens, and comparing strings of 16 digits is enough. After the clock was set back, the token is computed from the
+ * highest one.
  */
 export const ACQUIRE = script(`${IS_OWN}${REGISTER}
 local call = redis.call
@@ -104,8 +107,8 @@ call('PSETEX', KEYS[1], ARGV[2], token .. mark .. owner)
 return token`);
 
 /**
- * ARGV: owner, milliseconds, and, if the info changes, {@link BEFORE_INFO} and the info. A lease that lasts longer keeps its
- * time. Answers 1 or 0.
+ * ARGV: the owner, the TTL in milliseconds, and, if the info changes, {@link BEFORE_INFO} and the info. Never shortens
+ * a lease. Replies 1 or 0.
  */
 export const RENEW = script(`${HELD}${IS_OWN}
 if not held then return 0 end
@@ -119,7 +122,7 @@ if ARGV[3] then
 end
 return call('PEXPIRE', KEYS[1], string.format('%.0f', left))`);
 
-/** ARGV: owner, milliseconds, token. The only script that may shorten a lease, at its end. Answers 1 or 0. */
+/** ARGV: the owner, the TTL in milliseconds, the token. The only script that may shorten a lease. Replies 1 or 0. */
 export const KEEP = script(`${HELD}${IS_OWN}
 if not held then return 0 end
 if not isOwn(held, ARGV[1]) then${REFUSE_FOREIGN}
@@ -129,11 +132,13 @@ if string.sub(held, 1, 19) ~= ARGV[3] then return 0 end
 return call('PEXPIRE', KEYS[1], ARGV[2])`);
 
 /**
- * Tells the first waiter that receives the message, and keeps the key for it. Otherwise the store that has just
- * released the key would take it again first, over and over. If an ACL forbids telling waiters, that is no error: the
- * key is already free, and they find it by polling. The connection of a dead waiter receives nothing. In a cluster a
- * node cannot say who has received the message, so the key is kept for the first, and others are told to ask after that
- * time.
+ * Notifies the first waiter that is still connected, and reserves the key for it. Without the reservation, the store
+ * that released the key would win it again and again, being closest to it. The loop skips dead waiters, because PUBLISH
+ * reports how many clients received the message.
+ *
+ * In a cluster a node does not know the number of recipients. The key is then reserved for the first waiter, and the
+ * others are notified, too, so that they retry after the reservation. If an ACL forbids PUBLISH, that is not an error:
+ * the key is already free, and waiters find it by polling.
  */
 const WAKE = `
 local function wake(lease, waiters)
@@ -154,8 +159,8 @@ end
 `;
 
 /**
- * KEYS: lease, its waiters. ARGV: owner, and, if it must be one particular grant, its token. Answers 0 if that was not
- * held, 2 if a waiter was told of the release, else 1.
+ * KEYS: the lease, its waiters. ARGV: the owner, and the token if only that grant may be released. Replies 0 if it was
+ * not held, 2 if a waiter was notified, else 1.
  */
 export const RELEASE = script(`${HELD}${IS_OWN}${WAKE}
 if not held then return 0 end
@@ -168,8 +173,8 @@ if string.sub(held, 20, 20) == ';' and wake(KEYS[1], KEYS[2]) then return 2 end
 return 1`);
 
 /**
- * KEYS: lease, its waiters. ARGV: the channel of a store that was told of a release, or for which the key is kept, but in
- * which nobody waits any more.
+ * KEYS: the lease, its waiters. ARGV: the channel of a store without waiters that was notified of a release, or has a
+ * reservation.
  */
 export const PASS_ON = script(`${HELD}${WAKE}
 call('ZREM', KEYS[2], ARGV[1])
@@ -180,7 +185,7 @@ end
 if not held and wake(KEYS[1], KEYS[2]) then return 2 end
 return 1`);
 
-/** Answers nil, or {owner and info, token, milliseconds until it ends}. */
+/** Replies nil, or {owner and info, token, milliseconds until expiry}. */
 export const INSPECT = script(`${HELD}
 if not held then return false end${REFUSE_FOREIGN}
 if string.sub(held, 20, 20) == '~' then return false end
@@ -192,12 +197,15 @@ return {string.sub(held, 21), string.sub(held, 1, 19), call('PTTL', KEYS[1])}`);
  */
 
 /**
- * Second: the bucket's highest token; third, if the caller waits: the lease's waiters. ARGV: owner, milliseconds, '' or what
- * stands before an info and the info, the channel that notifies a waiting caller, or '', and for each key a token in
- * microseconds that the new one must exceed, or '0'. Answers {1, token, …}, or, if another owner has one of the keys, {0, its
- * place from 0, milliseconds until its lease ends}; then no lease was changed. In the latter case the channel is among the
- * waiters of that key, as by `ACQUIRE`, and keys before it that were kept for the channel go to the next waiters. Whatever can
- * fail comes before the first lease is written. A token is made as by `ACQUIRE`.
+ * The second name of each key is the bucket's highest token; the third, if the caller waits, is the lease's waiters.
+ *
+ * ARGV: the owner; the TTL in milliseconds; '' or {@link BEFORE_INFO} and the info; the caller's channel or ''; and for
+ * each key a lower bound for the token in microseconds, or '0'.
+ *
+ * Replies {1, token, …} with tokens made as in `ACQUIRE`. If another owner holds a key, it replies {0, index of that
+ * key from 0, milliseconds until its lease ends} and changes no lease. The channel is then registered as a waiter of
+ * that key, and reservations of earlier keys for the channel go to the next waiters. Everything that can fail comes
+ * before the first write of a lease.
  */
 export const ACQUIRE_ALL = script(`${IS_OWN}${REGISTER}${WAKE}
 local call = redis.call
@@ -250,13 +258,13 @@ for i = 1, count do
 end
 return tokens`);
 
-/** The answer for a key whose value is not a lease. The script for one key then answers with the error. */
+/** The reply for a key whose value is not a lease. The single-key script then replies with the error. */
 export const UNDECIDED = -1;
 
 /**
- * For keys of several owners, each decided by itself. `names`: how many keys there are for each lease; `args`: how
- * many texts, of which the first is its owner.
- * `body`: what to do with a `lease` that its owner has, whose value is `held`; it sets `result`.
+ * Builds a script that decides each key separately, for keys of several owners. `names` and `args` are the numbers of
+ * KEYS and ARGV per lease; the first ARGV is the owner. `body` runs for each `lease` that its owner holds. It reads the
+ * value `held` and sets `result`.
  */
 const eachOwn = (names: number, before: string, args: number, body: string): Script =>
   script(`${IS_OWN}${before}
@@ -278,7 +286,10 @@ for i = 1, #KEYS / ${names} do
 end
 return results`);
 
-/** ARGV for each lease: owner, milliseconds, and '' or '=', what stands before an info, and the info. Answers {1, 0 or -1, …}. */
+/**
+ * ARGV per lease: the owner, the TTL in milliseconds, and '' or '=' followed by {@link BEFORE_INFO} and the info.
+ * Replies {1, 0 or -1, …}.
+ */
 export const RENEW_ALL = eachOwn(
   1,
   '',
@@ -294,8 +305,8 @@ export const RENEW_ALL = eachOwn(
 );
 
 /**
- * Second key: the lease's waiters. ARGV for each lease: owner, and the token that it must have, or ''. Answers {0, 1, 2 or -1,
- * …}, as `RELEASE` does.
+ * The second name of each key is the lease's waiters. ARGV per lease: the owner, and the required token or ''. Replies
+ * {0, 1, 2 or -1, …} as `RELEASE` does.
  */
 export const RELEASE_ALL = eachOwn(
   2,

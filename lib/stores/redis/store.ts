@@ -22,7 +22,7 @@ const MODULE = 'stripelock/redis';
 const DEFAULT_PREFIX = 'stripelock:';
 
 interface CommonOptions {
-  /** Put before every key; without braces. Default "stripelock:". */
+  /** Put before every key; must not contain braces. Default "stripelock:". */
   prefix?: string;
   /** Milliseconds after which an operation without an answer fails. Default 1000. */
   timeout?: number;
@@ -30,24 +30,29 @@ interface CommonOptions {
   drift?: number;
 }
 
-/** For `redisLeaseStore` of `stripelock/redis`, on a client of the caller's. */
+/** Options of `redisLeaseStore` (`stripelock/redis`) with the caller's client. */
 export interface RedisLeaseStoreOptions extends CommonOptions {
-  /** A client of `ioredis`, `iovalkey` or `redis` (node-redis, connected), single or of a cluster. It stays the caller's. */
+  /**
+   * A client from `ioredis`, `iovalkey` or `redis` (node-redis, connected), for a single server or a cluster. The store
+   * never closes it.
+   */
   client: RedisClient;
   /**
-   * The URL or path of a module whose default export is a function that makes another such client, or a promise of one.
-   * Only renewal in the background needs it: the thread that renews calls it.
+   * The URL or path of a module whose default export is a function that returns another such client, or a promise of
+   * one. Only background renewal needs it: the renewing thread calls the function.
    */
   clientModule?: string | HostUrl;
-  /** Only without a client. */
+  /** Not allowed with a client. */
   url?: undefined;
 }
 
-/** For a store that connects by itself, with the first of `ioredis`, `iovalkey` and `redis` that is installed. */
+/**
+ * Options for a store that connects by itself, with the first installed package of `ioredis`, `iovalkey` and `redis`.
+ */
 export interface RedisUrlOptions extends CommonOptions {
-  /** The URL of the server: `redis://` or `rediss://`, with user, password and database. Allows renewal in the background. */
+  /** The server's URL: `redis://` or `rediss://`, with user, password and database. Supports background renewal. */
   url: string;
-  /** Only without a URL. */
+  /** Not allowed with a URL. */
   client?: undefined;
 }
 
@@ -61,15 +66,15 @@ const NAMES: Names<RedisLeaseStoreOptions | RedisUrlOptions> & { readonly client
 };
 
 /**
- * Leases in Redis or Valkey, for the processes of many machines. Each operation is one script, one round trip; the server
- * judges expiry. An operation rejects with LeaseStoreError if the server fails, or does not answer within `timeout`. A
- * grant that is answered later is given back.
+ * Leases in Redis or Valkey, for processes on many machines. Each operation is one script, so one round trip. The
+ * server's clock decides when a lease expires. An operation rejects with LeaseStoreError if the server fails or does
+ * not answer within `timeout`. A grant that arrives later is given back.
  *
- * A release wakes acquisitions that wait in managers, through a second connection that the store makes from the client
- * while anybody waits. `close` ends that connection, and the client if the store has made it from a URL.
+ * A release wakes waiting acquisitions through a second connection, which the store opens from the client while
+ * managers wait. `close` ends that connection, and also a client that the store created from a URL.
  *
- * Throws a TypeError (ERR_INVALID_ARG_TYPE) or RangeError (ERR_OUT_OF_RANGE) for bad options, a LockError
- * (ERR_NO_REDIS_CLIENT) for a URL if no client library is installed.
+ * Throws a TypeError (ERR_INVALID_ARG_TYPE) or RangeError (ERR_OUT_OF_RANGE) for bad options, and a LockError
+ * (ERR_NO_REDIS_CLIENT) if `url` is given but no client library is installed.
  */
 export function redisLeaseStore(
   options: RedisLeaseStoreOptions | RedisUrlOptions,
@@ -86,15 +91,15 @@ export function redisLeaseStore(
   return new SeveralServerStore(new RedisBackend(options.client, own, prefix), terms, source);
 }
 
-/** What another thread needs to make a client, and a store on it. */
+/** The options that another thread needs to create a client and a store on it. */
 interface ReopenedOptions extends Omit<RedisLeaseStoreOptions, 'client' | 'clientModule'> {
-  /** The module whose default export makes the client. */
+  /** The module whose default export returns the client. */
   clientModule: string;
 }
 
 /**
- * Makes a client by a `clientModule` of {@link RedisLeaseStoreOptions}, and a store on it. The thread that renews leases in
- * the background calls it.
+ * Creates a client from a `clientModule` (see {@link RedisLeaseStoreOptions}), and a store on it. Called by the thread
+ * that renews leases in the background.
  *
  * @internal
  */
@@ -102,7 +107,7 @@ export async function reopenRedisLeaseStore({ clientModule, ...rest }: ReopenedO
   return redisLeaseStore({ ...rest, client: await clientFrom<RedisClient>(clientModule) });
 }
 
-/** How another thread makes such a store, with a client of its own. */
+/** Describes how another thread opens the same store with a separate client. */
 function sourceFrom(options: RedisLeaseStoreOptions | RedisUrlOptions): LeaseStoreSource | undefined {
   const { prefix, timeout, drift } = options;
   if (options.url !== undefined) {
@@ -118,7 +123,8 @@ function sourceFrom(options: RedisLeaseStoreOptions | RedisUrlOptions): LeaseSto
 
 function checkUrl(url: unknown): string {
   const text = checkNonEmpty(url, 'options.url');
-  // Messages name no password, which may be anywhere in the text. A library's own error would contain it.
+  // Error messages must not contain the password, which may be anywhere in the text. A library's error would contain
+  // it.
   const scheme = /^([a-z][a-z\d+.-]*):\/\//i.exec(text)?.[1] ?? 'another text';
   if (!/^rediss?$/i.test(scheme)) {
     throw outOfRange('options.url', 'a URL that begins with redis:// or rediss://', scheme);

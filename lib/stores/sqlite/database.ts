@@ -7,23 +7,23 @@ import { messageOf } from '../../lease/contract/errors.js';
 export type SqliteValue = string | bigint;
 export type SqliteRow = Readonly<Record<string, SqliteValue | null>>;
 
-/** A prepared statement that gives integers as bigints. */
+/** A prepared statement that returns integers as bigints. */
 export interface SqliteStatement {
   get(...parameters: SqliteValue[]): SqliteRow | undefined;
   all(...parameters: SqliteValue[]): readonly SqliteRow[];
   run(...parameters: (SqliteValue | null)[]): { readonly changes: number | bigint };
 }
 
-/** What `node:sqlite`, `better-sqlite3` and `bun:sqlite` have in common. */
+/** The methods that `node:sqlite`, `better-sqlite3` and `bun:sqlite` have in common. */
 export interface SqliteDatabase {
-  /** A statement that can be run again and again. */
+  /** Compiles a reusable statement. */
   prepare(sql: string): unknown;
   /** Runs statements without results. */
   exec(sql: string): unknown;
 }
 
 interface DriverStatement {
-  /** Where there is no row, bun:sqlite gives null. */
+  /** bun:sqlite returns null if there is no row. */
   get(...parameters: SqliteValue[]): SqliteRow | null | undefined;
   all(...parameters: SqliteValue[]): readonly SqliteRow[];
   run(...parameters: (SqliteValue | null)[]): { readonly changes: number | bigint };
@@ -34,32 +34,32 @@ interface DriverStatement {
 interface Driver extends SqliteDatabase {
   prepare(sql: string): DriverStatement;
   close(): unknown;
-  /** What node:sqlite has, from Node 22.16 on. */
+  /** node:sqlite, from Node 22.16. */
   readonly isTransaction?: boolean;
-  /** What better-sqlite3 and bun:sqlite have. */
+  /** better-sqlite3 and bun:sqlite. */
   readonly inTransaction?: boolean;
 }
 
-/** SQLite's codes of a database that somebody else has locked, by their names. */
+/** SQLite's codes for a database that another connection has locked. */
 const LOCKED = { BUSY: 5, LOCKED: 6 };
-/** Those of a file or a connection that may not be written to. */
+/** SQLite's codes for a file or connection that cannot be written. */
 const DENIED = { PERM: 3, READONLY: 8, AUTH: 23 };
 const PRIMARY_CODE = 0xff;
 
-/** Milliseconds: to look at the file takes a tenth of an acquisition. */
+/** Milliseconds. Looking up the file takes a tenth of the time of an acquisition. */
 const CHECKED_FOR = 10;
 
-/** Which file a database is in. */
+/** Identifies the file of an open database. */
 interface OpenFile {
   readonly file: string;
   readonly device: number;
   readonly inode: number;
 }
 
-/** A database of any of the libraries: the caller's, or one that the store has opened. */
+/** A database of any of the libraries, opened by the caller or by the store. */
 export class Connection {
   readonly #driver: Driver;
-  /** Undefined for a database in memory, and where the platform has no such numbers. */
+  /** Undefined for a database in memory, and on platforms without inode numbers. */
   readonly #file: OpenFile | undefined;
   readonly #isOwn: boolean;
   #inPlaceAt = -Infinity;
@@ -83,7 +83,7 @@ export class Connection {
     this.#file = fileOf(this.#driver);
   }
 
-  /** Opens a file with node:sqlite. Throws a LockError (ERR_NO_SQLITE) if this Node has none. */
+  /** Opens a file with node:sqlite. Throws a LockError (ERR_NO_SQLITE) if this version of Node lacks it. */
   static open(file: string): Connection {
     const sqlite = process.getBuiltinModule('node:sqlite') as
       { DatabaseSync: new (path: string) => Driver } | undefined;
@@ -100,7 +100,7 @@ export class Connection {
   }
 
   /**
-   * False if the file was deleted, moved or replaced while it is open: other processes then use another file, or none, and do
+   * False if the file was deleted, moved or replaced after it was opened. Other processes then use another file and do
    * not see what is written here.
    */
   get isInPlace(): boolean {
@@ -110,7 +110,10 @@ export class Connection {
     return now?.device === file.device && now.inode === file.inode;
   }
 
-  /** Throws a LockError (ERR_SQLITE_FILE) unless the file {@link isInPlace}, which it was at most {@link CHECKED_FOR} ago. */
+  /**
+   * Throws a LockError (ERR_SQLITE_FILE) if the file is not {@link isInPlace}. The result is cached for {@link
+   * CHECKED_FOR}.
+   */
   checkInPlace(): void {
     const now = timerNow();
     if (now - this.#inPlaceAt < CHECKED_FOR) return;
@@ -126,13 +129,14 @@ export class Connection {
   }
 
   /**
-   * Before the first use. Another process that opens or closes the file just then has it locked, whatever the busy
-   * timeout is: this is tried again like an operation.
+   * Runs before the first use. If another process opens or closes the file at that moment, it fails as locked, whatever
+   * the busy timeout. It is then retried like any operation.
    */
   prepareFile(): void {
-    // Readers never lock a writer out. A database in memory has no such mode.
+    // In WAL mode, readers never block a writer. A database in memory has no such mode.
     this.prepare('PRAGMA journal_mode = WAL').get();
-    // In WAL mode the file stays intact however the machine stops. Leases need not survive that, and commits are quicker.
+    // In WAL mode this cannot corrupt the file, but a power failure may lose the last commits. Leases tolerate that,
+    // and commits are faster.
     if (this.#isOwn) this.exec('PRAGMA synchronous = NORMAL');
   }
 
@@ -151,12 +155,12 @@ export class Connection {
     this.#driver.exec(sql);
   }
 
-  /** A database of the caller's stays open. */
+  /** Leaves the caller's database open. */
   close(): void {
     if (this.#isOwn) this.#driver.close();
   }
 
-  /** Throws a LockError (ERR_LEASE_IN_TRANSACTION) while a transaction of the caller is open. */
+  /** Throws a LockError (ERR_LEASE_IN_TRANSACTION) while the caller has a transaction open. */
   checkOutsideTransaction(): void {
     const open = this.#driver.isTransaction ?? this.#driver.inTransaction ?? this.#beginFails();
     if (!open) return;
@@ -168,7 +172,7 @@ export class Connection {
   }
 
   /**
-   * For a driver that does not report it: SQLite refuses a transaction within a transaction, with an error without a
+   * For drivers that do not report open transactions. SQLite refuses a nested transaction with an error that has no
    * code.
    */
   #beginFails(): boolean {
@@ -201,7 +205,7 @@ function fileOf(driver: Driver): OpenFile | undefined {
     const file = main?.['file'];
     return typeof file === 'string' && file !== '' ? statOf(file) : undefined;
   } catch {
-    // The store's first operation reports what is wrong with the database.
+    // The store's first operation reports any problem of the database.
     return undefined;
   }
 }
@@ -211,19 +215,19 @@ function statOf(file: string): OpenFile | undefined {
   return stat === undefined || stat.ino === 0 ? undefined : { file, device: stat.dev, inode: stat.ino };
 }
 
-/** Whether an operation failed only because somebody else has locked the database. */
+/** Whether an operation failed only because another connection has locked the database. */
 export function isBusy(error: unknown): boolean {
   return isOneOf(LOCKED, error);
 }
 
-/** Whether an operation failed because leases cannot be written, which no repetition changes. */
+/** Whether an operation failed because the database cannot be written. A retry would fail, too. */
 export function isDenied(error: unknown): boolean {
   return isOneOf(DENIED, error);
 }
 
 function isOneOf(codes: Readonly<Record<string, number>>, error: unknown): boolean {
   const { code, errcode } = error as { code?: unknown; errcode?: unknown };
-  // node:sqlite has SQLite's extended code as a number, better-sqlite3 and bun:sqlite as a name.
+  // node:sqlite reports SQLite's extended code as a number, better-sqlite3 and bun:sqlite as a name.
   if (typeof errcode === 'number') return Object.values(codes).includes(errcode & PRIMARY_CODE);
   const [, name] = /^SQLITE_([A-Z]+)/.exec(String(code)) ?? [];
   return name !== undefined && Object.hasOwn(codes, name);

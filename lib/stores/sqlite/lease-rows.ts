@@ -4,25 +4,25 @@ import type { Kept, Releasing, Renewing } from '../server-store.js';
 import type { Connection, SqliteRow, SqliteStatement } from './database.js';
 import { StoreClock, type ClockRow, type Reading } from './store-clock.js';
 
-/** How many expired rows an acquisition removes at most: more than it adds, so that they do not pile up. */
+/** The maximum number of expired rows that an acquisition removes. It exceeds 1, so that they do not accumulate. */
 const PURGED_PER_ACQUISITION = 4n;
 const NANOSECONDS = 1_000_000n;
-/** The token of a row that keeps its key for a waiter. Those of leases are higher. */
+/** The token of a row that reserves its key for a waiter. Tokens of leases are higher. */
 const KEPT = 0n;
 /**
- * Milliseconds for which a released key is kept for a waiter: three of the longest pauses between its looks. One that
- * hangs or is dead delays the others by this time, once.
+ * Milliseconds for which a released key is reserved for a waiter: three of the longest poll intervals. A waiter that
+ * hangs or died delays the others by this time once.
  */
 const KEPT_FOR = 200n;
-/** Milliseconds for which a waiter is recorded. While its process lives, the record is extended after half of them. */
+/** Milliseconds for which a waiter's record lasts. A live process extends its record after half of that time. */
 const RECORDED_FOR = 5000n;
 
 type Statements = ReturnType<typeof prepare>;
 
-/** A key for which somebody in this store waits. */
+/** A key that this store waits for. */
 export interface WaiterRow {
   readonly key: string;
-  /** Milliseconds until the lease of the key, or what keeps it for a waiter, expires; 0 or less if nothing does. */
+  /** Milliseconds until the key's lease or reservation expires; 0 or negative if there is none. */
   readonly remaining: bigint;
 }
 
@@ -33,15 +33,15 @@ export interface WaiterRow {
  *     <table>_clock     one row: the store's clock, the wall clock at that time, and the highest token
  *     <table>_waiters   a row for each store that waits for a key, in order of arrival, and when that record expires
  *
- * A release removes the row of the first waiter, and leaves the key to its store for a moment: by a row as of a lease, with
- * the store in place of the owner and the token {@link KEPT}. So stores take turns, and a dead waiter, whose record has not
- * expired, gets only one.
+ * A release deletes the record of the first waiter and reserves the key for that waiter's store for a moment: it writes
+ * a row with the store in place of the owner, and the token {@link KEPT}. So stores take turns, and a dead waiter with
+ * an unexpired record delays the others only once.
  *
- * The store's clock is the wall clock until somebody sets the wall clock. Then {@link StoreClock} continues by
- * monotonic time. The wall clock is read inside the transaction, so that readings are in the order of the transactions.
+ * The store's clock follows the wall clock until the wall clock is set. Then {@link StoreClock} continues by monotonic
+ * time. The wall clock is read inside the transaction, so readings have the order of the transactions.
  *
- * A token is the wall clock in nanoseconds, or the highest token so far plus one, whichever is greater. So tokens rise as
- * long as the file is kept or the wall clock is not set back.
+ * A token is the greater of the wall clock in nanoseconds and the highest token so far plus one. So tokens rise unless
+ * the file is lost and the wall clock is set back.
  */
 export class LeaseRows {
   readonly #connection: Connection;
@@ -49,14 +49,14 @@ export class LeaseRows {
   readonly #monotonic: (() => number) | undefined;
   readonly #clock = new StoreClock();
   readonly #table: string;
-  /** This store among those that wait. No owner's text begins like this. */
+  /** Identifies this store among the waiters. No encoded owner starts like this. */
   readonly #store = `${MARK}store ${randomName()}`;
   #statements: Statements | undefined;
   #busyTimeout: SqliteStatement | undefined;
 
   /**
-   * `now`: the wall clock, in milliseconds. `monotonic`: a clock that shows when the wall clock jumps; undefined if
-   * that does not matter.
+   * `now` is the wall clock in milliseconds. `monotonic` is the clock that detects jumps of the wall clock; undefined
+   * disables that.
    */
   constructor(
     connection: Connection,
@@ -70,7 +70,7 @@ export class LeaseRows {
     this.#now = now;
   }
 
-  /** Without a transaction: the result may be outdated when it returns. */
+  /** Reads without a transaction, so the result may be outdated when it returns. */
   find(key: string): Kept | undefined {
     return this.#withTables(({ clock, lease }) => {
       const found = lease.get(key);
@@ -88,8 +88,8 @@ export class LeaseRows {
   }
 
   /**
-   * Without a transaction: the place of the first of the keys that cannot be granted. Undefined if there is none, or if it
-   * must be recorded that this store waits for that key.
+   * Returns the index of the first key that cannot be granted. It reads without a transaction. Undefined if all keys
+   * are free, or if this store's wait for the key must still be recorded.
    */
   refusal(keys: readonly string[], owner: string, isAwaited: (key: string) => boolean): number | undefined {
     return this.#withTables((statements) => {
@@ -102,8 +102,8 @@ export class LeaseRows {
   }
 
   /**
-   * All of the keys, or none: then the place of the first that another owner holds, or that is kept for another store. If
-   * it is awaited in this store, that is recorded.
+   * Acquires all keys or none. On a refusal, returns the index of the first key that is held by another owner or
+   * reserved for another store. If this store has a waiter for that key, its wait is recorded.
    */
   acquire(
     keys: readonly string[],
@@ -143,7 +143,7 @@ export class LeaseRows {
     });
   }
 
-  /** Sets the time of one grant, also to a shorter one. */
+  /** Sets the remaining time of one grant, even to a shorter one. */
   keep(key: string, owner: string, ttl: bigint, token: bigint): boolean {
     return this.#atTime((statements, now, wall, highest) => {
       statements.setClock.run(now, wall, highest);
@@ -151,7 +151,7 @@ export class LeaseRows {
     });
   }
 
-  /** `keeps`: whether the key is not left to the first waiter. */
+  /** `keeps` decides whether a key stays in this store instead of going to the first waiter of all stores. */
   release(keys: readonly Releasing[], keeps: (key: string) => boolean): readonly boolean[] {
     return this.#atTime((statements, now, wall, highest) => {
       statements.setClock.run(now, wall, highest);
@@ -169,8 +169,8 @@ export class LeaseRows {
   }
 
   /**
-   * Without a transaction, unless records must be extended, or removed because their keys are not awaited any more: the
-   * keys for which this store is recorded as waiting.
+   * Returns the keys for which a wait of this store is recorded. It writes only if records must be extended, or deleted
+   * because the store no longer waits.
    */
   recorded(isAwaited: (key: string) => boolean): readonly WaiterRow[] {
     return this.#withTables((statements) => {
@@ -194,7 +194,7 @@ export class LeaseRows {
     });
   }
 
-  /** -1 if there is none. */
+  /** Returns -1 if all keys are free. */
   #firstTaken({ lease }: Statements, keys: readonly string[], owner: string, now: bigint): number {
     return keys.findIndex((key) => {
       const row = lease.get(key);
@@ -203,7 +203,7 @@ export class LeaseRows {
     });
   }
 
-  /** Creates the tables again, once, if somebody has dropped them. */
+  /** Recreates the tables, once, if they were dropped. */
   #withTables<T>(body: (statements: Statements) => T): T {
     try {
       return body(this.#prepared());
@@ -214,7 +214,7 @@ export class LeaseRows {
     }
   }
 
-  /** On a locked database SQLite would sleep for the caller's `busy_timeout`, and block the event loop. */
+  /** With the caller's `busy_timeout`, SQLite would sleep on a locked database and block the event loop. */
   #withoutSleeping<T>(body: () => T): T {
     this.#busyTimeout ??= this.#connection.prepare('PRAGMA busy_timeout');
     const timeout = this.#busyTimeout.get()!['timeout'] as bigint;
@@ -227,7 +227,7 @@ export class LeaseRows {
     }
   }
 
-  /** A transaction that sets the clock, unless the body finds that another owner holds the lease. */
+  /** Runs a transaction that advances the store's clock. If `body` returns undefined, it left the clock unchanged. */
   #atTime<T>(body: (statements: Statements, now: bigint, wall: bigint, highest: bigint) => T): T {
     return this.#withTables((statements) =>
       this.#withoutSleeping(() => {
@@ -339,11 +339,11 @@ function rowOf(row: SqliteRow | undefined): ClockRow | undefined {
   return row && { time: row['time'] as bigint, wall: row['wall'] as bigint };
 }
 
-/** After some errors SQLite has already rolled back. */
+/** After some errors, SQLite has already rolled back. */
 function rollBack(connection: Connection): void {
   try {
     connection.exec('ROLLBACK');
   } catch {
-    // Nothing to roll back.
+    // There is nothing to roll back.
   }
 }

@@ -3,25 +3,27 @@ import { clearTimeout, setTimeout } from '../../common/host.js';
 import { Listeners } from '../wakers.js';
 import type { LeaseRows } from './lease-rows.js';
 
-/** Milliseconds between looks: when somebody has just begun to wait, and at most. The pause doubles from look to look. */
+/**
+ * Milliseconds between polls. The interval starts with the first when a waiter arrives, and doubles up to the second.
+ */
 const FIRST_PAUSE = 4;
 const LONGEST_PAUSE = 64;
 /**
- * Milliseconds for which those who wait in this store pass a key on among themselves before it is the turn of another
- * store. That is far quicker than to wait for the next look of another process.
+ * Milliseconds for which a store may pass a key from waiter to waiter before it goes to another store. Passing it on
+ * within the store is much faster than waiting for another process to poll.
  */
 const TURN = 50;
 
-/** Those who wait in this store for one key. */
+/** The waiters of this store for one key. */
 class LocalWaiters extends Listeners {
-  /** Since when this store has had the key; undefined while it has not, or when its turn is over. */
+  /** When this store got the key; undefined if it does not have the key, or its turn has ended. */
   since: number | undefined;
 }
 
 /**
- * Wakes those who wait in this store for a key when they should ask again. SQLite notifies nobody, so the store looks
- * while somebody waits, with one query for all keys: at the leases, which may have ended, and at the records of its
- * waits. A record is gone when a release has left the key to this store.
+ * Wakes this store's waiters when they should retry. SQLite has no notifications, so the store polls while it has
+ * waiters, with one query for all keys. It checks whether leases expired, and whether the records of its waits still
+ * exist. A missing record means that a release reserved the key for this store.
  */
 export class Releases {
   readonly #rows: LeaseRows;
@@ -34,10 +36,10 @@ export class Releases {
     this.#rows = rows;
   }
 
-  /** Whether somebody waits in this store. */
+  /** Whether this store has a waiter for the key. */
   readonly isAwaited = (key: string): boolean => this.#keys.has(key);
 
-  /** Returns a function that ends it. */
+  /** Adds a waiter. The returned function removes it. */
   listen(key: string, listener: () => void): () => void {
     if (this.#closed) return () => undefined;
     let listeners = this.#keys.get(key);
@@ -48,13 +50,13 @@ export class Releases {
     return () => this.#leave(key, listeners, listener);
   }
 
-  /** This store was granted the key. */
+  /** Call when this store was granted the key. */
   granted(key: string): void {
     const listeners = this.#keys.get(key);
     if (listeners) listeners.since ??= timerNow();
   }
 
-  /** Whether a key that is released now stays in this store; else it is the turn of the first waiter of all. */
+  /** Whether a key released now stays in this store. Otherwise it goes to the first waiter of all stores. */
   readonly keeps = (key: string): boolean => {
     const listeners = this.#keys.get(key);
     if (listeners?.since === undefined) return false;
@@ -63,7 +65,7 @@ export class Releases {
     return false;
   };
 
-  /** A lease of the key was released in this store. */
+  /** Call after a release through this store. */
   wake(key: string): void {
     this.#keys.get(key)?.wake();
   }
@@ -85,7 +87,10 @@ export class Releases {
     this.#keys.delete(key);
   }
 
-  /** Once more after the last has left, for the records. The waiters keep the process alive, so this need not. */
+  /**
+   * Polls once more after the last waiter left, to delete the records. The waiters keep the process alive, so the timer
+   * need not.
+   */
   #nextLook(): NodeJS.Timeout {
     const pause = this.#pause;
     this.#pause = Math.min(2 * pause, LONGEST_PAUSE);
@@ -102,11 +107,11 @@ export class Releases {
         const listeners = this.#keys.get(key);
         if (listeners === undefined) continue;
         unrecorded.delete(listeners);
-        // Sooner than the next look, to the millisecond.
+        // The lease ends before the next poll, so this wakes a waiter on time.
         if (remaining <= LONGEST_PAUSE) listeners.wakeIn(Math.max(Number(remaining), 0));
       }
     } catch {
-      // The waiters' own attempts report it.
+      // The waiters' own attempts report the error.
       return;
     }
     for (const listeners of unrecorded) listeners.wake();

@@ -1,12 +1,15 @@
-/** The row of the store's clock, in milliseconds. */
+/** The row of the store's clock. Times are in milliseconds. */
 export interface ClockRow {
   /** The store's time when the row was written. */
   readonly time: bigint;
-  /** The wall clock at that time. */
+  /** The wall clock when the row was written. */
   readonly wall: bigint;
 }
 
-/** The wall clock, and a monotonic clock read before and after it, in milliseconds; infinite if there is none. */
+/**
+ * A reading of the wall clock, between two readings of a monotonic clock. In milliseconds; infinite without a monotonic
+ * clock.
+ */
 export interface Reading {
   readonly before: number;
   readonly wall: bigint;
@@ -14,26 +17,29 @@ export interface Reading {
 }
 
 /**
- * Milliseconds by which the two clocks may differ before one of them counts as set. The wall clock is read in whole
- * milliseconds, and followed within this tolerance, so that rounding errors do not add up.
+ * Milliseconds by which the two clocks may differ before a jump is assumed. The wall clock is read in whole
+ * milliseconds and followed within this tolerance, so rounding errors do not accumulate.
  */
 const TOLERANCE = 20;
 
 /**
- * The store's time: that of the row, plus what has passed since it was written. The wall clock says how much has
- * passed, within limits that this process knows from its monotonic clock. If the row is the one that it saw last,
- * exactly the monotonic time since that look has passed. If it is another row, at most that time has passed since it
- * was written. So a jump of the wall clock neither stops the store's time while somebody looks at it, nor ends leases
- * early for processes that have looked before.
+ * The store's time: that of the row plus the time since it was written. The wall clock measures this time, within
+ * bounds from the process's monotonic clock:
+ *
+ * If the row is the one this process read last, exactly the monotonic time since that reading has passed. If it is a
+ * new row, at most that time has passed since it was written.
+ *
+ * So a jump of the wall clock does not stop the store's time while a process polls. It does not end leases early either
+ * for processes that have read the clock before.
  */
 export class StoreClock {
   #seen: ClockRow | undefined;
-  /** At the last look: how much time had passed since the row was written, and the two moments between which the look was. */
+  /** At the last reading: the time since the row was written, and the bounds of the reading. */
   #passed = 0;
   #before = -Infinity;
   #after = Infinity;
 
-  /** `row`: read just before the reading, or before it within the same transaction. */
+  /** `row` must be read just before the reading, or earlier in the same transaction. */
   now(row: ClockRow | undefined, reading: Reading): bigint {
     const { before, wall, after } = reading;
     if (row === undefined) return wall;
@@ -47,7 +53,7 @@ export class StoreClock {
     return row.time + BigInt(Math.floor(passed));
   }
 
-  /** This process has written the row, from this reading. */
+  /** Records that this process wrote the row with this reading. */
   wrote(row: ClockRow, reading: Reading): void {
     this.#looked(row, 0, reading);
   }

@@ -35,36 +35,36 @@ import { Releases } from './releases.js';
 const DEFAULT_TABLE = 'stripelock_leases';
 
 interface CommonOptions {
-  /** Name of the table, which is created if it is missing. Letters, digits and underscores. Default "stripelock_leases". */
+  /** Name of the table, created if it does not exist. Letters, digits and underscores. Default "stripelock_leases". */
   table?: string;
-  /** Milliseconds for which an operation is tried again while others have the database locked. Default 1000. */
+  /** Milliseconds for which an operation is retried while the database is locked by others. Default 1000. */
   timeout?: number;
   /** How much faster the store's clock may run than a holder's, as a fraction. Default 0.001. */
   drift?: number;
-  /** The wall clock that all clients of the file share. Default: `Date.now()`. */
+  /** The wall clock, which all clients of the file must share. Default: `Date.now()`. */
   clock?: Clock;
 }
 
-/** For `sqliteLeaseStore` of `stripelock/sqlite`, on a database of the caller's. */
+/** Options of `sqliteLeaseStore` (`stripelock/sqlite`) with the caller's database. */
 export interface SqliteDatabaseOptions extends CommonOptions {
   /**
    * A `DatabaseSync` of `node:sqlite` (Node 22.13 and later), a `better-sqlite3` database, or a `Database` of
-   * `bun:sqlite`. It stays the caller's.
+   * `bun:sqlite`. The store never closes it.
    */
   database: SqliteDatabase;
-  /** Only without a database. */
+  /** Not allowed with a database. */
   path?: undefined;
 }
 
-/** For `sqliteLeaseStore` of `stripelock/sqlite`, which opens a file itself. */
+/** Options of `sqliteLeaseStore` (`stripelock/sqlite`) for a store that opens a file. */
 export interface SqlitePathOptions extends CommonOptions {
-  /** A file to open with `node:sqlite`. It is created if it is missing. */
+  /** The file to open with `node:sqlite`. It is created if it does not exist. */
   path: string;
-  /** Only without a path. */
+  /** Not allowed with a path. */
   database?: undefined;
 }
 
-/** A file to open, or a database that is open. */
+/** A file to open, or an open database. */
 export type SqliteLeaseStoreOptions = SqliteDatabaseOptions | SqlitePathOptions;
 
 const NAMES: Names<SqliteLeaseStoreOptions> = {
@@ -77,23 +77,23 @@ const NAMES: Names<SqliteLeaseStoreOptions> = {
 };
 
 /**
- * Leases in a SQLite file, for the processes of one machine. `close` closes the database if the store has opened it.
+ * Leases in a SQLite file, for processes on one machine. `close` closes the database if the store opened it.
  *
  * Each operation is one transaction (`BEGIN IMMEDIATE`), which blocks the thread for well below a millisecond. While
- * others have the database locked it is tried again without blocking. If the database stays locked for `timeout`, an
- * acquisition counts as refused (undefined), and other operations reject with LeaseStoreError. An operation rejects
- * with a LockError, code ERR_LEASE_IN_TRANSACTION, while a transaction is open on the caller's database; with the code
+ * the database is locked, the operation is retried without blocking. If it stays locked for `timeout`, an acquisition
+ * counts as refused (undefined), and other operations reject with LeaseStoreError. An operation rejects with a
+ * LockError (ERR_LEASE_IN_TRANSACTION) while the caller has a transaction open on the database. The code is
  * ERR_LEASE_STORE_DENIED if the database is read-only.
  *
- * While acquisitions wait in managers, the store looks at the file every few milliseconds, so that stores that want a key
+ * While acquisitions wait in managers, the store polls the file every few milliseconds. Stores that want the same key
  * take turns.
  *
- * If the file is deleted, moved or replaced while the store has it open, other processes do not see its leases: a lease is
- * lost at its next renewal, and acquisitions reject with a LockError (ERR_SQLITE_FILE). Until that renewal another process can
- * be granted the key in a new file.
+ * If the file is deleted, moved or replaced while the store has it open, other processes do not see its leases. A lease
+ * is then lost at its next renewal, and acquisitions reject with a LockError (ERR_SQLITE_FILE). Until that renewal,
+ * another process can acquire the key in a new file.
  *
- * Throws a TypeError (ERR_INVALID_ARG_TYPE) or RangeError (ERR_OUT_OF_RANGE) for bad options, a LockError
- * (ERR_NO_SQLITE) for a path if this Node has no `node:sqlite`, and one (ERR_SQLITE_FILE) if the file cannot be opened.
+ * Throws a TypeError (ERR_INVALID_ARG_TYPE) or RangeError (ERR_OUT_OF_RANGE) for bad options. Throws a LockError for a
+ * path: ERR_NO_SQLITE if this version of Node lacks `node:sqlite`, ERR_SQLITE_FILE if the file cannot be opened.
  */
 export function sqliteLeaseStore(
   options: SqliteLeaseStoreOptions,
@@ -107,7 +107,7 @@ export function sqliteLeaseStore(
   return new SeveralServerStore(new SqliteBackend(options), terms, sourceFrom(options));
 }
 
-/** Leases in the rows of a table. Each operation is one transaction, tried again while others have the database locked. */
+/** Leases as rows of a table. Each operation is one transaction, retried while the database is locked. */
 class SqliteBackend implements Backend {
   readonly title = 'SQLite';
   readonly nameOf = encodeText;
@@ -120,7 +120,7 @@ class SqliteBackend implements Backend {
     const table = checkTable(options.table);
     const clock = options.clock === undefined ? undefined : checkClock(options.clock);
     this.#connection = connect(options);
-    // A clock of the caller's own may stand still or jump, so no monotonic clock checks it.
+    // A caller's clock may stand still or jump, so it is not compared with a monotonic clock.
     this.#rows = clock
       ? new LeaseRows(this.#connection, table, () => readClock(clock), undefined)
       : // eslint-disable-next-line no-restricted-properties -- `StoreClock` compares the wall clock with the other one
@@ -137,7 +137,7 @@ class SqliteBackend implements Backend {
     return isDenied(error) ? storeDenied(this.title, error) : undefined;
   }
 
-  /** Reads first, as polling must not keep others from writing. */
+  /** Reads before it writes, so that polling does not block other writers. */
   acquire({ names, owner, length, info }: Wanted): Promise<Granted | Refused> {
     this.#connection.checkInPlace();
     const { isAwaited } = this.#releases;
@@ -146,12 +146,12 @@ class SqliteBackend implements Backend {
       this.#rows.acquire(names, owner, BigInt(length), info, isAwaited);
     if (typeof answer === 'number') return Promise.resolve({ place: answer });
     for (const name of names) this.#releases.granted(name);
-    // No answer is late: an attempt has it before any timer can run.
+    // An answer is never late, because it arrives before any timer can fire.
     return Promise.resolve({ tokens: answer, giveBack: () => undefined });
   }
 
   renew(keys: readonly Renewing[]): Promise<readonly boolean[]> {
-    // Others do not see these leases.
+    // Other processes do not see these leases.
     if (!this.#connection.isInPlace) return Promise.resolve(keys.map(() => false));
     return Promise.resolve(this.#rows.renew(keys));
   }
@@ -189,7 +189,7 @@ function connect({ database, path }: SqliteLeaseStoreOptions): Connection {
   return Connection.open(checkNonEmpty(path, 'options.path'));
 }
 
-/** Only a file that the store opens itself, and on the clock of the system, can be opened by another thread. */
+/** Another thread can open only a file that this store opened by path, and only with the system clock. */
 function sourceFrom({
   path,
   table,
@@ -202,11 +202,11 @@ function sourceFrom({
   return { module: 'stripelock/sqlite', name: 'sqliteLeaseStore', options };
 }
 
-/** The name becomes part of SQL, where it cannot be a parameter. */
+/** The name becomes part of SQL, where parameters are not possible. */
 function checkTable(table: unknown): string {
   if (table === undefined) return DEFAULT_TABLE;
   checkNonEmpty(table, 'options.table');
-  // SQLite keeps names that begin with "sqlite_" to itself.
+  // SQLite reserves names that start with "sqlite_".
   if (/^(?!sqlite_)[A-Z_]\w{0,63}$/i.test(table as string)) return table as string;
   throw outOfRange(
     'options.table',
