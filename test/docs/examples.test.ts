@@ -12,6 +12,7 @@ beforeAll(() => {
   folder = mkdtempSync(path.join(os.tmpdir(), 'stripelock-examples-'));
   mkdirSync(path.join(folder, 'node_modules'));
   symlinkSync(root, path.join(folder, 'node_modules/stripelock'), 'junction');
+  symlinkSync(path.join(root, 'node_modules/piscina'), path.join(folder, 'node_modules/piscina'), 'junction');
 });
 afterAll(() => rmSync(folder, { recursive: true }));
 
@@ -35,10 +36,31 @@ async function runs(code: string, name: string): Promise<void> {
 }
 
 describe('the examples of the README', () => {
-  const examples = programsIn('README.md');
+  const [handler, ...examples] = programsIn('README.md');
 
-  it('are for ESM and for CommonJS', () => {
-    expect(examples.map(isCommonJs)).toEqual(expect.arrayContaining([false, true]));
+  it('serve the requests of one user one after the other', async () => {
+    const server = `
+      let handle, running = 0, most = 0;
+      const app = { post: (_path, handler) => (handle = handler) };
+      const withdraw = async () => {
+        most = Math.max(most, ++running);
+        await new Promise((resolve) => setTimeout(resolve, 1));
+        running--;
+        return 7;
+      };`;
+    const requests = (...users: string[]): string => `
+      await Promise.all(${JSON.stringify(users)}.map((id) => handle({ params: { id } }, { json: console.log })));
+      console.log(most);`;
+    const answers = '{ balance: 7 }\n{ balance: 7 }\n';
+    for (const [second, most] of [
+      ['ada', 1],
+      ['bob', 2],
+    ] as const) {
+      const file = path.join(folder, `readme-handler-${second}.mjs`);
+      writeFileSync(file, server + handler! + requests('ada', second));
+      const { stdout, stderr } = await runNode([file], undefined, {}, folder);
+      expect({ stdout, stderr }).toEqual({ stdout: `${answers}${most}\n`, stderr: '' });
+    }
   });
 
   it.each(examples.map((code, i) => [i + 1, code] as const))('number %i prints what it says', (i, code) =>
@@ -60,6 +82,10 @@ describe.each(['guide', 'troubleshooting', 'migrating', 'web-locks', 'errors', '
 describe('the examples of docs/usage.md', () => {
   const inPool = (code: string): boolean => code.includes("from 'piscina'");
   const examples = programsIn('docs/usage.md');
+
+  it('are for ESM and for CommonJS', () => {
+    expect(examples.map(isCommonJs)).toEqual(expect.arrayContaining([false, true]));
+  });
 
   it('are in part those of examples/pool', () => {
     const files = ['pool.mjs', 'worker.mjs'].map((name) => textOf(`examples/pool/${name}`));
