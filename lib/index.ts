@@ -13,7 +13,7 @@ export { FencingGate, type FencingGateOptions } from './lease/memory/fencing-gat
 export { Lease } from './lease/hold/lease.js';
 export { LeaseLostError, LeaseStoreError, StaleTokenError } from './lease/contract/errors.js';
 export { deserializeError, serializeError } from './lease/contract/sent-errors.js';
-export { answerWithin } from './lease/contract/answer-within.js';
+export { answerWithin } from './lease/contract/replies.js';
 export { LeaderElection, type LeaderElectionOptions } from './lease/leader-election.js';
 export { LeaseManager } from './lease/manager.js';
 export { MemoryLeaseStore, type MemoryLeaseStoreOptions } from './lease/memory/memory-store.js';

@@ -1,5 +1,6 @@
 import type { LeaseStoreSource } from '../contract/lease-store.js';
 import type { Backoff } from '../contract/options.js';
+import type { RenewalTerms } from '../hold/hold.js';
 
 /**
  * What the thread that holds leases and the thread that renews them tell each other. Times are in milliseconds; points in
@@ -26,9 +27,7 @@ export interface AddMessage {
   readonly store: Id;
   readonly key: string;
   readonly owner: string;
-  readonly ttl: number;
-  readonly every: number;
-  readonly maxHold: number;
+  readonly terms: RenewalTerms;
   readonly since: number;
   /** The memory of a {@link SharedDeadline}. */
   readonly deadline: SharedArrayBuffer;

@@ -1,7 +1,7 @@
 import { Worker } from 'node:worker_threads';
 import { countsSuspension, fromLocal, toLocal } from '../../common/elapsed.js';
 import type { LockError } from '../../common/errors.js';
-import { answerWithin } from '../contract/answer-within.js';
+import { answerWithin } from '../contract/replies.js';
 import { storeFailure } from '../contract/errors.js';
 import type { LeaseStoreSource } from '../contract/lease-store.js';
 import type { Backoff } from '../contract/options.js';
@@ -173,9 +173,7 @@ class BackgroundLease implements Background {
       store,
       key,
       owner,
-      ttl,
-      every,
-      maxHold,
+      terms: { ttl, every, maxHold },
       since: fromLocal(since),
       deadline: this.#shared.memory,
     });

@@ -17,11 +17,11 @@ import { messageOf } from '../contract/errors.js';
 import type { LeaseStore } from '../contract/lease-store.js';
 import type { Backoff } from '../contract/options.js';
 import { serializeError } from '../contract/sent-errors.js';
-import { Batches } from '../hold/batches.js';
 import { Heartbeat } from '../hold/heartbeat.js';
 import { EXPIRED, HeldKey, type RenewalTerms } from '../hold/hold.js';
 import { MemoryLeaseStore } from '../memory/memory-store.js';
 import { Schedule } from '../hold/schedule.js';
+import { StoreRequests } from '../hold/store-requests.js';
 
 /**
  * A key that this thread renews for a hold of the manager's thread. Both share one deadline. The hold receives the reports, frees
@@ -33,8 +33,7 @@ class RenewedKey extends HeldKey {
   readonly #id: Id;
   readonly #deadline: SharedDeadline;
 
-  constructor(heartbeat: Heartbeat, { lease, key, owner, since, ttl, every, maxHold, deadline }: AddMessage) {
-    const terms = { ttl, every, maxHold };
+  constructor(heartbeat: Heartbeat, { lease, key, owner, since, terms, deadline }: AddMessage) {
     super(heartbeat, owner, terms, since);
     this.key = key;
     this.terms = terms;
@@ -146,7 +145,7 @@ async function reopen({ module, name, options }: OpenMessage['source']): Promise
 
 function heartbeatOf(store: LeaseStore, backoff: Backoff): Heartbeat {
   const schedule = new Schedule<HeldKey>(undefined, false, elapsed);
-  return new Heartbeat(new Batches(store, () => undefined), schedule, backoff);
+  return new Heartbeat(new StoreRequests(store, () => undefined), schedule, backoff);
 }
 
 async function close(store: Id): Promise<void> {

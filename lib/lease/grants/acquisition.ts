@@ -5,6 +5,7 @@ import type { LeaseTerms, Wait } from '../contract/options.js';
 import type { Hold } from '../hold/hold.js';
 import { createLease, type Lease } from '../hold/lease.js';
 import type { Due } from '../hold/schedule.js';
+import type { Asker } from '../hold/store-requests.js';
 import type { LeaseSource } from './lease-source.js';
 
 /**
@@ -17,17 +18,6 @@ const ROUNDS = 3;
 const BLOCKED = 5;
 /** Milliseconds: after a refusal, an error mentions only an attempt that the store has not answered for longer. */
 const SILENCE = 100;
-
-/** Who asks the store in the attempts of an acquisition, and uses what it is granted until there is a lease. */
-export interface Asker {
-  readonly owner: string;
-  /** The keys that it may have been granted without an answer. */
-  unsure: Set<string> | undefined;
-  /** A release has failed. The store may execute it later, and free what the same owner has been granted since. */
-  isSpent: boolean;
-  /** Nobody waits for the rest of an attempt. */
-  hasGone: boolean;
-}
 
 /** Nothing was taken: another owner has the key, or goes first. */
 export interface Refusal {

@@ -27,9 +27,9 @@ import { Heartbeat, type KnownGrants } from '../hold/heartbeat.js';
 import { Hold } from '../hold/hold.js';
 import type { Lease } from '../hold/lease.js';
 import { Schedule } from '../hold/schedule.js';
-import { Acquisition, type Answer, type Asker } from './acquisition.js';
-import { WaitingLines } from './waiting-lines.js';
-import { StoreAdapter } from './store-adapter.js';
+import { type Asker, StoreRequests } from '../hold/store-requests.js';
+import { Acquisition, type Answer } from './acquisition.js';
+import { handOn, WaitingLines } from './waiting-lines.js';
 import { Unanswered } from './unanswered.js';
 
 /** Milliseconds between two checks whether all leases have ended. Notifying of each end would make releases slower. */
@@ -53,7 +53,7 @@ export class LeaseSource implements KnownGrants {
   /** The acquisitions that wait, and their timeouts, in real time whatever the manager's clock is. They keep the process alive. */
   readonly waiting = { acquisitions: new Set<Acquisition>(), schedule: new Schedule(undefined, true) };
   readonly lines: WaitingLines;
-  readonly #adapter: StoreAdapter;
+  readonly #requests: StoreRequests;
   readonly #heartbeat: Heartbeat;
   readonly #inspectNow: ((key: string) => LeaseState | undefined) | undefined;
   readonly #unanswered: Unanswered;
@@ -87,8 +87,8 @@ export class LeaseSource implements KnownGrants {
     this.stableOwners = this.#owner !== undefined;
     const source = settings.clock === undefined ? sourceOf(store) : undefined;
     this.#background = source && new BackgroundStore(source, settings.backoff);
-    this.#adapter = new StoreAdapter(store);
-    this.#heartbeat = new Heartbeat(this.#adapter.batches, this.schedule, this.backoff, this);
+    this.#requests = new StoreRequests(store, (key) => handOn(store, key));
+    this.#heartbeat = new Heartbeat(this.#requests, this.schedule, this.backoff, this);
     this.#inspectNow = inspectingNow(store);
     this.#unanswered = new Unanswered((key, owner) => this.#freeUnheld(key, owner), this.backoff);
     this.lines = new WaitingLines(this, store);
@@ -409,7 +409,7 @@ export class LeaseSource implements KnownGrants {
     let answer: readonly FencingToken[] | number;
     const undos = this.stableOwners ? names.map((name) => this.latest(name)?.mayEndAt(at + ttl)) : [];
     try {
-      answer = await this.#adapter.tryAcquireAll(names, asker, terms, (name) => this.#replaced(name));
+      answer = await this.#requests.tryAcquireAll(names, asker, terms, (name) => this.#replaced(name));
     } catch (error) {
       undos.forEach((undo, i) => {
         const hold = this.latest(names[i]!);
@@ -459,7 +459,7 @@ export class LeaseSource implements KnownGrants {
 
   /** Frees a grant that is not held. Without a token, the grant that the store has for the owner ends. */
   #release(key: string, owner: string, token?: FencingToken): Promise<boolean> {
-    const released = this.#adapter.batches.release(key, owner, token).catch((error: unknown) => {
+    const released = this.#requests.release(key, owner, token).catch((error: unknown) => {
       const failure = storeFailure('release', key, error);
       announceUnheldFailure('release', key, owner, failure);
       throw failure;

@@ -8,10 +8,6 @@ import type { LeaseSource } from './lease-source.js';
 /** Milliseconds. With less time left before a timeout, there is no further attempt. */
 const SHORTEST_CHANCE = 10;
 
-/** Created once: most groups wait for a key without a limit, in whose line no other group stands. */
-const ONLY_SLOT: readonly number[] = [0];
-const NONE: readonly never[] = [];
-
 /** The waiting lines of each manager of this thread, by store, in the order of the managers' turns. */
 const managersOf = new WeakMap<LeaseStore, Set<WaitingLines>>();
 
@@ -339,7 +335,6 @@ class LineIndex {
 
   /** The slots that the first waiter of the group may take. */
   slotsOf(group: WaiterGroup): readonly number[] {
-    if (group.limit === 1) return this.first(group.key) === group ? ONLY_SLOT : NONE;
     return slotKeys(group.key, group.limit)
       .map((name, slot) => (this.first(name) === group ? slot : -1))
       .filter((slot) => slot >= 0);
@@ -347,7 +342,6 @@ class LineIndex {
 
   /** The keys of the store in whose lines the group is first, and another group stands behind it. */
   sharedBy(group: WaiterGroup): readonly string[] {
-    if (group.limit === 1 && this.at(group.key).length < 2) return NONE;
     return slotKeys(group.key, group.limit).filter(
       (name) => this.at(name).length > 1 && this.first(name) === group,
     );

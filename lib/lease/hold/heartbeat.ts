@@ -4,9 +4,9 @@ import { pause, settledWithin } from '../../common/pause.js';
 import { Pending } from '../../common/pending.js';
 import { isPermanent, storeFailure } from '../contract/errors.js';
 import type { Backoff } from '../contract/options.js';
-import type { Batches } from './batches.js';
 import { EXPIRED, type HeldKey, type Hold } from './hold.js';
 import type { Schedule } from './schedule.js';
+import type { StoreRequests } from './store-requests.js';
 
 /** Releases under way at once. Thousands would wait for one another in the client until each exceeds its time limit. */
 const MOST_RELEASES = 50;
@@ -43,7 +43,7 @@ const NO_GRANTS: KnownGrants = {
  */
 export class Heartbeat {
   readonly schedule: Schedule<HeldKey>;
-  readonly #batches: Batches;
+  readonly #requests: StoreRequests;
   readonly #backoff: Backoff;
   readonly #grants: KnownGrants;
   /** For each hold, or for each key of a stable owner: the last operation, settled without a result. */
@@ -51,8 +51,8 @@ export class Heartbeat {
   /** Releases under way, and renewing threads that are stopping. */
   readonly #ending = new Pending();
 
-  constructor(batches: Batches, schedule: Schedule<HeldKey>, backoff: Backoff, grants = NO_GRANTS) {
-    this.#batches = batches;
+  constructor(requests: StoreRequests, schedule: Schedule<HeldKey>, backoff: Backoff, grants = NO_GRANTS) {
+    this.#requests = requests;
     this.schedule = schedule;
     this.#backoff = backoff;
     this.#grants = grants;
@@ -140,8 +140,8 @@ export class Heartbeat {
     try {
       if (minHoldLeft > 0) this.#grants.keepTaken(name, minHoldLeft);
       const freed = await (minHoldLeft > 0
-        ? this.#batches.keep(name, owner, minHoldLeft, token)
-        : this.#batches.release(name, owner, token));
+        ? this.#requests.keep(name, owner, minHoldLeft, token)
+        : this.#requests.release(name, owner, token));
       this.#grants.forget(hold);
       return freed;
     } catch (error) {
@@ -222,7 +222,7 @@ export class Heartbeat {
     if (until < held.expiresAt) held.expiresAt = until;
     let renewed: boolean;
     try {
-      renewed = await this.#batches.renew(held.name, held.owner, ttl, info);
+      renewed = await this.#requests.renew(held.name, held.owner, ttl, info);
     } catch (error) {
       held.retryBy(this.#backoff);
       const failure = storeFailure('renew', held.key, error);

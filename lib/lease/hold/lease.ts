@@ -206,8 +206,6 @@ export class Lease implements AsyncDisposable {
   }
 }
 
-// Functions, not private methods: V8 marks each object of a class that has private methods.
-
 function look(holds: readonly Hold[]): boolean {
   return holds.every((hold) => hold.look());
 }

@@ -1,6 +1,6 @@
 import { LONGEST_DELAY } from '../../common/alarm.js';
 import { LockError } from '../../common/errors.js';
-import { answerWithin } from '../../lease/contract/answer-within.js';
+import { answerWithin } from '../../lease/contract/replies.js';
 import { messageOf, storeDenied } from '../../lease/contract/errors.js';
 import { codeOf, NOT_ASKED, type Operation } from '../requests.js';
 import type {

@@ -1,5 +1,7 @@
 import { defer } from '../../common/host.js';
+import { isPermanent } from '../contract/errors.js';
 import { isExact, type FencingToken, type InfoLeaseStore, type LeaseStore } from '../contract/lease-store.js';
+import type { LeaseTerms } from '../contract/options.js';
 import {
   canDoTogether,
   isBatching,
@@ -17,6 +19,17 @@ const MOST_KEYS = 50;
 /** Keys asked for alone after a failure, to see whether the store answers. One of them may be the reason of the failure. */
 const PROBES = 2;
 
+/** Who asks the store in the attempts of an acquisition, and uses what it is granted until there is a lease. */
+export interface Asker {
+  readonly owner: string;
+  /** The keys that it may have been granted without an answer. */
+  unsure: Set<string> | undefined;
+  /** A release has failed. The store may execute it later, and free what the same owner has been granted since. */
+  isSpent: boolean;
+  /** Nobody waits for the rest of an attempt. */
+  hasGone: boolean;
+}
+
 /** A renewal, or a release. */
 interface PendingRequest extends Renewal, KeyRelease {
   /** NaN for releases. */
@@ -25,13 +38,16 @@ interface PendingRequest extends Renewal, KeyRelease {
 }
 
 /**
- * Sends the renewals and releases of a store. Those that are asked for in the same turn go in one request: leases of all
- * owners together, or, if the store cannot do that, those that differ only in their keys.
+ * All requests to a store that change something, as if each store could do them with several keys at once.
  *
- * Each answer stands alone. A key that such a request leaves undecided is sent by itself, and so are all its keys if it has failed
- * although the store can be reached.
+ * Renewals and releases that are asked for in the same turn go in one request: leases of all owners together, or, if the store
+ * cannot do that, those that differ only in their keys. Each answer stands alone. A key that such a request leaves undecided is
+ * sent by itself, and so are all its keys if it has failed although the store can be reached.
+ *
+ * An attempt first sends the renewals and releases that were asked for. A store that acquires one key at a time is asked for one
+ * after the other, and what it granted is rolled back when a later key is refused.
  */
-export class Batches {
+export class StoreRequests {
   readonly #store: InfoLeaseStore;
   readonly #freed: (key: string) => void;
   #collected: PendingRequest[] = [];
@@ -65,20 +81,75 @@ export class Batches {
     return named !== undefined && store.keep(key, owner, ttl, named);
   }
 
-  /** Sends all requests that are waiting. Call this before another request that must not overtake them. */
-  flush(): void {
+  /**
+   * All or none: the tokens, or the place of the first key that another owner has. Notes in the asker what it may have
+   * been granted without an answer, and that a rollback has failed. `granted`: called for each key that is granted before
+   * the next one is asked for.
+   */
+  async tryAcquireAll(
+    keys: readonly string[],
+    asker: Asker,
+    terms: LeaseTerms,
+    granted: (key: string) => void,
+  ): Promise<readonly FencingToken[] | number> {
+    const store = this.#store;
+    this.#flush();
+    if (keys.length === 1) {
+      const token = await this.#tryOne(keys[0]!, asker, terms);
+      return token === undefined ? 0 : [token];
+    }
+    if (!canDoTogether(store, keys)) return this.#tryOneByOne(keys, asker, terms, granted);
+    const { ttl, info } = terms;
+    return noting(asker, keys, () => store.tryAcquireAll(keys, asker.owner, ttl, ...extra(info)));
+  }
+
+  #tryOne(key: string, asker: Asker, { ttl, info }: LeaseTerms): Promise<FencingToken | undefined> {
+    return noting(asker, [key], () => this.#store.tryAcquire(key, asker.owner, ttl, ...extra(info)));
+  }
+
+  async #tryOneByOne(
+    keys: readonly string[],
+    asker: Asker,
+    terms: LeaseTerms,
+    granted: (key: string) => void,
+  ): Promise<readonly FencingToken[] | number> {
+    const tokens: FencingToken[] = [];
+    try {
+      for (const key of keys) {
+        const token = await this.#tryOne(key, asker, terms);
+        if (token === undefined) return tokens.length;
+        tokens.push(token);
+        granted(key);
+      }
+      return tokens;
+    } finally {
+      if (tokens.length < keys.length) await this.#rollBack(keys, tokens, asker);
+    }
+  }
+
+  /** Frees as many of the keys as there are tokens, in reverse. Never rejects. */
+  async #rollBack(keys: readonly string[], tokens: readonly FencingToken[], asker: Asker): Promise<void> {
+    const granted = tokens.map((token, i) => ({ key: keys[i]!, token })).reverse();
+    const results = await Promise.allSettled(
+      granted.map(({ key, token }) => this.release(key, asker.owner, token)),
+    );
+    results.forEach(({ status }, i) => {
+      if (status === 'rejected') leftOver(asker, granted[i]!.key);
+    });
+  }
+
+  /** Sends all renewals and releases that are waiting. */
+  #flush(): void {
     const collected = this.#collected;
     if (collected.length === 0) return;
     this.#collected = [];
     for (const requests of this.#groupsOf(collected)) void this.#send(requests);
   }
 
-  readonly #flush = (): void => this.flush();
-
   #collect(request: Omit<PendingRequest, 'resolve'>): Promise<boolean> {
     return new Promise((resolve) => {
-      if (this.#collected.length === 0) defer(this.#flush, undefined);
-      if (this.#collected.push({ ...request, resolve }) === MOST_KEYS) this.flush();
+      if (this.#collected.length === 0) defer(() => this.#flush(), undefined);
+      if (this.#collected.push({ ...request, resolve }) === MOST_KEYS) this.#flush();
     });
   }
 
@@ -175,6 +246,26 @@ async function grantOf(store: LeaseStore, key: string, owner: string): Promise<F
 }
 
 /** Empty without an info, because a store that keeps no infos expects no such argument. */
-export function extra(info: string | undefined): [info?: string] {
+function extra(info: string | undefined): [info?: string] {
   return info === undefined ? [] : [info];
+}
+
+/** The keys may be held although their release failed, and that release may still be executed. */
+function leftOver(asker: Asker, key: string): void {
+  (asker.unsure ??= new Set()).add(key);
+  asker.isSpent = true;
+}
+
+/**
+ * The answer. The keys may have been granted although it was lost; but a store that refuses for good has granted nothing.
+ */
+async function noting<T>(asker: Asker, keys: readonly string[], ask: () => Promise<T>): Promise<T> {
+  try {
+    const answer = await ask();
+    for (const key of keys) asker.unsure?.delete(key);
+    return answer;
+  } catch (error) {
+    if (!isPermanent(error)) for (const key of keys) (asker.unsure ??= new Set()).add(key);
+    throw error;
+  }
 }
