@@ -72,7 +72,7 @@ describe('a renewal', () => {
       await released.release();
       await manager.close();
       expect(closed.held).toBe(false);
-      // What has expired may stay in the table.
+      // An expired lease may stay in the table.
       await expect.poll(() => ownersOf(store, ['released', 'closed'])).toEqual([undefined, undefined]);
     },
   );

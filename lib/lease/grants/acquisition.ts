@@ -5,7 +5,7 @@ import type { LeaseTerms, Wait } from '../contract/options.js';
 import type { Hold } from '../hold/hold.js';
 import { createLease, type Lease } from '../hold/lease.js';
 import type { Due } from '../hold/schedule.js';
-import type { Asker } from '../hold/store-requests.js';
+import type { Requester } from '../hold/store-requests.js';
 import type { LeaseSource } from './lease-source.js';
 
 /**
@@ -25,7 +25,7 @@ export interface Refusal {
   readonly refused: string;
 }
 
-/** The holds, which the asker uses, or why there are none. */
+/** The holds, which the requester uses, or why there are none. */
 export type Answer = readonly Hold[] | Refusal;
 
 /** A store's answers to attempts, with times on the real clock. */
@@ -64,7 +64,7 @@ export class Acquisition implements Due, Abortable {
   readonly #terms: LeaseTerms;
   readonly #wait: Wait;
   /** All attempts have one owner. If the answer with a grant was lost, the next attempt is granted the same again. */
-  #asker: Asker;
+  #requester: Requester;
   /** What it keeps while it waits for the rest. */
   readonly #taken = new Map<string, Hold>();
   /** The key in whose line it stands; undefined if it does not wait. */
@@ -88,7 +88,7 @@ export class Acquisition implements Due, Abortable {
     const { timeout, signal } = wait;
     const now = grants.waiting.schedule.now();
     this.endsAt = now + timeout;
-    this.#asker = grants.newAsker();
+    this.#requester = grants.newRequester();
     this.promise = new Promise((resolve, reject) => {
       this.#resolve = resolve;
       this.#reject = reject;
@@ -189,7 +189,7 @@ export class Acquisition implements Due, Abortable {
     try {
       // The key of its line comes first: if that is refused, a store that takes one key at a time has taken nothing.
       const keys = at === undefined ? others : [at, ...others];
-      answer = await grants.tryAll(keys, this.#asker, this.#terms, slots);
+      answer = await grants.tryAll(keys, this.#requester, this.#terms, slots);
     } catch (error) {
       return this.#failed(error);
     }
@@ -217,7 +217,7 @@ export class Acquisition implements Due, Abortable {
     if (this.#settled) this.#giveBack();
     // The timeout was put off for this answer only.
     else if (this.#isPutOff) this.fail(this.timeoutError());
-    else if (this.#asker.isSpent) this.#replaceAsker();
+    else if (this.#requester.isSpent) this.#replaceRequester();
   }
 
   #wasRefused({ refused: key }: Refusal): void {
@@ -237,12 +237,12 @@ export class Acquisition implements Due, Abortable {
     } else if (this.#round > 0 && [...this.#taken.values()].some((hold) => !hold.look())) {
       // Some of it was lost while it waited for the rest.
       this.#giveBack();
-      this.#replaceAsker();
+      this.#replaceRequester();
       this.#move(this.#keys[0]!, false);
     } else {
       const lease = leaseOf(
         this.#keys.map((key) => this.#taken.get(key)!),
-        this.#asker,
+        this.#requester,
       );
       this.#taken.clear();
       if (this.limit > 1) this.slot = lease.slot;
@@ -267,9 +267,9 @@ export class Acquisition implements Due, Abortable {
   }
 
   /** Only while it holds nothing, or has given it back. */
-  #replaceAsker(): void {
-    this.#grants.giveBack(this.#asker, this.#terms);
-    this.#asker = this.#grants.newAsker();
+  #replaceRequester(): void {
+    this.#grants.giveBack(this.#requester, this.#terms);
+    this.#requester = this.#grants.newRequester();
   }
 
   /** `mayBeFree`: see `WaitingLines.leave`. */
@@ -283,22 +283,23 @@ export class Acquisition implements Due, Abortable {
       lines.leave(this.#at, this, mayBeFree);
     }
     if (this.#wait.signal) forgetAbort(this.#wait.signal, this);
-    if (this.#asking) this.#asker.hasGone = true;
+    if (this.#asking) this.#requester.hasGone = true;
     else this.#giveBack();
     return true;
   }
 
   /** Everything: what it has, and what it may have been granted without an answer. */
   #giveBack(): void {
-    if (this.#taken.size > 0) void this.#grants.discard([...this.#taken.values()], this.#asker, this.#terms);
+    if (this.#taken.size > 0)
+      void this.#grants.discard([...this.#taken.values()], this.#requester, this.#terms);
     this.#taken.clear();
-    this.#grants.giveBack(this.#asker, this.#terms);
+    this.#grants.giveBack(this.#requester, this.#terms);
   }
 }
 
-/** One lease of all the holds, which an asker has used until now. */
-export function leaseOf(holds: readonly Hold[], asker: Asker): Lease {
+/** One lease of all the holds, which an requester has used until now. */
+export function leaseOf(holds: readonly Hold[], requester: Requester): Lease {
   const lease = createLease(holds);
-  for (const hold of holds) hold.pass(asker, lease);
+  for (const hold of holds) hold.pass(requester, lease);
   return lease;
 }

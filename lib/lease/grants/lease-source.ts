@@ -27,7 +27,7 @@ import { Heartbeat, type KnownGrants } from '../hold/heartbeat.js';
 import { Hold } from '../hold/hold.js';
 import type { Lease } from '../hold/lease.js';
 import { Schedule } from '../hold/schedule.js';
-import { type Asker, StoreRequests } from '../hold/store-requests.js';
+import { type Requester, StoreRequests } from '../hold/store-requests.js';
 import { Acquisition, type Answer } from './acquisition.js';
 import { handOn, WaitingLines } from './waiting-lines.js';
 import { Unanswered } from './unanswered.js';
@@ -110,7 +110,7 @@ export class LeaseSource implements KnownGrants {
   }
 
   /** For an acquisition. Each has a separate owner, unless owners are stable. */
-  newAsker(): Asker {
+  newRequester(): Requester {
     const owner = this.#owner ?? `${this.#name}:${this.#owners++}`;
     return { owner, unsure: undefined, isSpent: false, hasGone: false };
   }
@@ -121,29 +121,29 @@ export class LeaseSource implements KnownGrants {
    */
   async tryAll(
     keys: readonly string[],
-    asker: Asker,
+    requester: Requester,
     terms: LeaseTerms,
     slots?: readonly number[],
   ): Promise<Answer> {
     if (terms.limit > 1)
-      return this.#trySlots(keys[0]!, asker, terms, slots ?? fromAny(allSlots(terms.limit)));
-    if (!this.stableOwners) return this.#tryAll(keys, asker, terms);
+      return this.#trySlots(keys[0]!, requester, terms, slots ?? fromAny(allSlots(terms.limit)));
+    if (!this.stableOwners) return this.#tryAll(keys, requester, terms);
     let answer: Answer | undefined;
-    while (answer === undefined) answer = await this.#tryInOrder(keys, asker, terms);
+    while (answer === undefined) answer = await this.#tryInOrder(keys, requester, terms);
     return answer;
   }
 
-  /** Releases, in reverse, what the asker uses. Never rejects. */
-  async discard(holds: readonly Hold[], asker: Asker, terms: LeaseTerms): Promise<void> {
-    await Promise.all([...holds].reverse().map((hold) => this.#leave(hold, asker, terms)));
-    this.giveBack(asker, terms);
+  /** Releases, in reverse, what the requester uses. Never rejects. */
+  async discard(holds: readonly Hold[], requester: Requester, terms: LeaseTerms): Promise<void> {
+    await Promise.all([...holds].reverse().map((hold) => this.#leave(hold, requester, terms)));
+    this.giveBack(requester, terms);
   }
 
-  /** Frees what the asker may have been granted without an answer. Never throws. */
-  giveBack(asker: Asker, { ttl }: LeaseTerms): void {
-    const { unsure } = asker;
-    asker.unsure = undefined;
-    for (const key of unsure ?? []) this.#unanswered.add(key, asker.owner, ttl);
+  /** Frees what the requester may have been granted without an answer. Never throws. */
+  giveBack(requester: Requester, { ttl }: LeaseTerms): void {
+    const { unsure } = requester;
+    requester.unsure = undefined;
+    for (const key of unsure ?? []) this.#unanswered.add(key, requester.owner, ttl);
   }
 
   /** Whether another acquisition waits for the key, and goes first. */
@@ -308,14 +308,19 @@ export class LeaseSource implements KnownGrants {
   }
 
   /** One slot after the other. If the store fails for one, because of a foreign value for instance, another may do. */
-  async #trySlots(key: string, asker: Asker, terms: LeaseTerms, slots: readonly number[]): Promise<Answer> {
+  async #trySlots(
+    key: string,
+    requester: Requester,
+    terms: LeaseTerms,
+    slots: readonly number[],
+  ): Promise<Answer> {
     let failure: unknown;
     for (const slot of slots) {
       const name = slotKey(key, slot);
       try {
         const answer = await this.#inOrder(name, async () => {
-          if (asker.hasGone || this.#ownFor(name) > 0) return undefined;
-          return this.#tryAll([key], asker, { ...terms, slot });
+          if (requester.hasGone || this.#ownFor(name) > 0) return undefined;
+          return this.#tryAll([key], requester, { ...terms, slot });
         });
         if (answer !== undefined && !('refused' in answer)) return answer;
       } catch (error) {
@@ -332,14 +337,18 @@ export class LeaseSource implements KnownGrants {
    * Joins the leases that this owner has, if it shares them, and asks for the other keys after earlier operations on them. A
    * renewal of a joined lease does not wait for the other keys. Undefined if a joined lease was lost before those were asked for.
    */
-  async #tryInOrder(keys: readonly string[], asker: Asker, terms: LeaseTerms): Promise<Answer | undefined> {
+  async #tryInOrder(
+    keys: readonly string[],
+    requester: Requester,
+    terms: LeaseTerms,
+  ): Promise<Answer | undefined> {
     const joined: Hold[] = [];
     const others = new Set(keys);
     const leaves: (() => void)[] = [];
     const joins = (key: string): boolean => {
       const hold = this.#shared(key);
       if (hold === undefined) return false;
-      hold.join(asker);
+      hold.join(requester);
       joined.push(hold);
       return others.delete(key);
     };
@@ -358,31 +367,31 @@ export class LeaseSource implements KnownGrants {
       const asked = keys.filter((key) => others.has(key));
       const kept = asked.find((key) => this.#keptFor(key) > 0);
       if (kept !== undefined) return { refused: kept };
-      const answer = await this.#tryAll(asked, asker, terms);
+      const answer = await this.#tryAll(asked, requester, terms);
       return 'refused' in answer ? answer : [...joined.splice(0), ...answer];
     } finally {
       for (const leave of leaves) leave();
-      for (const hold of joined) void this.#leave(hold, asker, terms);
+      for (const hold of joined) void this.#leave(hold, requester, terms);
     }
   }
 
-  /** Releases what the asker uses. A release that fails is repeated. Never rejects. */
-  async #leave(hold: Hold, asker: Asker, { ttl }: LeaseTerms): Promise<void> {
+  /** Releases what the requester uses. A release that fails is repeated. Never rejects. */
+  async #leave(hold: Hold, requester: Requester, { ttl }: LeaseTerms): Promise<void> {
     try {
-      await hold.discard(asker);
+      await hold.discard(requester);
     } catch {
-      asker.isSpent = true;
-      this.#unanswered.add(hold.name, asker.owner, ttl);
+      requester.isSpent = true;
+      this.#unanswered.add(hold.name, requester.owner, ttl);
     }
   }
 
   /** Asks the store: at once, unless renewal in another thread must be prepared or ended first. */
-  #tryAll(keys: readonly string[], asker: Asker, terms: LeaseTerms): Promise<Answer> {
+  #tryAll(keys: readonly string[], requester: Requester, terms: LeaseTerms): Promise<Answer> {
     // The manager may have been closed while this waited for an earlier operation.
     if (this.#isClosed) return Promise.reject(managerClosed());
     const names = keys.map((key) => slotKey(key, terms.slot));
     const waits = terms.background || names.some((name) => this.latest(name)?.background !== undefined);
-    const ask = (): Promise<Answer> => this.#ask(keys, names, asker, terms);
+    const ask = (): Promise<Answer> => this.#ask(keys, names, requester, terms);
     return this.#asked.add(waits ? this.#prepare(names, terms).then(ask) : ask());
   }
 
@@ -399,21 +408,21 @@ export class LeaseSource implements KnownGrants {
   async #ask(
     keys: readonly string[],
     names: readonly string[],
-    asker: Asker,
+    requester: Requester,
     terms: LeaseTerms,
   ): Promise<Answer> {
-    const owner = asker.owner;
+    const owner = requester.owner;
     const { ttl } = terms;
     const started = timerNow();
     const at = this.schedule.now();
     let answer: readonly FencingToken[] | number;
     const undos = this.stableOwners ? names.map((name) => this.latest(name)?.mayEndAt(at + ttl)) : [];
     try {
-      answer = await this.#requests.tryAcquireAll(names, asker, terms, (name) => this.#replaced(name));
+      answer = await this.#requests.tryAcquireAll(names, requester, terms, (name) => this.#replaced(name));
     } catch (error) {
       undos.forEach((undo, i) => {
         const hold = this.latest(names[i]!);
-        if (isPermanent(error) || asker.unsure?.has(names[i]!) !== true) undo?.();
+        if (isPermanent(error) || requester.unsure?.has(names[i]!) !== true) undo?.();
         else hold?.mayBeReplaced();
       });
       const failure = storeFailure('acquire', keys, error);
@@ -439,7 +448,7 @@ export class LeaseSource implements KnownGrants {
     const holds = keys.map((key, i) => new Hold(this.#heartbeat, key, owner, tokens[i]!, terms, at));
     for (const hold of holds) {
       if (terms.background) this.#background!.add(hold);
-      hold.join(asker);
+      hold.join(requester);
       this.#add(hold, waited);
     }
     return holds;

@@ -79,7 +79,7 @@ export class Heartbeat {
 
   /**
    * Takes a place in the lane, before any listener can start another operation there. `turn` resolves when earlier operations
-   * have ended; undefined if there are none. Later ones wait until `leave` is called.
+   * have ended; undefined if the lane is empty. Later operations wait until `leave` is called.
    */
   enter(lane: unknown): { readonly turn: Promise<void> | undefined; readonly leave: () => void } {
     const turn = this.#last.get(lane);

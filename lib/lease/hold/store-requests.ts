@@ -19,14 +19,14 @@ const MOST_KEYS = 50;
 /** Keys asked for alone after a failure, to see whether the store answers. One of them may be the reason of the failure. */
 const PROBES = 2;
 
-/** Who asks the store in the attempts of an acquisition, and uses what it is granted until there is a lease. */
-export interface Asker {
+/** The owner for which an acquisition asks the store. It uses the holds that are granted until there is a lease. */
+export interface Requester {
   readonly owner: string;
   /** The keys that it may have been granted without an answer. */
   unsure: Set<string> | undefined;
   /** A release has failed. The store may execute it later, and free what the same owner has been granted since. */
   isSpent: boolean;
-  /** Nobody waits for the rest of an attempt. */
+  /** The acquisition has ended, so the rest of its attempt is not needed. */
   hasGone: boolean;
 }
 
@@ -82,59 +82,63 @@ export class StoreRequests {
   }
 
   /**
-   * All or none: the tokens, or the place of the first key that another owner has. Notes in the asker what it may have
+   * All or none: the tokens, or the place of the first key that another owner has. Notes in the requester what it may have
    * been granted without an answer, and that a rollback has failed. `granted`: called for each key that is granted before
    * the next one is asked for.
    */
   async tryAcquireAll(
     keys: readonly string[],
-    asker: Asker,
+    requester: Requester,
     terms: LeaseTerms,
     granted: (key: string) => void,
   ): Promise<readonly FencingToken[] | number> {
     const store = this.#store;
     this.#flush();
     if (keys.length === 1) {
-      const token = await this.#tryOne(keys[0]!, asker, terms);
+      const token = await this.#tryOne(keys[0]!, requester, terms);
       return token === undefined ? 0 : [token];
     }
-    if (!canDoTogether(store, keys)) return this.#tryOneByOne(keys, asker, terms, granted);
+    if (!canDoTogether(store, keys)) return this.#tryOneByOne(keys, requester, terms, granted);
     const { ttl, info } = terms;
-    return noting(asker, keys, () => store.tryAcquireAll(keys, asker.owner, ttl, ...extra(info)));
+    return noting(requester, keys, () => store.tryAcquireAll(keys, requester.owner, ttl, ...extra(info)));
   }
 
-  #tryOne(key: string, asker: Asker, { ttl, info }: LeaseTerms): Promise<FencingToken | undefined> {
-    return noting(asker, [key], () => this.#store.tryAcquire(key, asker.owner, ttl, ...extra(info)));
+  #tryOne(key: string, requester: Requester, { ttl, info }: LeaseTerms): Promise<FencingToken | undefined> {
+    return noting(requester, [key], () => this.#store.tryAcquire(key, requester.owner, ttl, ...extra(info)));
   }
 
   async #tryOneByOne(
     keys: readonly string[],
-    asker: Asker,
+    requester: Requester,
     terms: LeaseTerms,
     granted: (key: string) => void,
   ): Promise<readonly FencingToken[] | number> {
     const tokens: FencingToken[] = [];
     try {
       for (const key of keys) {
-        const token = await this.#tryOne(key, asker, terms);
+        const token = await this.#tryOne(key, requester, terms);
         if (token === undefined) return tokens.length;
         tokens.push(token);
         granted(key);
       }
       return tokens;
     } finally {
-      if (tokens.length < keys.length) await this.#rollBack(keys, tokens, asker);
+      if (tokens.length < keys.length) await this.#rollBack(keys, tokens, requester);
     }
   }
 
   /** Frees as many of the keys as there are tokens, in reverse. Never rejects. */
-  async #rollBack(keys: readonly string[], tokens: readonly FencingToken[], asker: Asker): Promise<void> {
+  async #rollBack(
+    keys: readonly string[],
+    tokens: readonly FencingToken[],
+    requester: Requester,
+  ): Promise<void> {
     const granted = tokens.map((token, i) => ({ key: keys[i]!, token })).reverse();
     const results = await Promise.allSettled(
-      granted.map(({ key, token }) => this.release(key, asker.owner, token)),
+      granted.map(({ key, token }) => this.release(key, requester.owner, token)),
     );
     results.forEach(({ status }, i) => {
-      if (status === 'rejected') leftOver(asker, granted[i]!.key);
+      if (status === 'rejected') leftOver(requester, granted[i]!.key);
     });
   }
 
@@ -251,21 +255,21 @@ function extra(info: string | undefined): [info?: string] {
 }
 
 /** The keys may be held although their release failed, and that release may still be executed. */
-function leftOver(asker: Asker, key: string): void {
-  (asker.unsure ??= new Set()).add(key);
-  asker.isSpent = true;
+function leftOver(requester: Requester, key: string): void {
+  (requester.unsure ??= new Set()).add(key);
+  requester.isSpent = true;
 }
 
 /**
  * The answer. The keys may have been granted although it was lost; but a store that refuses for good has granted nothing.
  */
-async function noting<T>(asker: Asker, keys: readonly string[], ask: () => Promise<T>): Promise<T> {
+async function noting<T>(requester: Requester, keys: readonly string[], ask: () => Promise<T>): Promise<T> {
   try {
     const answer = await ask();
-    for (const key of keys) asker.unsure?.delete(key);
+    for (const key of keys) requester.unsure?.delete(key);
     return answer;
   } catch (error) {
-    if (!isPermanent(error)) for (const key of keys) (asker.unsure ??= new Set()).add(key);
+    if (!isPermanent(error)) for (const key of keys) (requester.unsure ??= new Set()).add(key);
     throw error;
   }
 }

@@ -143,7 +143,7 @@ function statementsForSeveral(table: Table) {
       SELECT key COLLATE "C" AS key, owner COLLATE "C" AS owner, ${columns.join(', ')}, place FROM ROWS FROM (
         ${['key', 'owner', ...columns].map((_, i) => `json_array_elements_text($${i + 1}::text::json)`).join(', ')}
       ) WITH ORDINALITY AS w(key, owner, ${columns.join(', ')}, place))`;
-  // `own`: the rows of the owners, by the clock once; `free`: those of them that no other transaction has locked.
+  // `own`: rows that the owners hold, which reads the clock once. `free`: own rows that no other transaction has locked.
   const chosen = (columns: string, which = ''): string => `own AS MATERIALIZED (
         SELECT w.key, w.owner, ${columns}, w.place FROM wanted w
         JOIN ${rows} l ON l.key = w.key AND l.owner = w.owner AND l.${NOT_EXPIRED}${which}),
