@@ -1,12 +1,12 @@
-/** Something that an AbortSignal can end. */
+/** Something that an AbortSignal can abort. */
 export interface Abortable {
   /** Called when the signal is aborted. */
   abort(reason: unknown): void;
 }
 
 /**
- * All that wait with one signal share one listener. With a listener for each, Node would warn of a leak at the
- * eleventh, and would search the list of all listeners to remove one.
+ * Shares one listener among all waiters with the same signal. With a listener for each, Node would warn about a leak at
+ * the eleventh, and removing one would search the list of all listeners.
  */
 class Abortables {
   readonly #signal: AbortSignal;

@@ -1,6 +1,6 @@
 import { types } from 'node:util';
 
-/** Whether a value is a Uint8Array, of any realm. False for an object that only has its prototype. */
+/** Whether a value is a Uint8Array of any realm. False for an object that merely has its prototype. */
 export const isBytes: (value: unknown) => value is Uint8Array = types.isUint8Array;
 
 const typedArray: unknown = Object.getPrototypeOf(Uint8Array.prototype);
@@ -10,29 +10,31 @@ const { get: getLength } = Object.getOwnPropertyDescriptor(typedArray, 'length')
 };
 
 /**
- * The number of bytes. Does not use `length`, which a subclass may override. 0 if the memory was detached. Every index
- * below it can be read.
+ * The number of bytes; 0 if the memory was detached. It bypasses the property `length`, which a subclass may override.
+ * Every index below the result can be read.
  */
 export function lengthOfBytes(bytes: Uint8Array): number {
   return getLength.call(bytes);
 }
 
-/** False if the memory was detached, or shrank so that the array is out of its bounds: then it looks like an empty one. */
+/**
+ * False if the memory was detached, or shrank so that the array is out of bounds. Such an array reports a length of 0.
+ */
 export function hasMemory(bytes: Uint8Array): boolean {
   if (lengthOfBytes(bytes) > 0) return true;
   try {
     at.call(bytes, 0);
     return true;
   } catch (error) {
-    // A stack overflow, which says nothing of the memory.
+    // A stack overflow does not prove that the memory is gone.
     if (error instanceof RangeError) throw error;
     return false;
   }
 }
 
 /**
- * A copy of the bytes, which stays the same when they change or their memory is detached. Runs no code of the array's
- * class, and fails only if there is no memory for it.
+ * Copies the bytes, so that later changes or a detached memory do not matter. Runs no code of the array's class, and
+ * fails only if memory runs out.
  */
 export function copyOfBytes(bytes: Uint8Array): Uint8Array {
   return lengthOfBytes(bytes) === 0 ? new Uint8Array() : new Uint8Array(bytes);

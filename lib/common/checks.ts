@@ -3,10 +3,10 @@ import { invalidArg, invalidArgType, outOfRange } from './errors.js';
 /** The default timeout of an acquisition, in milliseconds. */
 export const DEFAULT_TIMEOUT = 5000;
 
-/** The names of options: those of a type, all of them. */
+/** Every option name of a type, once. */
 export type Names<O> = Readonly<Record<keyof O, true>>;
 
-/** `names`: there may be no other options. */
+/** `names` lists all allowed options. */
 export function checkOptionsObject(options: unknown, names?: Names<Record<string, unknown>>): void {
   if (options === undefined) return;
   if (typeof options !== 'object' || options === null || !mayBeOptions(options)) {
@@ -15,14 +15,14 @@ export function checkOptionsObject(options: unknown, names?: Names<Record<string
   if (names !== undefined) checkNames(options, names);
 }
 
-/** Throws for an option that nothing would read: its name is probably misspelt. */
+/** Throws for an unknown option, since its name is probably misspelt. */
 export function checkNames(options: object, names: Names<Record<string, unknown>>, what = 'options'): void {
   for (const name of Object.keys(options)) {
     if (!Object.hasOwn(names, name)) throw unknownOption(what, name, Object.keys(names));
   }
 }
 
-/** Checks an option that has options of its own. */
+/** Checks an option that is an object of options. */
 export function checkPart(
   part: unknown,
   names: Names<Record<string, unknown>>,
@@ -46,7 +46,7 @@ function unknownOption(what: string, given: string, known: readonly string[]): E
   return invalidArg(`${what}.${name} is not an option: ${hint}`);
 }
 
-/** How many characters must be added, removed or replaced to make one text of the other (Levenshtein). */
+/** The Levenshtein distance between two strings. */
 function editDistance(a: string, b: string): number {
   let row = Array.from({ length: b.length + 1 }, (_, j) => j);
   for (let i = 0; i < a.length; i++) {
@@ -59,7 +59,7 @@ function editDistance(a: string, b: string): number {
   return row[b.length]!;
 }
 
-/** False for lists, and for a revoked Proxy, which cannot be read. */
+/** False for arrays, and for a revoked Proxy, which cannot be read. */
 function mayBeOptions(options: object): boolean {
   try {
     return !Array.isArray(options);
@@ -70,12 +70,12 @@ function mayBeOptions(options: object): boolean {
 
 export function checkTimeout(timeout: unknown, name: string): number {
   if (typeof timeout !== 'number') throw invalidArgType(name, 'a number', timeout);
-  // Not `timeout < 0`, which NaN would pass.
+  // Not `timeout < 0`, which would accept NaN.
   if (!(timeout >= 0)) throw outOfRange(name, 'a number of milliseconds from 0 to Infinity', timeout);
   return timeout;
 }
 
-/** From 1 on. */
+/** Accepts integers from 1 to `most`. */
 export function checkCount(count: unknown, name: string, most: number): number {
   if (typeof count !== 'number') throw invalidArgType(name, 'a number', count);
   if (!Number.isInteger(count) || count < 1 || count > most) {
@@ -99,7 +99,7 @@ export function checkSignal(signal: unknown): AbortSignal {
   throw invalidArgType('options.signal', 'an AbortSignal', signal);
 }
 
-/** Checks only the members that are used, so that it accepts a signal of another realm or implementation (jsdom's). */
+/** Checks only the members that are used, so that signals of other realms or implementations (jsdom) are accepted. */
 function isSignal(signal: unknown): signal is AbortSignal {
   try {
     const { aborted, addEventListener, removeEventListener } = signal as Partial<AbortSignal>;
@@ -110,7 +110,7 @@ function isSignal(signal: unknown): signal is AbortSignal {
       typeof removeEventListener === 'function'
     );
   } catch (error) {
-    // A stack overflow in a getter, which says nothing of the signal.
+    // A stack overflow in a getter does not prove that the value is not a signal.
     if (error instanceof RangeError) throw error;
     return false;
   }
@@ -120,7 +120,7 @@ export function checkFunction(fn: unknown, name: string): void {
   if (typeof fn !== 'function') throw invalidArgType(name, 'a function', fn);
 }
 
-/** The arguments of a function that takes options, which may be left out, and then a function. */
+/** Resolves the arguments of a function whose first parameter, the options, may be left out. */
 export function callArguments<O, F>(optionsOrFn: O | F, maybeFn: F | undefined): [O | undefined, F] {
   const withoutOptions = typeof optionsOrFn === 'function' && maybeFn === undefined;
   const fn = withoutOptions ? optionsOrFn : maybeFn;

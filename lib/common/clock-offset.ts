@@ -3,9 +3,9 @@ import { performance } from './host.js';
 const COMPARISONS = 16;
 
 /**
- * The lead of `performance.now()` over another clock, in milliseconds, where both count alike from different
- * moments. Each comparison finds less than the true difference, by the time between the readings. So the largest result is
- * the closest one, and never too large: a time of the other clock plus this is never later than the true one.
+ * The offset, in milliseconds, from another clock to `performance.now()`, where both run at the same rate. Each
+ * comparison underestimates it by the time between its two readings, so the largest is the closest. A time of the other
+ * clock plus this offset is never later than the true time.
  */
 export function offsetOf(clock: () => number): number {
   let largest = -Infinity;

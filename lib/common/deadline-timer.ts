@@ -3,30 +3,31 @@ import { Deadlines, type Timed } from './deadlines.js';
 import { DeferredCall } from './deferred-call.js';
 
 /**
- * Any number of deadlines behind one timer. When it rings, its owner takes out what is due, and calls {@link rearm}.
+ * Many deadlines on one timer. When it fires, its owner removes the entries that are due, and calls {@link rearm}.
  *
- * Removing an entry does not change the timer: a needless ring costs less than setting the timer again each time.
+ * Removing an entry does not reset the timer: firing needlessly costs less than resetting it each time.
  *
- * Callers reach the host's timers from the microtask queue only, where the stack is empty. A stack overflow within
- * `setTimeout` can leave Node with a list of timers that never fires, and later timers of the same delay join that list.
+ * The host's timers are called only from the microtask queue, where the stack is empty. A stack overflow within
+ * `setTimeout` can leave Node with a list of timers that never fires, and later timers with the same delay would join
+ * that list.
  */
 export class DeadlineTimer<T extends Timed> {
   readonly #entries = new Deadlines<T>();
   readonly #now: () => number;
   readonly #alarm: Alarm;
   readonly #arming = new DeferredCall(() => this.rearm());
-  /** The earliest time of {@link ringBy} for which the timer is yet to be set. */
+  /** The earliest time passed to {@link ringBy} for which the timer is not yet set. */
   #ringBy = Infinity;
   #keepsAlive: boolean;
 
-  /** `now`: the clock of the deadlines, in milliseconds. For the other parameters see {@link Alarm}. */
+  /** `now` is the clock of the deadlines, in milliseconds. {@link Alarm} describes the other parameters. */
   constructor(now: () => number, ring: () => void, keepsAlive: boolean, longest?: number) {
     this.#now = now;
     this.#alarm = new Alarm(ring, keepsAlive, longest);
     this.#keepsAlive = keepsAlive;
   }
 
-  /** The entry that is due first. */
+  /** The entry with the earliest deadline. */
   get first(): T | undefined {
     return this.#entries.first;
   }
@@ -35,26 +36,26 @@ export class DeadlineTimer<T extends Timed> {
     return this.#entries.size;
   }
 
-  /** In no order. */
+  /** The entries, in no particular order. */
   toArray(): T[] {
     return this.#entries.toArray();
   }
 
   /**
-   * Ignores an entry that is never due. If this throws on a stack overflow, the entry may be added nevertheless; the next
-   * call that sets the timer includes it.
+   * Adds an entry, unless its deadline is Infinity. After a stack overflow the entry may be added although this threw.
+   * The next call that sets the timer then includes it.
    */
   add(entry: T): void {
     this.#entries.add(entry);
     if (entry.deadline < this.#alarm.due) this.#arming.schedule();
   }
 
-  /** Does nothing for an entry that is not here. */
+  /** Does nothing if the entry was not added. */
   remove(entry: T): void {
     this.#entries.remove(entry);
   }
 
-  /** Rings at this time at the latest, even if nothing is due then. */
+  /** Makes the timer fire at this time at the latest, even if nothing is due then. */
   ringBy(at: number): void {
     if (at >= this.#alarm.due) return;
     this.#arming.schedule();
@@ -62,8 +63,8 @@ export class DeadlineTimer<T extends Timed> {
   }
 
   /**
-   * Sets the timer for the entry that is due first, unless it rings earlier. Call this with an empty stack, as a timer or a
-   * microtask does.
+   * Sets the timer for the earliest deadline, unless it fires earlier. Call this with an empty stack, as timers and
+   * microtasks have.
    */
   rearm(): void {
     const at = Math.min(this.#ringBy, this.#entries.first?.deadline ?? Infinity);

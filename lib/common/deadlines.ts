@@ -1,15 +1,15 @@
-/** Something that can run out of time; or what else is sought by the least of a number. */
+/** An entry of {@link Deadlines}. The deadline may also be another number by which entries are ordered. */
 export interface Timed<Deadline = number> {
-  /** On the clock of `performance.now()`; Infinity never passes. */
+  /** By the clock of `performance.now()`; Infinity never passes. */
   readonly deadline: Deadline;
-  /** Its place in {@link Deadlines}, or -1. */
+  /** The index in {@link Deadlines}, or -1. */
   place: number;
 }
 
 /**
- * A binary heap with the earliest deadline on top. Each entry knows its place, so that any can be removed.
+ * A binary heap with the earliest deadline on top. Each entry knows its index, so that any entry can be removed.
  *
- * After its first change a method calls nothing that could overflow the stack, which would leave the heap broken.
+ * After its first change a method calls nothing that could overflow the stack, because that would corrupt the heap.
  */
 export class Deadlines<T extends Timed<number | bigint>> {
   readonly #heap: T[] = [];
@@ -22,7 +22,7 @@ export class Deadlines<T extends Timed<number | bigint>> {
     return this.#heap.length;
   }
 
-  /** All entries, in no order. */
+  /** All entries, in no particular order. */
   toArray(): T[] {
     return [...this.#heap];
   }
@@ -51,7 +51,7 @@ export class Deadlines<T extends Timed<number | bigint>> {
     entry.place = -1;
     const last = heap.pop()!;
     if (last === entry) return;
-    // The last entry fills the gap, then rises or sinks to its place.
+    // The last entry fills the gap, then moves up or down to its place.
     while (place > 0) {
       const above = (place - 1) >> 1;
       const parent = heap[above]!;

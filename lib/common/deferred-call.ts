@@ -1,9 +1,12 @@
 import { afterTurn, defer } from './host.js';
 
-/** This often in a row the microtask queue calls. Then the event loop has a turn, with its timers and messages. */
+/**
+ * The maximum number of consecutive calls from the microtask queue. After that, the event loop gets a turn for timers
+ * and messages.
+ */
 const IN_A_ROW = 1024;
 
-/** A call from the microtask queue: one, however often it was asked for before. */
+/** Defers a call to the microtask queue. Requests before the call are merged into one. */
 export class DeferredCall {
   readonly #call: () => void;
   #scheduled = false;

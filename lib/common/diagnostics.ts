@@ -1,7 +1,7 @@
 import diagnostics_channel from 'node:diagnostics_channel';
 import type { LockKey, LockMode } from './types.js';
 
-/** What all messages have in common. The thread that acquires publishes them; `threadId` is its id. */
+/** The members of all lock messages. The acquiring thread publishes them. */
 export interface LockMessage {
   /** The lock's name. */
   readonly lock: string;
@@ -16,55 +16,61 @@ export interface LockMessage {
 }
 
 /**
- * `stripelock:wait`: an acquisition that had to wait has ended. One message for each that `stats()` counts as `contended`, on
- * its own thread.
+ * `stripelock:wait`: an acquisition that had to wait has ended. Its thread publishes one message for each acquisition
+ * that `stats()` counts as `contended`.
  */
 export interface WaitMessage extends LockMessage {
-  /** Which of the keys it waited for: the first that was not free. Undefined if it began before anybody listened. */
+  /**
+   * The key that it waited for: the first that was not free. Undefined if the wait began before the channel had a
+   * subscriber.
+   */
   readonly key: LockKey | undefined;
-  /** Milliseconds. */
+  /** The wait in milliseconds. */
   readonly waited: number;
   /** How the wait ended. `aborted`: by its signal. */
   readonly outcome: 'granted' | 'timeout' | 'deadlock' | 'aborted';
 }
 
-/** `stripelock:timeout`: an acquisition ran out of time. */
+/** `stripelock:timeout`: an acquisition timed out. */
 export interface TimeoutMessage extends LockMessage {
-  /** The time allowed, in milliseconds. */
+  /** The timeout in milliseconds. */
   readonly timeout: number;
-  /** The stripe that was not free in time. */
+  /** The stripe that it waited for when it timed out. */
   readonly stripe: number;
   /** Ids of the threads that held the stripe, as far as known. */
   readonly holders: readonly number[];
 }
 
-/** `stripelock:deadlock`: an acquisition was refused, because its wait could never have ended. */
+/** `stripelock:deadlock`: an acquisition was refused because its wait could never have ended. */
 export interface DeadlockMessage extends LockMessage {
-  /** Ids of the threads of the cycle. `threads[i]` waits for `stripes[i]`, which the next thread holds. */
+  /** Ids of the threads in the cycle. `threads[i]` waits for `stripes[i]`, which the next thread holds. */
   readonly threads: readonly number[];
-  /** What each of the threads waits for. */
+  /** The stripe that each of the threads waits for. */
   readonly stripes: readonly number[];
 }
 
-/** `stripelock:abandoned`: an acquisition was granted a stripe whose earlier holder's thread ended without releasing. */
+/**
+ * `stripelock:abandoned`: an acquisition was granted a stripe whose previous holder's thread ended without releasing
+ * it.
+ */
 export interface AbandonedMessage extends LockMessage {
   /** All stripes of the acquisition. */
   readonly stripes: readonly number[];
 }
 
 /**
- * `tracingChannel('stripelock:acquire')`: one object for each acquisition, from its call to its outcome, by Node's convention
- * for tracing channels. `acquire` and `withLock` publish it as a promise, the others as a call. They do so while `start` has a
- * subscriber.
+ * `tracingChannel('stripelock:acquire')`: one object per acquisition, from its call to its outcome, by the conventions
+ * of Node's tracing channels. `acquire` and `withLock` publish it as a promise, the other methods as a call. Nothing is
+ * published unless `start` has a subscriber.
  */
 export interface AcquireMessage extends LockMessage {
-  /** The guard, from `end` of a call on, or from `asyncStart` of a promise on. Undefined if `tryAcquire` got nothing. */
+  /** The guard: from `end` for a call, from `asyncStart` for a promise. Undefined if `tryAcquire` was refused. */
   readonly result?: unknown;
-  /** What the acquisition failed with, from `error` on. */
+  /** The error with which the acquisition failed, from `error` on. */
   readonly error?: unknown;
 }
 
-/** While nobody listens, publishing costs only a check of `hasSubscribers`. The fast path publishes nothing. */
+/** Without subscribers, publishing costs only a check of `hasSubscribers`. The fast path publishes nothing. */
 export const channels = {
   wait: diagnostics_channel.channel('stripelock:wait'),
   timeout: diagnostics_channel.channel('stripelock:timeout'),
@@ -73,24 +79,24 @@ export const channels = {
 };
 
 export const acquireTracing = diagnostics_channel.tracingChannel<AcquireMessage>('stripelock:acquire');
-/** The fast path asks it whether anybody listens. */
+/** The channel whose subscribers the fast path checks. */
 export const acquireStart = acquireTracing.start;
 
-/** What the messages of the `stripelock:lease:` channels have in common. The thread that holds publishes them. */
+/** The members of most messages on the `stripelock:lease:` channels. The holding thread publishes them. */
 export interface LeaseMessage {
   /** The key of the lease. */
   readonly key: string;
   /** The token of the lease. */
   readonly token: bigint;
-  /** Who holds it, as the store knows it. */
+  /** The holder's name, as the store knows it. */
   readonly holder: string;
-  /** The id of the thread that holds. */
+  /** The id of the holding thread. */
   readonly threadId: number;
 }
 
 /** `stripelock:lease:acquired`: a lease was granted. */
 export interface LeaseAcquiredMessage extends LeaseMessage {
-  /** Milliseconds. */
+  /** The TTL in milliseconds. */
   readonly ttl: number;
   /** Milliseconds from the call to the grant. */
   readonly waited: number;
@@ -98,13 +104,13 @@ export interface LeaseAcquiredMessage extends LeaseMessage {
 
 /** `stripelock:lease:renewed`: a lease was extended. */
 export interface LeaseRenewedMessage extends LeaseMessage {
-  /** Milliseconds. */
+  /** The TTL in milliseconds. */
   readonly ttl: number;
 }
 
 /** `stripelock:lease:lost`: a lease ended without being released. */
 export interface LeaseLostMessage extends LeaseMessage {
-  /** The reason, as text for people. */
+  /** The reason, as readable text. */
   readonly reason: string;
 }
 
@@ -114,24 +120,24 @@ export interface LeaseReleasedMessage extends LeaseMessage {
   readonly held: number;
 }
 
-/** `stripelock:lease:failed`: the store failed, or did not answer in time. */
+/** `stripelock:lease:failed`: the store failed or did not answer in time. */
 export interface LeaseFailedMessage {
   /** The key of the lease. */
   readonly key: string;
-  /** What the store was asked to do. */
+  /** The operation that failed. */
   readonly operation: 'acquire' | 'renew' | 'release';
-  /** A LeaseStoreError, whose cause is the store's own; or a LockError of another code that the store has given itself. */
+  /** A LeaseStoreError whose cause is the store's own error, or a LockError with another code that the store chose. */
   readonly error: Error;
   /**
-   * Milliseconds until the local deadline of the lease. Undefined if no lease is held: for an acquisition, or a late
+   * Milliseconds until the local deadline of the lease. Undefined if no lease is held, as for an acquisition or a late
    * grant.
    */
   readonly remaining: number | undefined;
   /** The token of the lease. Undefined if no lease is held. */
   readonly token: bigint | undefined;
-  /** Who asked, as the store knows it. */
+  /** The name of the owner that requested the operation, as the store knows it. */
   readonly holder: string;
-  /** The id of the thread that asked. */
+  /** The id of the thread that requested it. */
   readonly threadId: number;
 }
 
@@ -143,25 +149,25 @@ export const leaseChannels = {
   failed: diagnostics_channel.channel('stripelock:lease:failed'),
 };
 
-/** `stripelock:web-locks`: what became of a request for a name. The thread that made the request publishes it. */
+/** `stripelock:web-locks`: the progress of a request for a name. The requesting thread publishes it. */
 export interface WebLockMessage {
   /**
-   * `granted`: its callback is called next. `unavailable`: refused, as `ifAvailable` asks. `aborted`: by its signal.
-   * `timeout`: it ran out of time. `released`: its callback has ended. `stolen`: another request took the lock from it.
+   * `granted`: its callback is called next. `unavailable`: it was refused because of `ifAvailable`. `aborted`: by its
+   * signal. `timeout`: it timed out. `released`: its callback has ended. `stolen`: another request stole the lock.
    */
   readonly event: 'granted' | 'unavailable' | 'aborted' | 'timeout' | 'released' | 'stolen';
   /** The name of the manager; empty for `locks`. */
   readonly manager: string;
-  /** What was asked for. */
+  /** The requested name. */
   readonly name: string;
   /** The mode of the request. */
   readonly mode: LockMode;
   /**
-   * Milliseconds: since the grant for `released` and `stolen`, else since the request. Undefined if nobody listened
-   * then.
+   * Milliseconds since the grant for `released` and `stolen`, else since the request. Undefined if the channel had no
+   * subscriber at that time.
    */
   readonly elapsed: number | undefined;
-  /** The id of the thread that made the request. */
+  /** The id of the requesting thread. */
   readonly threadId: number;
 }
 

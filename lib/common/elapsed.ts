@@ -3,46 +3,49 @@ import { hrtime, performance } from './host.js';
 
 let read = monotonic;
 let counting = false;
-/** From {@link elapsed} to {@link localNow}; undefined until one of them is converted. */
+/** The offset from {@link elapsed} to {@link localNow}; undefined until a time is converted. */
 let offset: number | undefined;
 
 /**
- * Milliseconds since some moment, on a clock that never goes back. Threads of one process read the same clock if
- * {@link countsSuspension} is the same in them.
+ * Milliseconds on a monotonic clock with an arbitrary start. Threads of one process read the same clock if {@link
+ * countsSuspension} is the same in all of them.
  */
 export function elapsed(): number {
   return read();
 }
 
-/** Whether {@link elapsed} counts while the machine is suspended. `performance.now()` does not, on most platforms. */
+/**
+ * Whether {@link elapsed} keeps counting while the machine is suspended. On most platforms `performance.now()` does
+ * not.
+ */
 export function countsSuspension(): boolean {
   return counting;
 }
 
-/** The same clock, counted like `performance.now()`, which it equals until the machine is suspended. */
+/** The clock of {@link elapsed}, shifted to equal `performance.now()` until the machine is suspended. */
 export function localNow(): number {
   return counting ? toLocal(read()) : performance.now();
 }
 
 /**
- * Milliseconds as timers count them: the clock stands still while the machine is suspended. For the time limits of requests,
- * turns and reports. Never for the deadline of a lease, which the store's clock continues to count.
+ * Milliseconds on the clock of timers, which stops while the machine is suspended. Use it for time limits of requests,
+ * turns and reports. Never use it for the deadline of a lease, because the store's clock keeps counting.
  */
 export function timerNow(): number {
   return performance.now();
 }
 
-/** A time of {@link elapsed} as a time of {@link localNow}, and never later than that. */
+/** Converts a time of {@link elapsed} to a time of {@link localNow}. The result is never too late. */
 export function toLocal(time: number): number {
   return time + (offset ??= offsetOf(read));
 }
 
-/** The opposite: never earlier. */
+/** The inverse of {@link toLocal}. The result is never too early. */
 export function fromLocal(time: number): number {
   return time - (offset ??= offsetOf(read));
 }
 
-/** From now on {@link elapsed} reads this clock, which counts while the machine is suspended. */
+/** Makes {@link elapsed} read this clock, which must keep counting while the machine is suspended. */
 export function setClock(clock: () => number): void {
   if (counting) return;
   read = clock;
@@ -50,7 +53,7 @@ export function setClock(clock: () => number): void {
   offset = offsetOf(read);
 }
 
-/** All threads have the same one, unlike `performance.now()`, which counts from the start of its thread. */
+/** The same in all threads, unlike `performance.now()`, which starts with its thread. */
 function monotonic(): number {
   return Number(hrtime()) / 1e6;
 }

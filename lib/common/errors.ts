@@ -1,7 +1,7 @@
 import { lengthOfBytes } from './bytes.js';
 import type { LockKey } from './types.js';
 
-/** Base of all errors of this package, except for bad arguments. */
+/** The base class of all errors of this package, except for bad arguments. */
 export class LockError extends Error {
   /** Stable; starts with `ERR_`. */
   readonly code: string;
@@ -16,15 +16,15 @@ export class LockError extends Error {
   }
 }
 
-/** An acquisition ran out of time. Nothing is held. */
+/** An acquisition timed out. It holds nothing. */
 export class LockTimeoutError extends LockError {
-  /** The time allowed, in milliseconds. */
+  /** The timeout in milliseconds. */
   readonly timeout: number;
-  /** The keys of the acquisition, as they were when it began. */
+  /** The keys of the acquisition, as they were at its start. */
   readonly keys: readonly LockKey[];
-  /** The stripe that was not free in time; -1 for a lease. */
+  /** The stripe that it waited for when it timed out; -1 for a lease. */
   readonly stripe: number;
-  /** Ids of the threads that held that stripe when time ran out, as far as known. */
+  /** Ids of the threads that held that stripe at the timeout, as far as known. */
   readonly holders: readonly number[];
 
   constructor(
@@ -47,20 +47,20 @@ export class LockTimeoutError extends LockError {
   }
 }
 
-/** The error for a lock that was still in use when the time to end was over. */
+/** The error of `drained` for a lock that is still in use at the timeout. */
 export function notDrained(name: string, timeout: number, held: number, waiting: number): LockTimeoutError {
   const message = `${lockName(name)} is still in use after ${timeout} ms: ${held} held, ${waiting} waiting`;
   return new LockTimeoutError(message, [], timeout, -1, []);
 }
 
-/** What errors say of a lock. */
+/** The properties of a lock that messages mention. */
 interface ShownLock {
   readonly name: string;
-  /** Whether each key has a stripe of its own: then messages do not speak of stripes. */
+  /** Whether each key has a separate stripe. Messages then do not mention stripes. */
   readonly exact: boolean;
 }
 
-/** `thread`: who waited. `details`: what the message says about the holders. */
+/** `thread` is the waiting thread. `details` describes the holders. */
 export function lockTimeout(
   lock: ShownLock,
   keys: readonly LockKey[],
@@ -80,13 +80,13 @@ export function lockTimeout(
   return new LockTimeoutError(message, keys, timeout, stripe, holders);
 }
 
-/** An acquisition was refused, because its wait could never have ended. Nothing of it is held. */
+/** An acquisition was refused because its wait could never have ended. It holds nothing. */
 export class DeadlockError extends LockError {
-  /** The keys of the acquisition, as they were when it began. */
+  /** The keys of the acquisition, as they were at its start. */
   readonly keys: readonly LockKey[];
-  /** Ids of the threads that wait for each other, this one first. Only this one if it would wait for itself. */
+  /** Ids of the threads that wait for each other, this thread first. Only this thread if it would wait for itself. */
   readonly threads: readonly number[];
-  /** What each of {@link threads} waits for. */
+  /** The stripe that each of {@link threads} waits for. */
   readonly stripes: readonly number[];
 
   constructor(
@@ -106,7 +106,7 @@ export class DeadlockError extends LockError {
   }
 }
 
-/** `details`: what the message says about the holders of the first stripe. */
+/** `details` describes the holders of the first stripe. */
 export function lockDeadlock(
   { name, exact }: ShownLock,
   keys: readonly LockKey[],
@@ -161,7 +161,7 @@ export function invalidArg(message: string): TypeError & { code: string } {
   return Object.assign(new TypeError(message), { code: 'ERR_INVALID_ARG_TYPE' });
 }
 
-/** What to say of a handle that came from another process. */
+/** The message for a handle that came from another process. */
 export const ONLY_FOR_THREADS =
   'a handle is for the threads of its process, by workerData or postMessage; processes share leases, by a store such as sqliteLeaseStore';
 
@@ -171,13 +171,13 @@ export function outOfRange(name: string, expected: string, actual: unknown): Ran
 }
 
 const NAME_CHARACTERS_SHOWN = 64;
-/** Larger numbers have more digits than a message should show. */
+/** Messages do not show larger numbers, which have too many digits. */
 const LARGEST_BIGINT_SHOWN = 10n ** 64n;
 
-/** The user and the password in a URL, after its scheme. Messages are logged. */
+/** User and password of a URL, after the scheme. They are masked, because messages are logged. */
 const USER_OF_URL = /^([a-z][a-z\d+.-]*:\/\/)[^/]*@/i;
 
-/** Never throws, whatever the value is: otherwise this failure would hide the error that is being made. */
+/** Never throws, since a failure here would hide the error that is being created. */
 function describe(value: unknown): string {
   try {
     return descriptionOf(value);
@@ -204,12 +204,12 @@ function descriptionOf(value: unknown): string {
 }
 
 function constructorName(value: object): string {
-  // Objects without a prototype have no constructor; others may have anything under that name.
+  // Objects without a prototype have no constructor, and others may have any property of that name.
   const { constructor } = value as { constructor?: unknown };
   return (typeof constructor === 'function' && shortened(constructor.name)) || 'Object';
 }
 
-/** For a value that should be a string. */
+/** Shortens a value that should be a string. */
 function shortened(text: unknown): string {
   if (typeof text !== 'string') return '';
   return text.length > NAME_CHARACTERS_SHOWN ? `${text.slice(0, NAME_CHARACTERS_SHOWN)}\u2026` : text;
@@ -219,7 +219,7 @@ const KEYS_SHOWN = 4;
 const KEY_CHARACTERS_SHOWN = 64;
 const BYTES_SHOWN = 32;
 
-/** Keys as messages show them: a few, and each of them short. */
+/** The keys in the form for messages: the first few, each shortened. */
 export function quotedKeys(keys: readonly LockKey[]): string {
   const shown = keys.slice(0, KEYS_SHOWN).map(keyName).join(', ');
   const rest = keys.length - KEYS_SHOWN;
@@ -241,7 +241,7 @@ function quote(text: string): string {
   return JSON.stringify(shown);
 }
 
-/** How messages begin. */
+/** The start of every message about a lock. */
 export function lockName(name: string): string {
   return name === '' ? 'lock' : `lock ${quote(name)}`;
 }

@@ -1,13 +1,13 @@
-/** The public view of a class: for `instanceof`, and for its prototype. */
+/** The public view of a class, for `instanceof` and for its prototype. */
 type Exposed<C> = C & { readonly prototype: object };
 
 /**
- * The public stand-in for a class whose instances only this package may make: another function, which throws when it is
- * called. Code that could construct a guard could free what others hold.
+ * Creates the public stand-in for a class that only this package may instantiate: a separate function that throws when
+ * called. Code that could construct a guard could release keys that others hold.
  *
- * Instances inherit everything from the exposed prototype, except for two properties, which come before it.
- * `constructor` is the exposed function. `then` is undefined and stays so. Even if somebody adds a `then` to
- * `Object.prototype` or to the exposed prototype, no instance is mistaken for a promise, and lost.
+ * Instances inherit everything from the exposed prototype, except for two properties of the hidden one. `constructor`
+ * is the stand-in. `then` is undefined and cannot be changed. So even if code adds a `then` to `Object.prototype` or to
+ * the exposed prototype, no instance is treated as a promise.
  */
 export function expose<C extends { readonly prototype: object }>(
   hidden: C,

@@ -4,11 +4,11 @@ import { runInThisContext } from 'node:vm';
 import { SignalTimer } from './signal-timer.js';
 
 /*
- * What the package needs from its host, captured when the package is loaded. A test may replace timers with fake ones
- * for a while, and a fake timer that has not fired when the test ends never fires.
+ * The functions of the host, captured when the package is loaded. A test may replace timers with fake ones temporarily,
+ * and a fake timer that is pending when the test ends never fires.
  */
 
-/** The clock as it is at import: fake timers replace the method, not the object. */
+/** Captured at import, because fake timers replace the method, not the object. */
 export const performance = { now: hostPerformance.now.bind(hostPerformance) };
 
 /** Nanoseconds on a clock that all threads of the process share. */
@@ -16,7 +16,7 @@ export const hrtime: () => bigint = process.hrtime.bigint.bind(process.hrtime);
 
 const MILLISECOND = 1e6;
 const OFFSET = Number(hrtime()) / MILLISECOND - performance.now();
-/** Milliseconds on that clock. Cheaper. */
+/** Milliseconds on the clock of {@link hrtime}, but cheaper to read. */
 export function sharedNow(): number {
   return performance.now() + OFFSET;
 }
@@ -27,22 +27,22 @@ export const queueMicrotask: (run: () => void) => void = globalThis.queueMicrota
 const SETTLED = Promise.resolve();
 
 /**
- * Calls `run` from the microtask queue, where the stack is empty. Use it where nothing may throw (T1): it calls no
- * function written in JavaScript, even if somebody has replaced `Promise.prototype.then`. Pass both arguments, because
- * V8 checks the stack if there are fewer than declared. (`queueMicrotask` is written in JavaScript, and costs twice as
+ * Calls `run` from the microtask queue, where the stack is empty. Use it where nothing may throw (T1), since it calls
+ * no function written in JavaScript, even if `Promise.prototype.then` was replaced. Pass both arguments, because V8
+ * checks the stack if a call has fewer than declared. (`queueMicrotask` is written in JavaScript, and costs twice as
  * much.)
  */
 export const defer: (run: () => void, unused: undefined) => unknown = Promise.prototype.then.bind(SETTLED);
 
-/** Calls `run` once the event loop has made a turn. May throw on a stack overflow, and is then not going to. */
+/** Calls `run` after a turn of the event loop. If this throws on a stack overflow, `run` will not be called. */
 export const afterTurn: (run: () => void) => unknown = setImmediate;
 
 /** `Promise.resolve`, as safe from failure as {@link defer}. The value must not have a `then`. */
 export const resolved: <T extends object>(value: T) => Promise<T> = Promise.resolve.bind(Promise);
 
 /**
- * The `FinalizationRegistry` of the host's own realm, also where a test runner evaluates the package in a context of
- * `node:vm`. If a thread ends just when a callback of such a context's registry is due, Node 20 aborts the process.
+ * The host realm's `FinalizationRegistry`, even where a test runner evaluates the package in a context of `node:vm`. If
+ * a thread ends just when a callback of such a context's registry is due, Node 20 aborts the process.
  */
 export const HostFinalizationRegistry = ((): typeof FinalizationRegistry => {
   try {
@@ -52,13 +52,13 @@ export const HostFinalizationRegistry = ((): typeof FinalizationRegistry => {
   }
 })();
 
-/** Opaque: some hosts have timers that are not objects. */
+/** Opaque, because timers of some hosts are not objects. */
 export type Timer = unknown;
 
 const KIND = 'Timeout';
 const LONG = 1_000_000;
 
-/** Node counts only its own timers. */
+/** Detects fake timers: Node counts only its own. */
 function hasNodeTimers(): boolean {
   const count = (): number => process.getActiveResourcesInfo().filter((kind) => kind === KIND).length;
   const before = count();
@@ -70,22 +70,22 @@ function hasNodeTimers(): boolean {
 
 const faked = !hasNodeTimers();
 
-/** Starts a timer, which keeps the event loop alive until {@link letGo}. If this throws, there is no timer. */
+/** Starts a timer that keeps the event loop alive until {@link letGo}. If this throws, no timer was started. */
 export function startTimer(callback: () => void, delay: number): Timer {
   return faked ? new SignalTimer(callback, delay) : setTimeout(callback, delay);
 }
 
-/** From now on the timer keeps the event loop alive, if the host's timers can. */
+/** Makes the timer keep the event loop alive, if the host's timers can. */
 export function keepAlive(timer: Timer): void {
   (timer as { ref?: () => void } | undefined)?.ref?.();
 }
 
-/** From now on the timer does not keep the event loop alive. */
+/** Stops the timer from keeping the event loop alive. */
 export function letGo(timer: Timer): void {
   (timer as { unref?: () => void } | undefined)?.unref?.();
 }
 
-/** The timer will not fire any more. */
+/** Cancels the timer. */
 export function stopTimer(timer: Timer): void {
   if (timer instanceof SignalTimer) timer.stop();
   else clearTimeout(timer as NodeJS.Timeout | undefined);

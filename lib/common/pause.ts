@@ -1,7 +1,7 @@
 import { LONGEST_DELAY } from './alarm.js';
 import { clearTimeout, setTimeout } from './host.js';
 
-/** Resolves after so many milliseconds, or when the signal aborts. Until then it keeps the process alive. */
+/** Resolves after this many milliseconds, or when the signal aborts. Keeps the process alive until then. */
 export function pause(milliseconds: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     if (signal?.aborted === true) {
@@ -18,7 +18,7 @@ export function pause(milliseconds: number, signal?: AbortSignal): Promise<void>
   });
 }
 
-/** Resolves when the promise, which must not reject, has resolved, but no later than after these milliseconds. */
+/** Resolves once the promise has settled, or after this many milliseconds. The promise must not reject. */
 export async function settledWithin(milliseconds: number, promise: Promise<unknown>): Promise<void> {
   const settled = new AbortController();
   await Promise.race([promise, pause(milliseconds, settled.signal)]);

@@ -1,13 +1,13 @@
 import { invalidArg } from './errors.js';
 
-/** What is held until it is released. */
+/** A guard: something to release after use. */
 interface Held {
   release(): void;
 }
 
 /**
- * Runs `fn` with a guard, and releases it. All variables of an async function are in memory while it is suspended, and each
- * resumption copies them. So this has few, and no `finally`, which would add three.
+ * Runs `fn` with a guard, and releases the guard. While an async function is suspended, its variables are kept in
+ * memory, and each resumption copies them. So this has few variables, and no `finally`, which would add three.
  */
 export async function runHeld<G extends Held, T>(
   acquired: Promise<G>,
@@ -25,7 +25,7 @@ export async function runHeld<G extends Held, T>(
   return result;
 }
 
-/** For a function of `withLockSync` that returned a promise. */
+/** The error for a callback of `withLockSync` that returned a promise. */
 export function releasedTooEarly(): TypeError {
   return invalidArg(
     'fn returned a promise, and withLockSync released the lock before it settled: use withLock',

@@ -1,10 +1,12 @@
 import { MessageChannel, type MessagePort } from 'node:worker_threads';
 
-/** Keeps the event loop alive for the instances of {@link SignalTimer} that should. */
+/** Keeps the event loop alive while any {@link SignalTimer} should. */
 let keeper: MessagePort | undefined;
 let keeping = 0;
 
-/** A timer for when the package is loaded while timers are faked: fake timers do not replace `AbortSignal.timeout`. */
+/**
+ * The timer for a package that was loaded while timers were faked. Fake timers do not replace `AbortSignal.timeout`.
+ */
 export class SignalTimer {
   readonly #signal: AbortSignal;
   readonly #callback: () => void;

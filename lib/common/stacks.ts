@@ -1,12 +1,12 @@
 /**
- * The stack of a call. It is written out, as a string, when it is read first, which takes ten times as long as to capture it.
- * Not a string if a program replaces `Error.prepareStackTrace`.
+ * The stack of a call. It is formatted when `stack` is first read, which takes ten times as long as capturing it. It is
+ * not a string if a program replaces `Error.prepareStackTrace`.
  */
 export interface CapturedStack {
   readonly stack?: unknown;
 }
 
-/** The stack here, or above that function: at most so many frames. Writes nothing yet. */
+/** Captures up to `frames` frames, from here or above the function `above`, without formatting them. */
 export function captureStack(frames: number, above?: (...args: never[]) => unknown): CapturedStack {
   const { stackTraceLimit } = Error;
   // Not by assignment, which throws if `Error` is frozen (`--frozen-intrinsics`).
@@ -20,7 +20,7 @@ export function captureStack(frames: number, above?: (...args: never[]) => unkno
   }
 }
 
-/** The frames, the nearest first. Empty if they are not text. */
+/** The frames, innermost first. Empty if the stack is not a string. */
 export function framesOf({ stack }: CapturedStack): string[] {
   if (typeof stack !== 'string') return [];
   return stack
@@ -30,8 +30,8 @@ export function framesOf({ stack }: CapturedStack): string[] {
 }
 
 /**
- * The frames of the program that called the package, without code of the program running: `Error.prepareStackTrace` is out
- * of the way meanwhile. Frames of this package are left out at the front, and those of Node everywhere.
+ * The frames of the program that called the package. `Error.prepareStackTrace` is removed temporarily, so that no code
+ * of the program runs. Node's frames are omitted, and those of this package up to the caller.
  */
 export function callersOf(captured: CapturedStack): string[] {
   const prepare: unknown = Reflect.get(Error, 'prepareStackTrace');
@@ -44,11 +44,11 @@ export function callersOf(captured: CapturedStack): string[] {
     if (replaced) Reflect.set(Error, 'prepareStackTrace', prepare);
   }
   const first = frames.findIndex((frame) => !isOwn(frame));
-  // In a bundle, the program's own frames may be in the same file.
+  // Own frames are not filtered further on: in a bundle, the program's frames may be in the same file.
   return (first < 0 ? frames : frames.slice(first)).map((frame) => frame.replace(/^at /, ''));
 }
 
-/** The file of this module; and where the package is, unless it is in a bundle of the program's. */
+/** The file of this module, and the package's folder unless it is in the program's bundle. */
 const FILE = /(?:\(|at )([^()]+?):\d+:\d+\)?$/.exec(framesOf(captureStack(1))[0] ?? '')?.[1] ?? '';
 const HOME = /^(.*[/\\])(?:dist|lib|unbundled)[/\\]/.exec(FILE)?.[1];
 const FOLDERS = HOME === undefined ? [FILE] : ['dist', 'lib', 'unbundled'].map((name) => HOME + name);

@@ -1,17 +1,23 @@
-/** What is locked. A string is hashed as its UTF-8 bytes; a number must be a safe integer. */
+/** A key to lock. A string is hashed as its UTF-8 bytes; a number must be a safe integer. */
 export type LockKey = string | number | Uint8Array;
 
-/** Shared holders exclude only exclusive ones. */
+/** `shared` holders exclude only `exclusive` ones. */
 export type LockMode = 'exclusive' | 'shared';
 
-/** What a function of `withLockSync` may return: no promise, as the lock is released before that settles. */
+/**
+ * The result type of a callback of `withLockSync`. It excludes promises, because the lock is released before they
+ * settle.
+ */
 export type SyncResult<T> = T extends PromiseLike<unknown> ? 'an async function needs withLock' : T;
 
-/** For `new StripedLock(options)`. */
+/** Options of `new StripedLock(options)`. */
 export interface StripedLockOptions {
   /** Number of stripes, an integer 1 … 1_048_576. Default 1024. */
   stripes?: number;
-  /** Default time allowed for one whole acquisition, however many keys, in milliseconds. Default 5000. Infinity waits forever. */
+  /**
+   * Default timeout of a whole acquisition, for any number of keys, in milliseconds. Default 5000. Infinity waits
+   * forever.
+   */
   timeout?: number;
   /** Shown in errors, inspect() and diagnostics. Default ''. */
   name?: string;
@@ -21,71 +27,76 @@ export interface StripedLockOptions {
   trace?: boolean;
 }
 
-/** For an acquisition that may block. */
+/** Options of an acquisition that may block. */
 export interface AcquireOptions<M extends LockMode = LockMode> {
-  /** Milliseconds for the whole acquisition. 0 makes one attempt. Infinity waits forever. Default: the lock's own. */
+  /**
+   * Milliseconds for the whole acquisition. 0 makes one attempt. Infinity waits forever. Default: the lock's timeout.
+   */
   timeout?: number;
   /** Default 'exclusive'. */
   mode?: M;
 }
 
-/** For `acquire` and `withLock`; without `signal` for `acquireSync` and `withLockSync`; `mode` alone for `tryAcquire`. */
+/**
+ * Options of `acquire` and `withLock`; without `signal` for `acquireSync` and `withLockSync`; only `mode` for
+ * `tryAcquire`.
+ */
 export interface AsyncAcquireOptions<M extends LockMode = LockMode> extends AcquireOptions<M> {
   /** Aborting removes the waiter and rejects with signal.reason. */
   signal?: HostSignal;
 }
 
-/** For `drained`. */
+/** Options of `drained`. */
 export interface DrainedOptions {
-  /** Milliseconds. 0 looks once, Infinity waits forever. Default: the lock's. */
+  /** Milliseconds. 0 checks once, Infinity waits forever. Default: the lock's timeout. */
   timeout?: number;
   /** Aborting ends the wait and rejects with signal.reason. */
   signal?: HostSignal;
 }
 
 /**
- * The `AbortSignal` of whichever library of types a program uses: that of Node, or that of browsers. Its few members that
- * need no library where there is none.
+ * The type `AbortSignal` of the type library that a program uses, Node's or the DOM's. Without either, the members that
+ * need no library.
  */
 export type HostSignal = typeof globalThis extends { AbortSignal: { prototype: infer Signal } }
   ? Signal
   : { readonly aborted: boolean; readonly reason: unknown };
 
-/** Structured-cloneable, and opaque. Its type refuses the handle of another class. */
+/** An opaque, structured-cloneable handle. Handles of other classes have incompatible types. */
 export interface HandleOf<K extends string> {
-  /** Whose handle it is. */
+  /** The class that the handle belongs to. */
   readonly kind?: K;
 }
 
-/** Structured-cloneable: hand it to another thread through workerData or postMessage. Opaque. */
+/** An opaque, structured-cloneable handle. Pass it to another thread by workerData or postMessage. */
 export interface StripedLockHandle {
-  /** Whose handle it is. */
+  /** The class that the handle belongs to. */
   readonly kind: 'stripelock/striped-lock';
   readonly [opaque: string]: unknown;
 }
 
-/** Counters of one lock, all threads together. */
+/** Counters of one lock, summed over all threads. */
 export interface StripedLockStats {
-  /** Which engine the lock uses. */
+  /** The engine that the lock uses. */
   engine: 'native' | 'javascript';
-  /** How many stripes the lock has. */
+  /** The number of stripes of the lock. */
   stripes: number;
   /** Stripes held now. */
   held: number;
   /** Acquisitions waiting now. */
   waiting: number;
   /**
-   * Acquisitions that had to wait in a queue, since creation; so are the counters below. Those that got their keys while they
-   * tried again for some microseconds, and those that were refused at once, did not.
+   * Acquisitions that waited in a queue, since the lock was created, like the counters below. Not counted: acquisitions
+   * that got their keys while retrying for some microseconds, and those refused at once.
    */
   contended: number;
-  /** Acquisitions that ran out of time. */
+  /** Acquisitions that timed out. */
   timeouts: number;
-  /** Acquisitions that their signal aborted. */
+  /** Acquisitions that were aborted by their signal. */
   aborts: number;
-  /** Acquisitions refused as deadlocks. */
+  /** Acquisitions that were refused as deadlocks. */
   deadlocks: number;
-  /** Stripes freed for threads that ended while they held them, except shared ones. */
+  /** Stripes freed because the holding thread ended, except those held in shared mode. */
   abandoned: number;
 }
 
@@ -96,30 +107,30 @@ export interface StripeState {
   /** The mode in which it is held; undefined if it is only waited for. */
   mode: LockMode | undefined;
   /**
-   * Who holds it: each thread once, or once for each of its permits where a KeyedLock has a limit above 1. Traced
-   * acquisitions show keys, since when in milliseconds, and where they were made.
+   * The holders: each thread once, or once per permit if a KeyedLock has a limit above 1. Traced acquisitions include
+   * keys, hold time and call site.
    */
   holders: {
-    /** As `threadId` of `node:worker_threads`. */
+    /** The `threadId` of `node:worker_threads`. */
     threadId: number;
     /** The keys of the acquisition, if it was traced. */
     keys?: LockKey[];
     /** Milliseconds since the acquisition, if it was traced. */
     heldFor?: number;
-    /** The caller's place in its source, if the acquisition was traced. */
+    /** The call site, if the acquisition was traced. */
     acquiredAt?: string;
   }[];
-  /** Who waits for it, in order. */
+  /** The waiters, in queue order. */
   waiters: {
-    /** As `threadId` of `node:worker_threads`. */
+    /** The `threadId` of `node:worker_threads`. */
     threadId: number;
     /** Whether it blocks its thread, or waits on its event loop. */
     kind: 'sync' | 'async';
-    /** The mode that it asked for. */
+    /** The requested mode. */
     mode: LockMode;
     /**
-     * Milliseconds. 0 where only the waiter's own thread knows: it waits there behind others, or for one of the same
-     * thread. That thread counts a timeout of a second or more from up to 1/256 of it later.
+     * Milliseconds. 0 where only the waiter's thread knows the value, because the waiter queues behind others of that
+     * thread. Such a thread starts a timeout of a second or more late by up to 1/256 of it.
      */
     waitingFor: number;
     /** The keys of the acquisition, if it is traced. */
@@ -127,71 +138,78 @@ export interface StripeState {
   }[];
 }
 
-/** For a new {@link KeyedLock}. */
+/** Options of `new KeyedLock(options)`; see {@link KeyedLock}. */
 export interface KeyedLockOptions {
   /**
-   * Most keys in use at once, over all threads, an integer 1 … 1_048_576. Beyond it an acquisition fails with a LockError
-   * (ERR_LOCK_CAPACITY) and takes nothing. Threads also remember keys that they used last, together up to half of this.
-   * Default 65_536.
+   * The maximum number of keys in use at once, across all threads, an integer 1 … 1_048_576. Beyond it an acquisition
+   * fails with a LockError (ERR_LOCK_CAPACITY) and acquires nothing. Threads also cache keys that they used last,
+   * together up to half of this number. Default 65_536.
    */
   capacity?: number;
   /**
-   * How many acquisitions may hold a key at once, over all threads, an integer 1 … 1_048_576. Above 1 the lock has permits,
-   * and no shared mode. Default 1, an exclusive lock.
+   * The maximum number of acquisitions that may hold a key at once, across all threads, an integer 1 … 1_048_576. Above
+   * 1 the lock has permits and no shared mode. Default 1, an exclusive lock.
    */
   limit?: number;
-  /** Default time allowed for one whole acquisition, however many keys, in milliseconds. Default 5000. Infinity waits forever. */
+  /**
+   * Default timeout of a whole acquisition, for any number of keys, in milliseconds. Default 5000. Infinity waits
+   * forever.
+   */
   timeout?: number;
   /** Shown in errors, inspect() and diagnostics. Default ''. */
   name?: string;
   /**
-   * Default: 'native' where the addon loads, else 'javascript'. Asking for 'native' throws if the addon cannot load. On
-   * 'javascript' the lock works only in the thread that makes it.
+   * Default: 'native' where the addon loads, else 'javascript'. 'native' throws if the addon cannot load. With
+   * 'javascript', the lock works only in the thread that creates it.
    */
   engine?: 'native' | 'javascript';
   /** Record time and call site of every acquisition for inspect() and errors. Slower. Default false. */
   trace?: boolean;
 }
 
-/** No value has it. The compiler shows its property where a program asks a lock with permits for the shared mode. */
+/**
+ * A type without values. If a program requests the shared mode of a lock with permits, the compiler names its property.
+ */
 export interface PermitsHaveNoSharedMode {
-  /** Names the cause in the compiler's message. */
+  /** Explains the cause in the compiler's message. */
   readonly sharedModeNeedsALimitOf1: never;
 }
 
-/** Counters of a {@link KeyedLock}, all threads together. */
+/** Counters of a {@link KeyedLock}, summed over all threads. */
 export interface KeyedLockStats extends StripedLockStats {
-  /** Most keys in use at once, over all threads. */
+  /** The maximum number of keys in use at once, across all threads. */
   capacity: number;
-  /** The same as {@link capacity}: each key in use has a stripe, whose number passes to another key later. */
+  /** The same as {@link capacity}: each key in use occupies a stripe, which is reused for another key later. */
   stripes: number;
   /** Keys held now. */
   held: number;
 }
 
-/** The modes of a {@link KeyedLock} with that limit: no shared one where it has permits. */
+/** The modes of a {@link KeyedLock} with this limit: without the shared mode if it has permits. */
 export type KeyedLockMode<L extends number> = 1 extends L
   ? LockMode
   : 'exclusive' | ('shared' & PermitsHaveNoSharedMode);
 
-/** Structured-cloneable: hand it to another thread through workerData or postMessage. Opaque. */
+/** An opaque, structured-cloneable handle. Pass it to another thread by workerData or postMessage. */
 export interface KeyedLockHandle {
-  /** Whose handle it is. */
+  /** The class that the handle belongs to. */
   readonly kind: 'stripelock/keyed-lock';
   readonly [opaque: string]: unknown;
 }
 
-/** Whether one key can be had, and by how many it is held and waited for, in all threads. */
+/** The state of one key, across all threads. */
 export interface OneKeyState {
-  /** An exclusive acquisition would not have to wait for holders: nobody holds the key or, if it has permits, one is left. */
+  /**
+   * Whether an exclusive acquisition would be granted without waiting for holders. With permits: whether one is left.
+   */
   readonly free: boolean;
-  /** How it is held; undefined if nobody holds it. */
+  /** The mode in which it is held; undefined if it is not held. */
   readonly mode: LockMode | undefined;
-  /** Acquisitions that hold it. */
+  /** The number of acquisitions that hold it. */
   readonly holders: number;
-  /** Acquisitions that wait for it. On the JavaScript engine those of this thread alone. */
+  /** The number of acquisitions that wait for it. On the JavaScript engine, only those of this thread. */
   readonly waiters: number;
-  /** How many more acquisitions may hold it exclusively: 0 or 1 without permits. */
+  /** How many more exclusive acquisitions may hold it: 0 or 1 without permits. */
   readonly permitsLeft: number;
 }
 
@@ -201,7 +219,7 @@ export interface KeyState extends Omit<StripeState, 'stripe'> {
   key: LockKey;
 }
 
-/** A `URL`, by the member that is read: for programs without a library of types that knows the class. */
+/** A `URL`, reduced to the member that is read, for programs without a type library that declares the class. */
 export interface HostUrl {
   /** The whole URL. */
   readonly href: string;

@@ -1,13 +1,13 @@
 import { types } from 'node:util';
 
-/** `WebAssembly.Memory`, which TypeScript knows only with the DOM's types. */
+/** `WebAssembly.Memory`, which TypeScript declares only in the DOM's types. */
 export interface WasmMemory {
   readonly buffer: SharedArrayBuffer;
 }
 
 /**
- * `Atomics.compareExchange` of 32 bits at an address in bytes from the start of the memory; returns what was there.
- * Throws for an address outside of the memory.
+ * A 32-bit `Atomics.compareExchange` at a byte address of the memory. Returns the previous value. Throws for an address
+ * outside the memory.
  */
 export type CompareExchange = (address: number, expected: number, replacement: number) => number;
 
@@ -26,15 +26,15 @@ interface Wasm {
 /** Undefined with `--jitless`. */
 const wasm = (globalThis as { WebAssembly?: Wasm }).WebAssembly;
 
-/** Bytes of a page, the unit of a memory's size. */
+/** The page size of WebAssembly memory, in bytes. */
 const PAGE = 65_536;
 
 const ascii = (text: string): number[] => [...Buffer.from(text)];
 const sized = (bytes: number[]): number[] => [bytes.length, ...bytes];
 
 /**
- * A module in the binary format of the WebAssembly specification, with its threads proposal. All numbers are in LEB128,
- * and all but the last take one byte.
+ * A module in WebAssembly's binary format, with the threads proposal. Numbers are in LEB128; all except the last take
+ * one byte.
  *
  *     (import "our" "memory" (memory 1 4096 shared))
  *     (func (export "compareExchange") (param i32 i32 i32) (result i32)
@@ -52,20 +52,20 @@ const MODULE = Uint8Array.from([
 
 let compiled: object | undefined;
 
-/** Makes shared memory of a fixed size in bytes, a multiple of 64 KiB. Undefined if that is not possible. */
+/** Creates shared memory of a fixed size in bytes, a multiple of 64 KiB. Undefined if that is not possible. */
 export function createWasmMemory(bytes: number): WasmMemory | undefined {
   try {
     const pages = bytes / PAGE;
     return wasm && new wasm.Memory({ initial: pages, maximum: pages, shared: true });
   } catch {
-    // V8 reserves gigabytes of addresses for each memory, and a process may not be allowed as much.
+    // V8 reserves gigabytes of address space for each memory, which a process may not be allowed.
     return undefined;
   }
 }
 
-/** The buffer of what may be a memory that `createWasmMemory` made, in any thread. Undefined for anything else. */
+/** The buffer of a memory that `createWasmMemory` created in any thread. Undefined for any other value. */
 export function bufferOfWasmMemory(memory: unknown): SharedArrayBuffer | undefined {
-  // Before the first lock of a process there is none, and an error would cost that lock more than this check.
+  // Checked first, because before a process's first lock there is no memory, and throwing would cost that lock more.
   if (typeof memory !== 'object') return undefined;
   try {
     const buffer: unknown = wasm && Reflect.get(wasm.Memory.prototype, 'buffer', memory);
