@@ -6,25 +6,25 @@ import { countedMode, EXCLUSIVE_MODE, mostHolds, SHARED_MODE, type Mode } from '
 
 const THREAD_BOUND = threadBound('Guard', 'pass lock.handle instead, and acquire there');
 
-/** From one stripe's word to the next, in bytes. */
+/** The bits by which a stripe number is shifted to get its word's offset in bytes. */
 const ADDRESS_SHIFT = STRIPE_SHIFT + 2;
-/** The first of the words that are held shared and have no other flag. */
+/** The word of a stripe with one shared hold and no other flag. */
 const ONE_SHARE = SHARED | 1;
 
-/** What ended the last of the functions that give several stripes back and returned that some are left. */
+/** The error of the last `giveBackMany` that did not return 0. */
 export let cutBy: unknown;
 
 /**
- * What a guard refers to: a table, and what of it the fast path works on. The transitions of a stripe's word that need no
- * engine are the functions below; see `lock-word.ts` for the states, and `mode.ts` for what a mode admits.
+ * The part of a guard that reaches its table. The functions below are the transitions of a stripe's word that need no
+ * engine; see `lock-word.ts` for the states, and `mode.ts` for what a mode admits.
  *
- * Nothing of it can be reached through a guard, or whoever has a guard could free what others hold. So the functions are
- * static, and no object leads to the class.
+ * Code with a guard must not reach these functions, because it could release keys that others hold. So they are static,
+ * and no object leads to the class.
  *
- * A stack overflow is the only reason for which one of these functions throws. It has then changed nothing (keeps T1).
+ * One of these functions throws only on a stack overflow, and has then changed nothing (keeps T1).
  */
 export class FastPath {
-  /** Guards refer to this object, and so are refused, too. */
+  /** Guards refer to this object, so they cannot be posted to another thread either. */
   readonly threadBound = THREAD_BOUND;
   readonly #table: LockTable;
   readonly #words: Int32Array;
@@ -32,9 +32,9 @@ export class FastPath {
   readonly #firstAddress: number;
   readonly #slot: number;
   #shares: Int32Array | undefined;
-  /** The last of the words from {@link ONE_SHARE} on. */
+  /** The highest word that counts holders without any other flag. */
   readonly #mostShares: number;
-  /** The mode whose holders are counted: shared, or that of permits. */
+  /** The mode with counted holders: shared, or permits. */
   readonly #counted: Mode;
 
   constructor(table: LockTable) {
@@ -55,7 +55,7 @@ export class FastPath {
     return compareExchange(path.#firstAddress + (stripe << ADDRESS_SHIFT), 0, path.#slot) === 0;
   }
 
-  /** Gives back a stripe that is held exclusively. */
+  /** Releases a stripe that is held exclusively. */
   static giveBack(this: void, path: FastPath, stripe: number): void {
     const slot = path.#slot;
     const compareExchange = path.#compareExchange;
@@ -75,18 +75,19 @@ export class FastPath {
     else if (word >= ONE_SHARE && word < path.#mostShares) next = word + 1;
     else return false;
     if (exchange(path, stripe, word, next) !== word) return false;
-    // From the change to the count no function is called.
+    // No function is called between the change and this count.
     shares[stripe]!++;
     return true;
   }
 
-  /** Gives back a stripe that is held shared, or a permit. */
+  /** Releases a shared hold, or a permit. */
   static giveBackShared(this: void, path: FastPath, stripe: number): void {
     const word = path.#words[wordIndex(stripe)]!;
     const shares = path.#shares!;
     const counted = path.#counted;
     const next = word === ONE_SHARE ? 0 : word - 1;
-    // Any of several holders but the last may leave without asking who waits. Each permit may be waited for (keeps P2).
+    // Without permits, waiters care only about the last shared hold, so the others are released without the engine.
+    // With permits, a waiter may need any of them (keeps P2).
     const simple =
       counted.code === SHARED_MODE.code
         ? word === ONE_SHARE || ((word & SHARED) !== 0 && (word & HOLDER_MASK) > 1)
@@ -95,37 +96,37 @@ export class FastPath {
     else path.#table.release(stripe, counted);
   }
 
-  /** {@link take} in the mode whose code this is. */
+  /** {@link take}, in the mode with this code. */
   static takeIn(this: void, path: FastPath, stripe: number, code: number): boolean {
     return code === EXCLUSIVE_MODE.code ? take(path, stripe) : takeShared(path, stripe);
   }
 
-  /** {@link giveBack} in the mode whose code this is. */
+  /** {@link giveBack}, in the mode with this code. */
   static giveBackIn(this: void, path: FastPath, stripe: number, code: number): void {
     if (code === EXCLUSIVE_MODE.code) giveBack(path, stripe);
     else giveBackShared(path, stripe);
   }
 
   /**
-   * Takes the stripes in their order up to the first that is not free. Returns how many. A stack overflow ends it, too:
-   * the engine continues in either case.
+   * Takes stripes in order, up to the first that is not free, and returns how many. A stack overflow ends it, too. The
+   * engine continues in both cases.
    */
   static takeMany(this: void, path: FastPath, stripes: readonly number[], code: number): number {
     let taken = 0;
     try {
-      // One loop for both would ask for the mode of each.
+      // Two loops, because a single one would check the mode for each stripe.
       if (code === EXCLUSIVE_MODE.code) while (taken < stripes.length && take(path, stripes[taken]!)) taken++;
       else while (taken < stripes.length && takeShared(path, stripes[taken]!)) taken++;
     } catch {
-      // What was taken stays with the caller (keeps T1).
+      // The stripes taken so far stay with the caller (keeps T1).
     }
     return taken;
   }
 
   /**
-   * Gives back the first `count` stripes in reverse order. Returns how many of them, from the front, are still held: 0,
-   * unless the stack overflowed. (A number: to make an object can overflow it once more, and nobody would know what is
-   * held.)
+   * Releases the first `count` stripes in reverse order. Returns how many of them, from the front, are still held: 0,
+   * unless the stack overflowed. The result is a number because creating an object could overflow the stack again, and
+   * the count would be lost.
    */
   static giveBackMany(
     this: void,
@@ -144,7 +145,7 @@ export class FastPath {
     return left;
   }
 
-  /** Lets the engine continue, for a waiter or, without one, in a sync wait. */
+  /** Continues an acquisition in the engine: for a waiter, or without one in a sync wait. */
   static acquire(
     this: void,
     path: FastPath,
@@ -152,12 +153,12 @@ export class FastPath {
     waiter: AsyncWaiter | undefined,
   ): Outcome | undefined {
     const table = path.#table;
-    // The overflow that kept the fast path from it was none of the engine's.
+    // The fast path may have skipped this because of a stack overflow.
     if (request.mode.counted) openShares(path);
     return waiter === undefined ? table.acquireSync(request) : table.acquireAsync(request, waiter);
   }
 
-  /** Must be called before a stripe is taken in a mode whose holders are counted. */
+  /** Must be called before a stripe is taken in a mode with counted holders. */
   static openShares(this: void, path: FastPath): Int32Array {
     return (path.#shares ??= path.#table.shares ?? path.#table.openShares());
   }
@@ -166,7 +167,7 @@ export class FastPath {
     return Atomics.add(path.#table.cells, TOKEN_CELL, 1n) + 1n;
   }
 
-  /** Compares and swaps a stripe's word. Returns what was there. */
+  /** Compares and swaps a stripe's word. Returns the previous word. */
   static exchange(this: void, path: FastPath, stripe: number, expected: number, replacement: number): number {
     const compareExchange = path.#compareExchange;
     return compareExchange === undefined
@@ -174,7 +175,7 @@ export class FastPath {
       : compareExchange(path.#firstAddress + (stripe << ADDRESS_SHIFT), expected, replacement);
   }
 
-  /** The same where the table has no `compareExchange` of its own. */
+  /** {@link exchange} for a table without `compareExchange`. */
   static exchangeAtomic(
     this: void,
     path: FastPath,
@@ -186,7 +187,7 @@ export class FastPath {
   }
 }
 
-/** Constants, as whoever uses the others has them, too: V8 then calls and inlines them directly. */
+/** Constants, also in the modules that use the other functions, so that V8 calls and inlines them directly. */
 const { openShares, take, takeShared, giveBack, giveBackShared, exchange, exchangeAtomic } = FastPath;
 
 Reflect.deleteProperty(FastPath.prototype, 'constructor');

@@ -35,15 +35,15 @@ let nativeLeases: LeaseEngine | undefined;
 let nativeWebLocks: WebLockEngine | undefined;
 let nativeFailure: unknown;
 
-/** Makes a lock on the engine asked for, or on the best available one. */
+/** Creates a lock on the requested engine, or on the best one available. */
 export function createTable(name: EngineName | undefined, shape: TableShape): LockTable {
   const engine = name === undefined ? bestEngine() : engineNamed(name);
   return withOurErrors(() => engine.create(shape));
 }
 
 /**
- * Joins a lock on the engine that it was made with. All its threads must use the same one. Throws a TypeError for what
- * is not the memory of a lock, and a LockError (ERR_LOCK_ENGINE) where this thread cannot join.
+ * Opens an existing lock. All threads of a lock must use the engine that it was created with. Throws a TypeError if
+ * this is not the memory of a lock, and a LockError (ERR_LOCK_ENGINE) if this thread cannot use it.
  */
 export function openTable(memory: TableMemory, shape: TableShape): LockTable {
   const { stripes, exact, limit } = shape;
@@ -65,7 +65,10 @@ export function openTable(memory: TableMemory, shape: TableShape): LockTable {
   }
 }
 
-/** Where leases are kept: for all threads of the process if the addon loads, else for this thread alone. */
+/**
+ * The engine of leases in memory. Its leases are shared by all threads of the process if the addon loads, else limited
+ * to this thread.
+ */
 export function leaseEngine(): LeaseEngine {
   const leases = nativeOrUndefined()?.leases;
   if (leases === undefined) {
@@ -82,7 +85,7 @@ export function leaseEngine(): LeaseEngine {
   });
 }
 
-/** The managers of web locks, for all threads of the process. Undefined if the addon does not load. */
+/** The managers of web locks for all threads of the process. Undefined if the addon does not load. */
 export function nativeWebLockEngine(): WebLockEngine | undefined {
   const webLocks = nativeOrUndefined()?.webLocks;
   if (webLocks === undefined) return undefined;
@@ -90,7 +93,7 @@ export function nativeWebLockEngine(): WebLockEngine | undefined {
   return (nativeWebLocks ??= { name, id, open: (number) => withOurErrors(() => webLocks.open(number)) });
 }
 
-/** The managers of web locks: for all threads of the process if the addon loads, else for this thread alone. */
+/** The managers of web locks: shared by all threads of the process if the addon loads, else limited to this thread. */
 export function webLockEngine(): WebLockEngine {
   const engine = nativeWebLockEngine();
   if (engine !== undefined) return engine;
@@ -98,17 +101,17 @@ export function webLockEngine(): WebLockEngine {
   return (javascriptWebLocks ??= new JavaScriptWebLockEngine());
 }
 
-/** Locks of files. Only the addon has them: throws a LockError (ERR_LOCK_ENGINE) without it, as the next three do. */
+/** Locks of files. Like the next three functions, this throws a LockError (ERR_LOCK_ENGINE) without the addon. */
 export function processLockEngine(): ProcessLockEngine {
   return nativeFor('locks between processes need').processLocks;
 }
 
-/** Which signals a terminal has sent. */
+/** Finds out which signals came from a terminal. */
 export function terminalSignals(): TerminalSignals {
   return nativeFor('the senders of signals need').terminalSignals;
 }
 
-/** What the locks of all threads have counted. */
+/** The counters of all locks, summed over threads. */
 export function lockCounts(): LockCounts[] {
   return nativeFor('metrics of all threads need').lockCounts();
 }
@@ -127,8 +130,8 @@ function nativeFor(need: string): NonNullable<typeof native> {
 }
 
 /**
- * The clock of the engine that has one: see {@link LeaseEngine.elapsed}. Undefined without the addon, which is not
- * reported: the caller's work does not depend on it.
+ * The engine's clock; see {@link LeaseEngine.elapsed}. Undefined without the addon. That is not reported, because
+ * callers work without this clock.
  */
 export function engineClock(): (() => number) | undefined {
   try {
@@ -156,7 +159,7 @@ function engineNamed(name: EngineName): Engine {
   );
 }
 
-/** Undefined if the addon does not load. Throws if another version of this package uses it. */
+/** Undefined if the addon does not load. Throws if another version of this package already uses it. */
 function nativeOrUndefined(): typeof native {
   if (native === undefined && nativeFailure === undefined) {
     try {
@@ -172,7 +175,9 @@ function nativeOrUndefined(): typeof native {
   );
 }
 
-/** Callers get errors of the classes that they know, whichever evaluation of the package made the engine. */
+/**
+ * Converts errors to this evaluation's classes, because another evaluation of the package may have created the engine.
+ */
 function withOurErrors<T>(run: () => T): T {
   try {
     return run();

@@ -2,25 +2,25 @@ import type { CapturedStack } from '../../common/stacks.js';
 import type { Failure } from './engine.js';
 
 /**
- * Whether a wait is recorded: no thread has drawn for it, it is left out, or it is recorded. As `Draw` in the core, where this and
- * all higher numbers of the last kind name the profile.
+ * The values of a draw, which decides whether a wait is recorded: no draw yet, not recorded (1), or recorded. As `Draw`
+ * in the core. Numbers from {@link DRAW_RECORDED} also identify the profile.
  */
 export const DRAW_NONE = 0;
 export const DRAW_RECORDED = 2;
 
-/** An acquisition that has to wait. */
+/** An acquisition that has started to wait. */
 export interface BegunWait {
-  /** When, on the clock of `performance.now()`. */
+  /** When the wait started, by `performance.now()`. */
   readonly since: number;
-  /** If it blocks its thread, its stack is there until it ends. */
+  /** The stack of a sync wait is still there when the wait ends. */
   readonly kind: 'sync' | 'async';
-  /** The stack of its call, if it waits on the event loop and that was captured. */
+  /** The call stack of an async wait, if it was captured. */
   readonly place: CapturedStack | undefined;
-  /** What the release that ended it has drawn, if it waits on the event loop. */
+  /** The draw of the release that ended an async wait. */
   draw: number;
 }
 
-/** What is recorded of a wait, but for what the recorder itself knows. */
+/** The part of a wait's record that the recorder does not know itself. */
 export interface EndedWait {
   readonly lock: string;
   /** The key, as errors show it. */
@@ -28,26 +28,26 @@ export interface EndedWait {
   readonly stripe: number;
   readonly mode: string;
   readonly outcome: 'granted' | 'aborted' | Failure['status'];
-  /** Ids of the threads that held the stripe at the end, as far as known, if it was not granted. */
+  /** If it was not granted, the ids of the threads that held the stripe at the end, as far as known. */
   readonly holders: readonly number[];
 }
 
-/** What threads record. Times are milliseconds on a clock that all threads share. A frame is a line of a stack. */
+/** A recorded wait. Times are milliseconds on a clock that all threads share. A frame is one line of a stack. */
 export interface WaitRecord extends EndedWait {
   readonly event: 'wait';
   readonly kind: 'sync' | 'async';
-  /** Names the lock in the process. */
+  /** Identifies the lock within the process. */
   readonly id: number;
   readonly thread: number;
   readonly from: number;
   readonly to: number;
-  /** Milliseconds that were enough to be recorded in any case. */
+  /** Waits of at least this many milliseconds are always recorded. */
   readonly every: number;
-  /** Empty if they were not captured. */
+  /** Empty if the stack was not captured. */
   readonly frames: readonly string[];
 }
 
-/** A release that has let in, or called, a waiter whose wait is recorded. */
+/** A release that granted a stripe to a waiter, or woke it, whose wait is recorded. */
 export interface ReleaseRecord {
   readonly event: 'release';
   readonly id: number;
@@ -59,21 +59,27 @@ export interface ReleaseRecord {
 
 export type ContentionRecord = WaitRecord | ReleaseRecord;
 
-/** How one lock's waits in one thread are recorded. */
+/** Records the waits for one lock in one thread. */
 export interface ContentionRecorder {
-  /** Whether a profile is taken of this lock now. */
+  /** Whether a profile of this lock is being taken. */
   readonly isOn: boolean;
-  /** An acquisition is about to wait on the event loop: its stack, but not if another was captured just before. */
+  /**
+   * Captures the stack of an acquisition that is about to wait on the event loop. Undefined if another stack was
+   * captured just before.
+   */
   capture(now: number): CapturedStack | undefined;
-  /** A wait has ended that began while it was on. Never throws. */
+  /** Records the end of a wait that started while a profile was taken. Never throws. */
   ended(begun: BegunWait, wait: () => EndedWait): void;
 }
 
-/** Takes profiles, for all threads of the process. */
+/** Takes profiles of all threads of the process. */
 export interface ContentionEngine {
-  /** False if one is being taken. `threshold`, `every`: milliseconds. No names: all locks. */
+  /**
+   * False if a profile is already being taken. `threshold` and `every` are in milliseconds. Without names, it covers
+   * all locks.
+   */
   start(threshold: number, every: number, names: readonly string[]): boolean;
   stop(): void;
-  /** What was recorded since the last call, and how many records had no room meanwhile. */
+  /** The records since the last call, and the number of records that were dropped for lack of space. */
   take(): { readonly records: readonly ContentionRecord[]; readonly leftOut: number };
 }

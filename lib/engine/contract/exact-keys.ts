@@ -1,42 +1,42 @@
 import type { KeyState, LockKey } from '../../common/types.js';
 import type { StripeCounts } from './engine.js';
 
-/** Added to the stripe: this thread had pinned the key before. */
+/** A flag of {@link ExactKeys.pin}: this thread had already pinned the key. */
 export const PINNED_AGAIN = 0x4000_0000;
-/** Added to the stripe: more than half of the stripes have keys, so the thread should keep pinned only what it uses. */
+/** A flag: more than half of the stripes have keys, so the thread should unpin keys that it does not use. */
 export const CROWDED = 0x2000_0000;
-/** Added to the stripe: `idle` is not pinned any more, unless it is the key's own. */
+/** A flag: `idle` is not pinned any more, unless it is the key's own stripe. */
 export const IDLE_ENDED = 0x1000_0000;
-/** What is left without what may be added. */
+/** Removes the flags from a stripe number. */
 export const STRIPE_MASK = IDLE_ENDED - 1;
-/** In place of a stripe: all stripes have other keys. {@link IDLE_ENDED} may be added. No stripe is as high. */
+/** Returned if all stripes have other keys, possibly with {@link IDLE_ENDED}. Higher than any stripe number. */
 export const NO_STRIPE = STRIPE_MASK;
 
 /**
- * Which stripe each key in use has for its own, seen from one thread. No two keys have the same stripe at one time, and a
- * key keeps its stripe while a thread has it pinned, and while the stripe is held.
+ * The stripe of each key in use, seen from one thread. Different keys never have the same stripe at the same time. A
+ * key keeps its stripe while a thread has it pinned or the stripe is held.
  */
 export interface ExactKeys {
   /**
-   * The key's stripe, which this thread has pinned from then on, or {@link NO_STRIPE}. `idle`: a stripe that may be unpinned
-   * in the same call, unless this thread uses it, as if by {@link unpin}; or {@link NO_STRIPE}. An engine may ignore it.
-   * {@link IDLE_ENDED} reports that it was unpinned, whether or not the key got a stripe.
+   * Pins the key and returns its stripe, or {@link NO_STRIPE}. `idle` is a stripe that may be unpinned in the same
+   * call, as by {@link unpin}, unless this thread uses it; or {@link NO_STRIPE}. An engine may ignore it. {@link
+   * IDLE_ENDED} reports that it was unpinned, whether or not the key got a stripe.
    */
   pin(key: LockKey, idle: number): number;
   /**
-   * Unpins those of the first `count` stripes that this thread has pinned, and neither holds nor waits for. The others
-   * come to the front, each once. (While this thread blocks in another call, so do all that it has pinned.) Returns how
-   * many these are. Must not be called for a stripe that this thread has looked up and is about to take.
+   * Unpins those of the first `count` stripes that this thread has pinned, but neither holds nor waits for. The others
+   * are moved to the front, each once, and their number is returned. (While this thread blocks in another call, all
+   * that it has pinned are kept.) Must not be called for a stripe that this thread has looked up and is about to take.
    */
   unpin(stripes: Int32Array, count: number): number;
-  /** How many keys are held by any thread, or were abandoned. */
+  /** The number of keys that any thread holds, or that were abandoned. */
   inUse(): number;
-  /** Of the key's stripe; all 0 if the key has none. Does not pin it. */
+  /** The counts of the key's stripe; all 0 if the key has none. Does not pin the key. */
   counts(key: LockKey): StripeCounts;
   inspect(): KeyState[];
   /**
-   * The thread's `PinnedKeys` over these keys. Pins belong to the thread, so all locks that it has on them share one object.
-   * Another evaluation of the package may have created it: nothing may depend on its class.
+   * The thread's `PinnedKeys` for these keys. Pins belong to the thread, so all its locks on these keys share one
+   * object. Another evaluation of the package may have created it, so nothing may depend on its class.
    */
   pinned: object | undefined;
 }

@@ -13,17 +13,19 @@ import {
 } from './layout.js';
 import type { TableShape } from './table-memory.js';
 
-/** Bound at import: a test may replace the clock later, and tokens would begin below those of earlier locks. */
+/**
+ * Bound at import, because a test may replace the clock later. Tokens would then start below those of earlier locks.
+ */
 const wallClock = Date.now.bind(Date);
 
-/** Shared memory for one new lock: its header filled in for the given engine, all stripes free. */
+/** Shared memory for one new lock: all stripes free, and the header filled in for the given engine. */
 export function createMemory(engine: number, shape: TableShape): SharedArrayBuffer {
   const buffer = new SharedArrayBuffer(byteLengthFor(shape.stripes));
   fillHeader(buffer, 0, engine, shape);
   return buffer;
 }
 
-/** The header alone, in zeroed memory, at `offset` bytes from its start, a multiple of 8. */
+/** Fills in only the header, in zeroed memory. `offset` is in bytes, a multiple of 8. */
 export function fillHeader(
   buffer: ArrayBufferLike,
   offset: number,
@@ -37,11 +39,11 @@ export function fillHeader(
   header[STRIPES_INDEX] = stripes;
   header[EXACT_INDEX] = exact ? 1 : 0;
   header[LIMIT_INDEX] = limit;
-  // Nanoseconds since 1970, so that tokens keep rising even if what they fence outlives this process.
+  // Nanoseconds since 1970, so that tokens keep rising even if the resource that they protect outlives this process.
   new BigInt64Array(buffer, offset)[TOKEN_CELL] = BigInt(Math.trunc(wallClock())) * 1_000_000n;
 }
 
-/** All cells of the header of a table at `offset` bytes from the start of its memory. */
+/** The header of a table, as 64-bit cells. `offset` is in bytes. */
 export function cellsOf(buffer: ArrayBufferLike, offset: number): BigInt64Array {
   const bytes = HEADER_INTS * Int32Array.BYTES_PER_ELEMENT;
   return new BigInt64Array(buffer, offset, bytes / BigInt64Array.BYTES_PER_ELEMENT);

@@ -1,47 +1,47 @@
-/** What `inspect()` tells about a lease. */
+/** The state of a lease, as `inspect()` shows it. */
 export interface LeaseInfo {
   owner: string;
   token: bigint;
   /** Milliseconds. */
   remaining: number;
-  /** Absent for none. */
+  /** Absent if the lease has no info. */
   info?: string;
 }
 
 /**
- * One thread's view of a table of leases on exact keys. Every call decides at once. Times are milliseconds; `at` is
- * the caller's clock, or NaN for the table's own.
+ * One thread's view of a table of leases on exact keys. No call waits. Times are milliseconds; `at` is a time on the
+ * caller's clock, or NaN for the table's own clock.
  */
 export interface LeaseTable {
-  /** Names it in a handle. */
+  /** Identifies the table in a handle. */
   readonly number: number;
   /** The number of entries, including expired ones that are not swept yet. */
   readonly size: number;
   /**
-   * Its token if granted, else the milliseconds after which to try again, even if {@link watch} has not called. If threads
-   * watch the key, the one that has waited longest goes first after a release. `info`: a text that is kept with the lease;
-   * empty for none.
+   * Returns a token if granted. Otherwise returns the milliseconds until a retry makes sense even without a call of
+   * {@link watch}. If threads watch the key, a release favours the one that has waited longest. `info` is stored with
+   * the lease; empty for none.
    */
   tryAcquire(key: string, owner: string, ttl: number, at: number, info: string): bigint | number;
-  /** Shortens nothing. `info`: replaces the text, if it is given. False if the owner does not hold the key. */
+  /** Never shortens the lease. `info` replaces the stored one if given. False if the owner does not hold the key. */
   renew(key: string, owner: string, ttl: number, at: number, info?: string): boolean;
   /**
-   * Ends the grant that has this token, but leaves the key taken for `ttl`. Calls the {@link watch}es of the key. False if
-   * the owner does not hold that grant.
+   * Ends the grant with this token, but keeps the key unavailable for `ttl`. Calls the {@link watch}es of the key.
+   * False if the owner does not hold that grant.
    */
   keep(key: string, owner: string, ttl: number, at: number, token: bigint): boolean;
-  /** With a token, releases only the grant that has it. */
+  /** With a token, releases only the grant with that token. */
   release(key: string, owner: string, at: number, token?: bigint): boolean;
   inspect(key: string, at: number): LeaseInfo | undefined;
   /**
-   * Calls `freed` on this thread whenever any thread has released the key or shortened its lease, and never from within
+   * Calls `freed` on this thread when any thread has released the key or shortened its lease, but never from within
    * another call. Does not keep the event loop alive.
    */
   watch(key: string, freed: () => void): LeaseWatch;
 }
 
 export interface LeaseWatch {
-  /** Ends the calls. */
+  /** Stops the calls. */
   end(): void;
 }
 
@@ -49,23 +49,23 @@ export interface LeaseWatch {
 export interface GateTable {
   readonly number: number;
   readonly capacity: number;
-  /** Keys that are remembered. */
+  /** The number of remembered keys. */
   readonly size: number;
-  /** Undefined if admitted, else the higher token because of which it is refused. */
+  /** Undefined if admitted. Otherwise returns the higher token that caused the refusal. */
   admit(key: string, token: bigint): bigint | undefined;
 }
 
-/** Makes and opens both, for all threads that have the same {@link id}. */
+/** Creates and opens lease tables and gates, for all threads with the same {@link id}. */
 export interface LeaseEngine {
   readonly name: 'native' | 'javascript';
-  /** What a handle must carry to be opened here. */
+  /** The id that a handle must carry to be opened here. */
   readonly id: readonly [number, number];
-  /** Without a number, a new one. Throws a LockError, code ERR_LOCK_ENGINE, for a number that was not given out. */
+  /** Creates a table if no number is given. Throws a LockError (ERR_LOCK_ENGINE) for an unknown number. */
   openTable(ownClock: boolean, number?: number): LeaseTable;
   openGate(capacity: number, number?: number): GateTable;
   /**
-   * Milliseconds on a clock that all threads of the process read, and that counts while the machine is suspended if the
-   * platform has such a clock. Undefined if this engine has none.
+   * Milliseconds on a clock that all threads of the process share. It keeps counting while the machine is suspended, if
+   * the platform has such a clock. Undefined if this engine has no clock.
    */
   readonly elapsed: (() => number) | undefined;
 }

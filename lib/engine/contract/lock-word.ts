@@ -1,18 +1,17 @@
 /**
- * The bits of a stripe's 32-bit word. The same table stands in `native/core/lock_word.h`; a test compares
- * the two.
+ * The bits of a stripe's 32-bit word. `native/core/lock_word.h` has the same table; a test compares the two.
  *
- * | word                         | meaning                                                        |
- * | ---------------------------- | -------------------------------------------------------------- |
- * | `0`                          | free                                                           |
- * | `slot`                       | held exclusively by the thread with that slot                  |
- * | `SHARED + n`                 | held shared, n times in all                                    |
- * | held `+ QUEUED`              | somebody waits: giving the stripe back goes through the engine |
- * | free or shared `+ ABANDONED` | an earlier holder's thread ended without releasing             |
- * | `slot + ABANDONED`           | its holder was told so; cleared when that holder releases      |
- * | `slot + LOCAL`               | tasks of that thread wait in its JavaScript                    |
- * | `SHARED + n`, of permits     | `n` of the limit's permits are taken                           |
- * | the same `+ ABANDONED + TOLD`| a holder that came after the death was told of it              |
+ * | word                          | meaning                                                   |
+ * | ----------------------------- | --------------------------------------------------------- |
+ * | `0`                           | free                                                      |
+ * | `slot`                        | held exclusively by the thread with that slot             |
+ * | `SHARED + n`                  | held shared, n times in total                             |
+ * | held `+ QUEUED`               | threads wait, so a release goes through the engine        |
+ * | free or shared `+ ABANDONED`  | an earlier holder's thread ended without releasing        |
+ * | `slot + ABANDONED`            | the same, reported to this holder; cleared by its release |
+ * | `slot + LOCAL`                | tasks of that thread wait in its JavaScript               |
+ * | `SHARED + n`, of permits      | `n` of the limit's permits are taken                      |
+ * | the same `+ ABANDONED + TOLD` | a death that was reported to a later holder               |
  */
 export const QUEUED = 0x8000_0000 | 0;
 export const ABANDONED = 0x4000_0000;

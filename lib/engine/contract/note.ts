@@ -1,14 +1,14 @@
 import { copyOfBytes, isBytes } from '../../common/bytes.js';
 import type { LockKey } from '../../common/types.js';
 
-/** What a traced acquisition says about itself. */
+/** Information about a traced acquisition. */
 export interface TraceNote {
   readonly keys: LockKey[];
-  /** Where in the user's code it was asked for, like "at transfer (file:///app/bank.js:12:20)". */
+  /** The call site in the user's code, such as "at transfer (file:///app/bank.js:12:20)". */
   readonly acquiredAt: string;
 }
 
-/** A text, since that is how a note passes through the addon from one thread to another. */
+/** A note passes through the addon as a string. */
 export function formatNote(keys: readonly LockKey[], acquiredAt: string): string {
   return JSON.stringify({ keys: keys.map(encodeKey), acquiredAt });
 }

@@ -6,8 +6,8 @@ type Metrics = { -readonly [Name in keyof typeof METRIC_CELLS]: number };
 const metricCells = Object.entries(METRIC_CELLS) as [keyof Metrics, number][];
 
 /**
- * What `stats()` shows. `held` comes from the words of a lock; the metrics from its cells, where all threads count. If
- * `StripedLockStats` has a metric without a cell, this does not compile.
+ * The result of `stats()`. `held` comes from the words of a lock, the metrics from the cells in which all threads
+ * count. This does not compile if `StripedLockStats` has a metric without a cell.
  */
 export function readStats(
   engine: EngineName,

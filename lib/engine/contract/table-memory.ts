@@ -3,32 +3,32 @@ import { invalidArg, invalidArgType, ONLY_FOR_THREADS } from '../../common/error
 import { bufferOfWasmMemory } from '../../common/wasm-memory.js';
 import { byteLengthFor, STRIPE_INTS } from './layout.js';
 
-/** Where the table of a lock is. Structured-cloneable; the same memory in each thread that gets it. */
+/** The location of a lock's table. It can be cloned to other threads, which then share the same memory. */
 export interface TableMemory {
-  /** A part of this, or all of `buffer`. A `WebAssembly.Memory` that {@link bufferOfWasmMemory} knows. */
+  /** The table is a part of this `WebAssembly.Memory` (see {@link bufferOfWasmMemory}), or all of `buffer`. */
   readonly arena: object | undefined;
   readonly buffer: SharedArrayBuffer | undefined;
   /** Bytes from the start of the memory. */
   readonly offset: number;
   /**
-   * JavaScript engine, exact keys: instead of memory, a random name of the thread that has the lock, and the lock's number
-   * there. Undefined otherwise.
+   * JavaScript engine with exact keys: instead of memory, the random id of the thread that owns the lock, and the
+   * lock's number there. Otherwise undefined.
    */
   readonly local: readonly [number, number, number] | undefined;
 }
 
-/** What all threads that use a table agree on. */
+/** The parameters that all threads of a table must agree on. */
 export interface TableShape {
-  /** The lock's name. The engine only shows it: the first thread that opens the table decides. */
+  /** The lock's name. The engine only displays it, as given by the first thread that opens the table. */
   readonly name: string;
   readonly stripes: number;
-  /** Whether each key in use has a stripe of its own. */
+  /** Whether each key in use has a separate stripe. */
   readonly exact: boolean;
   /** See `LockTable.limit`. */
   readonly limit: number;
 }
 
-/** Where the table itself is. */
+/** The memory of a table. */
 export interface TableSpan {
   readonly buffer: SharedArrayBuffer;
   readonly offset: number;
@@ -37,8 +37,8 @@ export interface TableSpan {
 const LINE = STRIPE_INTS * Int32Array.BYTES_PER_ELEMENT;
 
 /**
- * Checks what came with a handle. Throws a TypeError (ERR_INVALID_ARG_TYPE) if that is not memory, or if a table of so
- * many stripes cannot be in it.
+ * Validates the memory in a handle. Throws a TypeError (ERR_INVALID_ARG_TYPE) if it is not shared memory, or cannot
+ * contain a table with that many stripes.
  */
 export function spanOf({ arena, buffer, offset }: TableMemory, stripes: number): TableSpan {
   const length = byteLengthFor(stripes);
@@ -49,7 +49,7 @@ export function spanOf({ arena, buffer, offset }: TableMemory, stripes: number):
   }
   const whole = bufferOfWasmMemory(arena);
   if (whole === undefined) throw notShared('handle.arena', 'a shared WebAssembly.Memory', arena);
-  // One of them would be unused, so the handle was put together from several.
+  // An intact handle has one of them, so this one was combined from several.
   if (buffer !== undefined) throw corrupt('it has two memories');
   const fits = Number.isInteger(offset) && offset >= 0 && offset % LINE === 0;
   if (!fits || offset > whole.byteLength - length) throw corrupt('its table is not in its memory');
@@ -60,7 +60,7 @@ export function corrupt(why: string): TypeError {
   return invalidArg(`handle must be the intact handle of a lock: ${why}`);
 }
 
-/** What became of shared memory on the way to another process. */
+/** The error for shared memory that did not survive being sent to another process. */
 function notShared(name: string, expected: string, actual: unknown): TypeError {
   const { message } = invalidArgType(name, expected, actual);
   return invalidArg(`${message}: ${ONLY_FOR_THREADS}`);

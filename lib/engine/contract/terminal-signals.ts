@@ -1,7 +1,10 @@
-/** Which signals a terminal has sent, as Ctrl+C does, and which a process. */
+/** Finds out whether a signal came from a terminal, as with Ctrl+C, or from a process. */
 export interface TerminalSignals {
-  /** Counts the deliveries that a terminal sends. This thread must already have a listener for the signal. */
+  /** Starts to count signals that a terminal sends. This thread must already have a listener for the signal. */
   count(signal: number): void;
-  /** Call it once in the listener. True if a terminal sent the signal, and on Windows, where only the console sends any. */
+  /**
+   * Call once per signal, in its listener. True if a terminal sent it. Always true on Windows, where only the console
+   * sends signals.
+   */
   take(signal: number): boolean;
 }

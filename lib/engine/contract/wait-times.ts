@@ -1,6 +1,6 @@
 import { WAIT_RANGES, WAIT_TIMES, WAITED_NANOSECONDS } from './layout.js';
 
-/** The upper ends of the ranges in which waits are counted, in seconds; the last range has none. */
+/** The upper bounds of the histogram's ranges in seconds. The last range is unbounded. */
 export const WAIT_BOUNDS: readonly number[] = [
   1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 0.01, 0.03, 0.1, 0.3, 1, 3, 10,
 ];
@@ -8,7 +8,7 @@ export const WAIT_BOUNDS: readonly number[] = [
 const MILLISECONDS = 1000;
 const NANOSECONDS = 1e6;
 
-/** What the locks with one name have counted, in all threads of the process. */
+/** The counters of all locks with one name, summed over the threads of the process. */
 export interface LockCounts {
   readonly name: string;
   readonly locks: number;
@@ -20,11 +20,11 @@ export interface LockCounts {
   readonly deadlocks: number;
   readonly abandoned: number;
   readonly nanoseconds: number;
-  /** In each range. */
+  /** The count in each range. */
   readonly waits: readonly number[];
 }
 
-/** Counts a wait of this many milliseconds in the cells of its lock. */
+/** Adds a wait of this many milliseconds to the lock's histogram. */
 export function countWait(cells: BigInt64Array, waited: number): void {
   const range = WAIT_BOUNDS.findIndex((bound) => waited <= bound * MILLISECONDS);
   Atomics.add(cells, WAIT_TIMES + (range < 0 ? WAIT_RANGES - 1 : range), 1n);

@@ -3,13 +3,16 @@ import type { Mode } from './mode.js';
 
 export type WebLockHow = 'wait' | 'ifAvailable' | 'steal';
 
-/** A request as the engine sees it. Belongs to one thread. */
+/** A request, as the engine sees it. Belongs to one thread. */
 export interface WebLockRequester {
-  /** The engine uses it while the request is pending or held; -1 otherwise. */
+  /** Set by the engine while the request is pending or held; -1 otherwise. */
   ticket: number;
-  /** A pending request was granted. Called on its own thread with an empty stack, never from within a call of WebLocks. */
+  /**
+   * Called when a pending request was granted, on its own thread with an empty stack, never from within a call of
+   * WebLocks.
+   */
   granted(): void;
-  /** A held request was stolen. Called as `granted` is; for one that was granted and not yet told, after `granted`. */
+  /** Called when a held request was stolen, like `granted`. If `granted` was not called yet, it is called first. */
   stolen(): void;
 }
 
@@ -23,36 +26,45 @@ export interface WebLockSnapshot {
   pending: WebLockState[];
 }
 
-/** One thread's view of one manager of web locks. Strict order for each name: first come, first served, no barging. */
+/** One thread's view of one manager of web locks. Requests for a name are served strictly in order, without barging. */
 export interface WebLocks {
-  /** The manager's, for a handle. */
+  /** The manager's number in a handle. */
   readonly number: number;
-  /** 'held': granted at once. 'pending': `granted` is called later; the event loop stays alive until then. 'unavailable': only for ifAvailable; nothing is left behind. */
+  /**
+   * 'held': granted at once. 'pending': `granted` is called later, and the event loop is kept alive until then.
+   * 'unavailable': only with `ifAvailable`; the request leaves no trace.
+   */
   request(
     name: string,
     mode: Mode,
     how: WebLockHow,
     requester: WebLockRequester,
   ): 'held' | 'pending' | 'unavailable';
-  /** Takes a pending request back. False: it was granted already, even if `granted` was not called yet (it will not be called any more: the caller releases it). */
+  /**
+   * Cancels a pending request. False if it was granted already; `granted` is then not called any more, and the caller
+   * must release the request.
+   */
   cancel(requester: WebLockRequester): boolean;
-  /** Gives a held request up, whether or not `granted` was called. False: it was stolen before, and nothing changes; then `stolen` is not called any more. */
+  /**
+   * Releases a held request, whether or not `granted` was called. False if it was stolen before; nothing changes, and
+   * `stolen` is not called any more.
+   */
   release(requester: WebLockRequester): boolean;
-  /** All threads' requests: in the order of each name's queue. */
+  /** The requests of all threads, for each name in queue order. */
   query(): WebLockSnapshot;
 }
 
 /**
- * Opens managers, for all threads that have the same {@link id}. A manager is a number, and nothing else: it need not be
- * closed, and what names it may be kept or lost anywhere.
+ * Opens managers, for all threads with the same {@link id}. A manager is only a number, so it need not be closed, and
+ * its handle may be kept or lost.
  */
 export interface WebLockEngine {
   readonly name: EngineName;
-  /** What a handle must carry, besides the number, to be opened here. */
+  /** The id that a handle must carry, besides the number, to be opened here. */
   readonly id: readonly [number, number];
   /**
-   * This thread's view of the manager with that number, or of a new one. Throws a LockError, code ERR_LOCK_ENGINE, for
-   * a number that was not given out.
+   * This thread's view of the manager with that number, or of a new one. Throws a LockError (ERR_LOCK_ENGINE) for an
+   * unknown number.
    */
   open(number?: number): WebLocks;
 }

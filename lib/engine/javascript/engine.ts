@@ -7,24 +7,24 @@ import { JavaScriptTable } from './table.js';
 import { thread } from './thread.js';
 
 /**
- * The engine that needs no addon: it has shared memory and Atomics alone. What it cannot do:
+ * The engine without the addon. It uses only shared memory and Atomics, which has these limits:
  *
- * | what                              | instead                                                                   |
- * | --------------------------------- | ------------------------------------------------------------------------- |
- * | notice that a thread ended        | what it held stays held; the waits of a terminated one stay in `stats()`  |
- * | know the waiters of other threads | `inspect()` lists this thread's own                                       |
- * | know who the shared holders are   | `inspect()` and errors name this thread, if it is one of them             |
- * | see cycles of threads             | a `DeadlockError` only where a thread would wait for itself               |
- * | notice that a waiter died         | a stripe that is handed to one as it dies is closed for up to 20 ms; one  |
- * |                                   | that readers hold lets no more of them in for up to 2 s                   |
- * | share exact keys between threads  | a KeyedLock is for the thread that made it, with its permits              |
- * | survive a stack overflow unharmed | nobody gets what others hold, but a stripe may stay held for ever         |
+ * | the engine cannot                 | consequence                                                              |
+ * | --------------------------------- | ------------------------------------------------------------------------ |
+ * | notice that a thread ended        | its stripes stay held, and its waits stay in `stats()`                   |
+ * | list waiters of other threads     | `inspect()` lists only this thread's waiters                             |
+ * | identify shared holders           | `inspect()` and errors name only this thread, if it holds the stripe     |
+ * | detect cycles of threads          | a `DeadlockError` occurs only where a thread would wait for itself       |
+ * | notice that a waiter died         | a stripe handed to a dying waiter is blocked for up to 20 ms; a stripe   |
+ * |                                   | held by readers admits no further readers for up to 2 s                  |
+ * | share exact keys between threads  | a KeyedLock, and its permits, works only in the thread that created it   |
+ * | survive a stack overflow unharmed | exclusion is kept, but a stripe may stay held forever                    |
  *
- * A thread can be terminated between any two lines, so there is no way to change more than one word at once, which the look-up
- * of an exact key needs: whoever waits for such a thread to go on waits for ever.
+ * A thread can be terminated between any two lines, so it cannot change more than one word atomically. Looking up an
+ * exact key in shared memory would need that: a thread terminated halfway would block all others forever.
  *
- * All locks from one handle share a table in a thread. A handle that came back to its own thread as a copy makes another
- * table, and neither knows the shared holds of the other.
+ * Within a thread, all locks opened from one handle share a table. A handle that returns to its own thread as a copy
+ * opens a second table, and neither knows the shared holds of the other.
  */
 export class JavaScriptEngine implements Engine {
   readonly name = 'javascript';
@@ -45,7 +45,7 @@ function tableOf(buffer: SharedArrayBuffer, shape: TableShape): LockTable {
   return table;
 }
 
-/** A lock on exact keys of this thread. */
+/** Opens a lock on exact keys, which must be of this thread. */
 export function openKeyedTable(
   local: NonNullable<TableMemory['local']>,
   { stripes, exact, limit }: TableShape,

@@ -6,14 +6,14 @@ import type { JavaScriptTable } from './table.js';
 
 const NOT_USED: StripeCounts = { word: 0, waiting: 0 };
 
-/** The exact keys of a table of one thread. */
+/** The exact keys of a table, which belongs to one thread. */
 export class JavaScriptExactKeys implements ExactKeys {
   pinned: object | undefined = undefined;
   readonly #table: JavaScriptTable;
   readonly #stripes = new Map<string | number, number>();
-  /** The same for bytes, as text of one character for each. */
+  /** The same for bytes, each encoded as one character. */
   readonly #stripesOfBytes = new Map<string, number>();
-  /** The key of each stripe; undefined where it has none. */
+  /** The key of each stripe; undefined for a free stripe. */
   readonly #keys: (LockKey | undefined)[] = [];
   readonly #free: number[] = [];
 
@@ -32,7 +32,7 @@ export class JavaScriptExactKeys implements ExactKeys {
     const stripe = free.length > 0 ? free[free.length - 1]! : this.#keys.length;
     if (stripe === this.#table.stripes) return NO_STRIPE;
     stripes.set(name, stripe);
-    // From here on nothing fails.
+    // Nothing below can fail.
     this.#keys[stripe] = bytes ?? key;
     if (free.length > 0) free.length--;
     return stripe | ended;
@@ -43,7 +43,8 @@ export class JavaScriptExactKeys implements ExactKeys {
     const used = new Set<number>();
     for (let i = 0; i < count; i++) {
       const stripe = stripes[i]!;
-      // First, as a `vm` timeout may end the loop: what stays pinned then is in no list, and what is not must be in none.
+      // First, because a `vm` timeout may end the loop here. A stripe that stays pinned may then be in no list, but an
+      // unpinned stripe must not stay in one.
       stripes[i] = NO_STRIPE;
       if (!this.#end(stripe, wanted)) used.add(stripe);
     }
@@ -69,12 +70,12 @@ export class JavaScriptExactKeys implements ExactKeys {
     });
   }
 
-  /** No stripe from here on was ever used. */
+  /** Stripes from this one on were never used. */
   get end(): number {
     return this.#keys.length;
   }
 
-  /** Unpins a stripe unless it is used. True: it is not pinned now. It may have been unpinned in a call that was cut off. */
+  /** Unpins a stripe unless it is in use. True if it is unpinned now, possibly by an earlier call that was cut off. */
   #end(stripe: number, wanted: ReadonlySet<number>): boolean {
     const key = this.#keys[stripe];
     if (key === undefined) return true;

@@ -1,7 +1,7 @@
 import { Deadlines } from '../../common/deadlines.js';
 import type { GateTable } from '../contract/lease-table.js';
 
-/** The highest token that a gate has admitted for any key. It outlives those who use the gate. */
+/** The highest token that a gate has admitted for any key. It outlives the gate's users. */
 export interface Highest {
   token: bigint;
 }
@@ -14,14 +14,14 @@ interface Entry {
 }
 
 /**
- * The rule of `native/core/fencing_gate.h`, with one shard: a full gate forgets the key with its lowest token, and raises
- * its floor to that token. I1 and I2 there hold here, too, wherever a stack overflow ends a call.
+ * The rule of `native/core/fencing_gate.h`, with one shard: a full gate evicts the key with the lowest token, and
+ * raises its floor to that token. I1 and I2 of that file hold here, too, even if a stack overflow ends a call.
  */
 export class JavaScriptGate implements GateTable {
   readonly number: number;
   readonly capacity: number;
   readonly #entries = new Map<string, Entry>();
-  /** The lowest token first. */
+  /** Ordered by token, lowest first. */
   readonly #byToken = new Deadlines<Entry>();
   readonly #highest: Highest;
   #floor: bigint;
@@ -41,7 +41,7 @@ export class JavaScriptGate implements GateTable {
     const entry = this.#entries.get(key);
     const newest = entry === undefined ? this.#floor : entry.deadline;
     if (token < newest) return newest;
-    // First, as a refusal too many does no harm if a stack overflow ends the call.
+    // Raised first: if a stack overflow ends the call now, the gate refuses too much, which is harmless.
     if (token > this.#highest.token) this.#highest.token = token;
     if (entry === undefined) {
       if (this.#entries.size >= this.capacity) this.#forgetLowest();

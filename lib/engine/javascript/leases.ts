@@ -4,21 +4,21 @@ import type { GateTable, LeaseEngine, LeaseInfo, LeaseTable, LeaseWatch } from '
 import { JavaScriptGate, type Highest } from './gate.js';
 import { Numbered } from './numbered.js';
 
-/** Entries that one operation looks at, to sweep those that have expired: more than it can add. */
+/** Entries that one operation checks for expiry: more than it can add. */
 const SWEPT = 2;
 
 /**
- * Leases and gates of one thread, for where the addon does not load. Other threads cannot open them, as they do not
- * share their memory.
+ * Leases and gates of one thread, used where the addon does not load. Other threads cannot open them, because they do
+ * not share memory.
  */
 export class JavaScriptLeases implements LeaseEngine {
   readonly name = 'javascript';
-  /** JavaScript's clocks stand still while the machine is suspended, or can be set. */
+  /** Undefined because each of JavaScript's clocks either stops while the machine is suspended or can be set. */
   readonly elapsed = undefined;
   readonly #tables = new Numbered<LeaseTable>();
   readonly id = this.#tables.id;
   readonly #gates = new Numbered<GateTable>();
-  /** The gates by their numbers, as they outlive those who use them. */
+  /** The highest tokens of the gates, by number. They outlive the gates' users. */
   readonly #highest: Highest[] = [];
 
   openTable(_ownClock: boolean, number?: number): LeaseTable {
@@ -49,11 +49,11 @@ interface Entry {
   info: string;
 }
 
-/** The same rules as `native/core/lease_table.h`, for one thread, which has every turn. */
+/** The rules of `native/core/lease_table.h`, for a single thread. */
 class JavaScriptLeaseTable implements LeaseTable {
   readonly number: number;
   readonly #entries = new Map<string, Entry>();
-  /** The place of the sweep, which starts again at the end. */
+  /** The position of the sweep, which restarts at the end. */
   #sweep = this.#entries.entries();
   readonly #watches = new Map<string, Set<() => void>>();
   #nextToken = BigInt(Date.now()) * 1_000_000n;
@@ -133,7 +133,7 @@ class JavaScriptLeaseTable implements LeaseTable {
     });
   }
 
-  /** Sweeps expired ones of a bounded number of entries; returns the time. */
+  /** Sweeps a bounded number of entries, removing expired ones. Returns the time. */
   #tend(at: number): number {
     const now = timeOf(at);
     for (let i = 0; i < SWEPT; i++) {

@@ -1,9 +1,9 @@
 import { HostFinalizationRegistry } from '../../common/host.js';
 
-/** What handles of this thread name by a number, for as long as somebody uses it. */
+/** Objects that handles of this thread refer to by number, for as long as they are in use. */
 export class Numbered<T extends object> {
   readonly id = randomId();
-  /** The last number that was given out. */
+  /** The last number assigned. */
   last = 0;
   readonly #all = new Map<number, WeakRef<T>>();
   readonly #gone = new HostFinalizationRegistry<number>((number) => {
@@ -21,7 +21,7 @@ export class Numbered<T extends object> {
   }
 }
 
-/** Random, so that no other thread or process takes a handle of this thread for its own. */
+/** Random, so that a handle of another thread or process is not mistaken for one of this thread. */
 export function randomId(): readonly [number, number] {
   const [low, high] = crypto.getRandomValues(new Int32Array(2));
   return [low!, high!];

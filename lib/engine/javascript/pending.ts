@@ -11,15 +11,18 @@ export class Pending implements Timed, Queued<Pending>, Waiting {
   readonly number: number;
   readonly stripes: readonly number[];
   readonly mode: Mode;
-  /** When it began to wait, on the clock of `performance.now()`. */
+  /** When the wait started, by `performance.now()`. */
   readonly since: number;
   readonly deadline: number;
   readonly isLasting: boolean;
   gaveWayTo = 0;
   place = -1;
-  /** It holds `stripes[0 … taken)`. */
+  /** The acquisition holds `stripes[0 … taken)`. */
   taken: number;
-  /** It is counted in the metric `waiting`. False if a stack overflow ended the call that made it: then it is nobody's. */
+  /**
+   * Whether the metric `waiting` counts it. False if a stack overflow ended the call that created it; it is then
+   * dropped.
+   */
   isWaiting = false;
   queue: StripeQueue | undefined = undefined;
   previous: Pending | undefined = undefined;
@@ -36,26 +39,26 @@ export class Pending implements Timed, Queued<Pending>, Waiting {
     this.taken = request.taken;
   }
 
-  /** The stripe that it is to take next. */
+  /** The stripe to take next. */
   get wanted(): number {
     return this.stripes[this.taken]!;
   }
 }
 
 /**
- * For so long, in milliseconds, a stripe that others wait for may go from one waiter of this thread to the next without
- * the detour through the event loop.
+ * Milliseconds for which a stripe that other threads wait for may pass between waiters of this thread without a turn of
+ * the event loop.
  */
 const LONGEST_KEPT = 1;
 
 /** This thread's acquisitions that wait for one stripe. */
 export class StripeQueue extends Queue<Pending> {
   readonly stripe: number;
-  /** The stripe is reserved for this queue. */
+  /** Whether the stripe is reserved for this queue. */
   isKept = false;
-  /** Since when the stripe has gone from one waiter of this thread to the next, or 0. */
+  /** When the stripe started to pass between waiters of this thread, or 0. */
   keptSince = 0;
-  /** The `waitAsync` under way, and where. */
+  /** The pending `waitAsync`, and the place where it sleeps. */
   sleep: { readonly place: Place } | undefined = undefined;
 
   constructor(stripe: number) {

@@ -1,13 +1,13 @@
-/** What can wait in a {@link Queue}. */
+/** An entry of a {@link Queue}. */
 export interface Queued<T> {
-  /** Rises with each arrival. */
+  /** Increases with each arrival. */
   readonly number: number;
-  /** Its neighbours, for the queue's use. */
+  /** Its neighbours, managed by the queue. */
   previous: T | undefined;
   next: T | undefined;
 }
 
-/** A queue in order of arrival, which any entry can leave. An entry that comes back gets its old place. */
+/** A queue in arrival order that any entry can leave. An entry that returns gets its old place. */
 export class Queue<T extends Queued<T>> implements Iterable<T> {
   first: T | undefined = undefined;
   size = 0;

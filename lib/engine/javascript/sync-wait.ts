@@ -15,18 +15,21 @@ import {
 import type { JavaScriptTable } from './table.js';
 import { type Blocked, recover, thread } from './thread.js';
 
-/** How often a thread looks at a word before it sleeps: for 10 to 30 microseconds, about what it takes to wake a thread. */
+/**
+ * How often a thread checks a word before it sleeps. That takes 10 to 30 microseconds, about as long as waking a
+ * thread.
+ */
 const MOST_SPINS = availableParallelism() > 1 ? 500 : 0;
 const LEAST_SPINS = MOST_SPINS >> 4;
-/** Halved when spinning got nothing, doubled when it did. */
+/** Halved after spinning without success, doubled after success. */
 let spins = MOST_SPINS;
 
-/** From Node 24 on. */
+/** Since Node 24. */
 const pause = (Atomics as { pause?: () => void }).pause ?? ((): void => undefined);
 
 let recoversSoon = false;
 
-/** Has {@link recover} called even if this thread does nothing more with tables. */
+/** Makes sure that {@link recover} runs soon, even if this thread does not use tables again. */
 function recoverSoon(): void {
   if (recoversSoon) return;
   queueMicrotask(() => {
@@ -37,8 +40,8 @@ function recoverSoon(): void {
 }
 
 /**
- * A sync acquisition of this thread, and a note of all that it has changed. The end of a `vm` timeout can cut it off, so that
- * not even a `finally` runs. Then {@link recover} undoes what the note says.
+ * A sync acquisition of this thread, with a record of all its changes. A `vm` timeout can end it anywhere, and then not
+ * even a `finally` runs. {@link recover} then undoes the recorded changes.
  */
 export class SyncWait implements Blocked, Waiting {
   readonly #table: JavaScriptTable;
@@ -46,9 +49,9 @@ export class SyncWait implements Blocked, Waiting {
   readonly #request: Request;
   readonly #stripes: readonly number[];
   readonly #mode: Mode;
-  /** How many of its stripes it holds, from the front. */
+  /** The number of its stripes that it holds, from the first. */
   #taken: number;
-  /** How many of them are left to the caller if the wait is undone. */
+  /** The number of them that the caller keeps if the wait is undone. */
   #kept = 0;
   /** The stripe that it waits for, or -1. */
   #stripe = -1;
@@ -76,7 +79,7 @@ export class SyncWait implements Blocked, Waiting {
       else this.#fail();
       return outcome;
     } catch (error) {
-      // A stack overflow. The caller gives back what it had taken itself, and `recover` the rest.
+      // A stack overflow. The caller releases the stripes that it had taken itself, and `recover` releases the rest.
       this.#kept = this.#request.taken;
       throw error;
     }
@@ -123,7 +126,7 @@ export class SyncWait implements Blocked, Waiting {
     return true;
   }
 
-  /** Blocks for a stripe. Undefined: taken. */
+  /** Blocks until the stripe is taken. Undefined if that succeeded. */
   #waitFor(stripe: number, deadline: number): Outcome | undefined {
     if (this.#spin(stripe)) return undefined;
     const lines = this.#lines;
@@ -143,7 +146,7 @@ export class SyncWait implements Blocked, Waiting {
         this.#table.entered(stripe, this.#mode);
         return undefined;
       }
-      // A writer may have come that waits for this thread's share.
+      // A writer that waits for this thread's share may have arrived.
       const isDeadlock = this.#waitsForItself(stripe);
       const left = deadline - performance.now();
       if (isDeadlock || left <= 0) {
@@ -169,10 +172,10 @@ export class SyncWait implements Blocked, Waiting {
     return false;
   }
 
-  /** Whether a wait for the stripe would never end, because this thread itself holds it. */
+  /** Whether a wait for the stripe would never end because this thread holds it. */
   #waitsForItself(stripe: number): boolean {
     if (!this.#lines.standsInItsOwnWay(stripe, this.#mode)) return false;
-    // It may be held for an acquisition that is not settled; and a writer that waited may have died.
+    // The hold may belong to an acquisition that is not settled yet, and a waiting writer may have died.
     this.#standAside();
     this.#lines.relay(stripe);
     return this.#lines.standsInItsOwnWay(stripe, this.#mode);
@@ -182,7 +185,7 @@ export class SyncWait implements Blocked, Waiting {
     return { status: 'deadlock', threads: [this.#table.slot - 1], stripes: [stripe], waited };
   }
 
-  /** The thread is about to block: nothing can be delivered to its async acquisitions. */
+  /** Runs before the thread blocks, because its async acquisitions cannot be served until it returns. */
   #standAside(): void {
     if (this.#isAside) return;
     recoverSoon();
@@ -190,7 +193,7 @@ export class SyncWait implements Blocked, Waiting {
     for (const table of thread.waiting) table.standAside();
   }
 
-  /** It does not wait for its stripe any more. */
+  /** Ends the wait for the current stripe. */
   #leave(): void {
     const stripe = this.#stripe;
     this.#stripe = -1;
@@ -201,7 +204,7 @@ export class SyncWait implements Blocked, Waiting {
     try {
       this.undo();
     } catch {
-      // A stack overflow: `recover` does the rest.
+      // A stack overflow. `recover` undoes the rest.
     }
   }
 

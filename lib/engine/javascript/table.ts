@@ -36,8 +36,8 @@ import { SyncWait } from './sync-wait.js';
 import { localMemory, recover, tellWaiting, thread, type StandsAside } from './thread.js';
 
 /**
- * So often in a row waiters are served without a turn of the event loop, and async acquisitions may pass by waiters of their
- * thread.
+ * How often waiters are served in a row without a turn of the event loop, and how often async acquisitions may pass
+ * waiters of their own thread.
  */
 const IN_A_ROW = 64;
 const NONE: ReadonlySet<number> = new Set();
@@ -45,28 +45,28 @@ const NONE: ReadonlySet<number> = new Set();
 interface Note {
   readonly stripes: Int32Array;
   readonly text: string;
-  /** On the clock of `performance.now()`. */
+  /** By `performance.now()`. */
   readonly since: number;
 }
 
 /**
- * One thread's view of a lock. `stripe-lines.ts` says how stripes pass between threads, `sync-wait.ts` how a thread blocks. Here
- * are the acquisitions that wait on the thread's event loop.
+ * One thread's view of a lock. `stripe-lines.ts` passes stripes between threads, and `sync-wait.ts` blocks a thread.
+ * This class serves the acquisitions that wait on the thread's event loop.
  *
- * Q1  An acquisition takes its stripes in ascending order, as far as it can have them and none of its thread waits there. It
- *     keeps those, and waits in the queue of the next one. The oldest in a queue comes first.
- * Q2  A stripe that a queue may take is in `due`, and its word has QUEUED. Until `serve` comes to it, which is called with an
- *     empty stack alone, nobody of this thread has it, and a blocking acquisition may take it: those in the queue cannot run
- *     before that one returns.
+ * Q1  An acquisition takes its stripes in ascending order, as far as they are available and no acquisition of its
+ *     thread waits for them. It keeps those, and waits in the queue of the next one. A queue serves its oldest first.
+ * Q2  A stripe that a queue may take is in `due`, and its word has QUEUED. `serve` runs only with an empty stack. Until
+ *     then no acquisition of this thread has the stripe, and a blocking acquisition may take it: the queued ones
+ *     cannot run before that one returns.
  * Q3  Only `serve` and the timer settle acquisitions, and only `serve` removes a queue.
- * Q4  What an acquisition has that waits can be given back at any time, and it waits for that again, in its old place.
+ * Q4  The stripes of a waiting acquisition can be released at any time. It then waits for them again, in its old place.
  *
- * A lock on exact keys is for one thread alone, as no other can open it. So its stripes go from one waiter to the next here, and
- * whoever blocks for what is held would wait for its own thread, and is refused.
+ * A lock on exact keys belongs to a single thread, since no other can open it. So its stripes pass from waiter to
+ * waiter here. A thread that would block for a held one would wait for itself, and is refused.
  *
- * A stack overflow can end any call that a program makes here. Then a stripe may stay held, or a waiter be late; but nobody
- * gets what others hold, and nothing is given back twice. A `vm` timeout can end it at each beginning of a function or of a round
- * of a loop. What a script had taken when it was ended, it keeps.
+ * A stack overflow can end any call of a program into this class. A stripe may then stay held, or a waiter be served
+ * late. But exclusion is kept, and nothing is released twice. A `vm` timeout can end a call wherever a function or a
+ * loop iteration starts. A script that was ended keeps the stripes that it had taken.
  */
 export class JavaScriptTable implements LockTable, StandsAside {
   readonly engine = 'javascript';
@@ -88,7 +88,7 @@ export class JavaScriptTable implements LockTable, StandsAside {
   #lastNote = 0;
   #arrivals = 0;
   #waiting = 0;
-  /** Those of them that ask for several stripes. */
+  /** The number of them that request several stripes. */
   #waitingForSeveral = 0;
   #isScheduled = false;
   #inARow = 0;
@@ -133,7 +133,7 @@ export class JavaScriptTable implements LockTable, StandsAside {
   acquireAsync(request: Request, waiter: AsyncWaiter): Outcome | undefined {
     if (request.timeout === 0) return this.acquireSync(request);
     recover();
-    // It could not pass by.
+    // An acquisition that waits did not pass another.
     this.#passedBy = 0;
     const entry = new Pending(waiter, ++this.#arrivals, request, performance.now());
     if (this.#advance(entry)) return GRANTED;
@@ -145,7 +145,7 @@ export class JavaScriptTable implements LockTable, StandsAside {
     Atomics.add(this.cells, METRIC_CELLS.waiting, 1n);
     this.#waiting++;
     if (entry.stripes.length > 1) this.#waitingForSeveral++;
-    // Last: if the stack overflows before, the caller gives back what it had taken itself.
+    // Set last: if the stack overflows before, the caller releases the stripes that it had taken itself.
     entry.isWaiting = true;
     return undefined;
   }
@@ -210,7 +210,9 @@ export class JavaScriptTable implements LockTable, StandsAside {
     return states;
   }
 
-  /** The stripes for which acquisitions of several wait, or will. The word of a stripe with a queue says so itself. */
+  /**
+   * The stripes for which acquisitions of several stripes wait, or will wait. For a single stripe, its word shows that.
+   */
   wanted(): ReadonlySet<number> {
     if (this.#waitingForSeveral === 0) return NONE;
     const wanted = new Set<number>();
@@ -227,7 +229,7 @@ export class JavaScriptTable implements LockTable, StandsAside {
     for (const queue of this.queues.values()) {
       this.#endSleep(queue);
       const { first, stripe } = queue;
-      // Readers of this thread, and others, need not wait for a writer that cannot follow a call.
+      // A writer that cannot follow a wake must not keep readers waiting.
       if (first !== undefined) this.lines.leave(stripe, first.mode, first);
       queue.isKept = false;
     }
@@ -244,19 +246,19 @@ export class JavaScriptTable implements LockTable, StandsAside {
       for (const { isWaiting } of queue) if (isWaiting) Atomics.sub(this.cells, METRIC_CELLS.waiting, 1n);
   }
 
-  /** Gives back one hold. Where this throws, nothing has changed. */
+  /** Releases one hold. If this throws, nothing has changed. */
   giveBack(stripe: number, mode: Mode): void {
-    // First, as a `vm` timeout may end this call: a look too many does no harm.
+    // First, because a `vm` timeout may end this call. Serving the queue needlessly does no harm.
     if (this.queues.has(stripe)) this.#serveSoon(stripe);
     if (!this.lines.giveBack(stripe, mode)) return;
     try {
       this.#passOn(stripe);
     } catch {
-      // A stack overflow. The waiters look for themselves.
+      // A stack overflow. The waiters find the stripe by polling.
     }
   }
 
-  /** To be called where a stripe was taken. */
+  /** Must be called after a stripe was taken. */
   entered(stripe: number, mode: Mode): void {
     if (mode.counted && this.keys === undefined) this.lines.letReadersIn(stripe);
   }
@@ -265,7 +267,7 @@ export class JavaScriptTable implements LockTable, StandsAside {
     return { status: 'timeout', stripe, holders: this.holders(stripe) };
   }
 
-  /** No stripe from here on was ever used. */
+  /** Stripes from this one on were never used. */
   get #end(): number {
     return this.keys?.end ?? this.stripes;
   }
@@ -281,7 +283,10 @@ export class JavaScriptTable implements LockTable, StandsAside {
     return Array.from({ length: shown }, (_, i) => traced[i] ?? { threadId: holder });
   }
 
-  /** Takes what it can have for an acquisition. True: all. Else it waits in the queue of the next stripe. */
+  /**
+   * Takes the stripes that are available. True if those are all. Otherwise the acquisition waits in the queue of the
+   * next stripe.
+   */
   #advance(entry: Pending): boolean {
     for (; entry.taken < entry.stripes.length; entry.taken++) {
       const stripe = entry.wanted;
@@ -315,11 +320,11 @@ export class JavaScriptTable implements LockTable, StandsAside {
     this.#due.add(stripe);
     if (this.#isScheduled) return;
     defer(this.#serveSometimesLater, undefined);
-    // Noted last: where the call fails, nothing is scheduled.
+    // Set last: if the call fails, nothing is scheduled.
     this.#isScheduled = true;
   }
 
-  /** With an empty stack: an overflow in the host's functions can break them for good. */
+  /** Runs with an empty stack, because a stack overflow in the host's functions can break them permanently. */
   readonly #serveSometimesLater = (): void => {
     if (++this.#inARow % IN_A_ROW === 0) afterTurn(this.#serveDue);
     else this.#serveDue();
@@ -333,7 +338,7 @@ export class JavaScriptTable implements LockTable, StandsAside {
     }
   };
 
-  /** Lets those go on that wait for a stripe, as far as they can have it. Call it with an empty stack. */
+  /** Grants a stripe to its waiters, as far as it is available. Must be called with an empty stack. */
   #serve(stripe: number, cause: Cause): void {
     const queue = this.queues.get(stripe);
     if (queue === undefined) return;
@@ -353,12 +358,12 @@ export class JavaScriptTable implements LockTable, StandsAside {
     }
     this.queues.delete(stripe);
     if (this.keys !== undefined) this.lines.open(stripe);
-    // A sleep that never ends keeps the table from being collected.
+    // A pending sleep would keep the table from being collected.
     this.#endSleep(queue);
     if (this.queues.size === 0) thread.waiting.delete(this);
   }
 
-  /** Takes a stripe for the first in its queue. False: the queue waits for it. */
+  /** Takes a stripe for the first waiter of its queue. False if the queue must wait. */
   #takeFor(queue: StripeQueue, head: Pending, cause: Cause): boolean {
     const { lines } = this;
     const { stripe } = queue;
@@ -366,7 +371,7 @@ export class JavaScriptTable implements LockTable, StandsAside {
     const first = queue.isKept ? KEPT : cause;
     queue.isKept = false;
     tellWaiting(this);
-    // Nobody else can have been called for a key of this thread, and its release goes on with the queue.
+    // Only this thread can wait for its exact keys, and their release serves the queue.
     if (this.keys !== undefined) {
       const took = lines.takeOrQueue(stripe, mode, KEPT, head);
       if (took) lines.endWait(stripe, mode, head);
@@ -380,12 +385,12 @@ export class JavaScriptTable implements LockTable, StandsAside {
         this.entered(stripe, mode);
         return true;
       }
-      // Its release, which is this table's, goes on with the queue.
+      // If this thread holds the stripe, its release serves the queue.
       if (queue.sleep !== undefined || lines.isOwn(stripe) || this.#sleep(queue, place, events)) return false;
     }
   }
 
-  /** False: the stripe's word has changed already. */
+  /** False if the stripe's word has already changed. */
   #sleep(queue: StripeQueue, place: Place, events: number): boolean {
     const { stripe } = queue;
     const { memory } = this.lines;
@@ -403,17 +408,17 @@ export class JavaScriptTable implements LockTable, StandsAside {
     return true;
   }
 
-  /** The queue follows calls to its stripe no longer. */
+  /** Stops waiting for wakes of a queue's stripe. */
   #endSleep(queue: StripeQueue): void {
     const { stripe, sleep } = queue;
     if (sleep === undefined) return;
     queue.sleep = undefined;
-    // It is unknown which of those who sleep there is this one.
+    // All sleepers of that place are woken, because the queue's own sleep cannot be identified.
     this.lines.wakeAll(stripe, sleep.place);
     this.lines.relay(stripe);
   }
 
-  /** A stripe was given back that somebody waits for. */
+  /** Passes on a released stripe for which acquisitions wait. */
   #passOn(stripe: number): void {
     const queue = this.queues.get(stripe);
     if (queue?.first !== undefined && !this.#isAside) {
@@ -424,7 +429,7 @@ export class JavaScriptTable implements LockTable, StandsAside {
     this.lines.handOver(stripe);
   }
 
-  /** Has an acquisition that waits give back all that it has, as its thread blocks (Q4). */
+  /** Releases all stripes of a waiting acquisition, because its thread is about to block (Q4). */
   #displace(entry: Pending): void {
     if (entry.taken === 0 || !entry.isWaiting) return;
     this.#serveSoon(entry.wanted);
@@ -438,7 +443,7 @@ export class JavaScriptTable implements LockTable, StandsAside {
     for (; entry.taken > 0; entry.taken--) this.giveBack(entry.stripes[entry.taken - 1]!, entry.mode);
   }
 
-  /** Takes out an acquisition that has failed. It has nothing then. */
+  /** Removes an acquisition that failed, and releases its stripes. */
   #drop(entry: Pending): void {
     const { queue, mode } = entry;
     const wasFirst = queue?.first === entry;
@@ -459,7 +464,7 @@ export class JavaScriptTable implements LockTable, StandsAside {
     if (--this.#waiting === 0) this.#timer.keepAlive(false);
   }
 
-  /** Rings for a deadline, or when waiters are to look for themselves if that comes before. */
+  /** Sets the timer for a deadline, or for the next poll if that is earlier. */
   #ringBy(deadline: number, now: number): void {
     this.#timer.ringBy(Math.min(deadline, now + patience.eventLoop));
   }
@@ -472,7 +477,7 @@ export class JavaScriptTable implements LockTable, StandsAside {
       for (const stripe of this.queues.keys()) this.#serve(stripe, LOOKS);
     }
     for (let entry; (entry = this.#timer.first) !== undefined && entry.deadline <= now;) {
-      // A grant that can be made now counts.
+      // An acquisition that can be granted now does not time out.
       this.#serve(entry.wanted, LOOKS);
       if (this.#timer.first !== entry) continue;
       const outcome = this.timedOut(entry.wanted);

@@ -3,45 +3,46 @@ import type { LockTable } from '../contract/engine.js';
 import type { TableMemory } from '../contract/table-memory.js';
 import { randomId } from './numbered.js';
 
-/** A table of which acquisitions wait on the event loop. */
+/** A table with acquisitions that wait on the event loop. */
 export interface StandsAside {
   /**
-   * The thread blocks, so that it could not follow calls to its event loop: others are called instead, and what was taken for
-   * those who wait is given back.
+   * Call before the thread blocks, since it cannot follow wakes of its event loop while blocked. Wakes then go to other
+   * threads, and stripes taken for waiters are released.
    */
   standAside(): void;
-  /** The thread runs again. */
+  /** Call when the thread runs again. */
   resume(): void;
-  /** The thread ends. */
+  /** Call when the thread ends. */
   leave(): void;
 }
 
 /** A sync wait that may be cut off. */
 export interface Blocked {
-  /** Undoes what the wait has changed. Where this throws, it can be called again. */
+  /** Undoes the changes of the wait. If this throws, it can be called again. */
   undo(): void;
 }
 
 /**
- * What all copies of this package in one thread share: each evaluation of its modules is one, as in the registry of a
- * test runner, or where two packages depend on it. A blocked thread gives back what any of them holds.
+ * The state that all copies of this package in one thread share. Each evaluation of its modules is a copy, as in a test
+ * runner's module registry, or if two packages depend on it. A blocked thread releases the stripes that any copy holds
+ * for waiters.
  */
 interface ThreadState {
-  /** All of this thread that have acquisitions pending. */
+  /** All tables of this thread with pending acquisitions. */
   readonly waiting: Set<StandsAside>;
-  /** The sync wait under way. One that is still here when other code of the thread runs was cut off. */
+  /** The current sync wait. If other code of the thread runs while it is set, the wait was cut off. */
   blocked: Blocked | undefined;
-  /** A handle that is opened again in its own thread shares the table, which knows the thread's shared holds. */
+  /** A handle that is opened again in its own thread must share the table, which knows the thread's shared holds. */
   readonly tables: WeakMap<SharedArrayBuffer, LockTable>;
-  /** The locks on exact keys whose handles were read. Such a lock may be opened at any time, so it stays here. */
+  /** The locks on exact keys whose handles were read. Such a lock may be opened at any time, so it is kept forever. */
   keyed: { readonly id: readonly [number, number]; readonly tables: LockTable[] } | undefined;
   listensForEnd: boolean;
 }
 
-/** The number changes with what the copies agree on. */
+/** The number changes when the shared state changes. */
 const NAME = Symbol.for('stripelock.javascript-engine.5');
 
-/** The exports of a module of Node are the same object in all realms of a thread, which `globalThis` is not. */
+/** The exports of Node's modules are the same objects in all realms of a thread, unlike `globalThis`. */
 const home = workerThreads as { [NAME]?: ThreadState };
 
 export const thread: ThreadState = home[NAME] ?? {
@@ -54,23 +55,23 @@ export const thread: ThreadState = home[NAME] ?? {
 
 if (home[NAME] === undefined) Object.defineProperty(home, NAME, { value: thread });
 
-/** Has a table told when this thread blocks, and when it ends. */
+/** Notifies a table when this thread blocks or ends. */
 export function tellWaiting(table: StandsAside): void {
   thread.waiting.add(table);
   if (thread.listensForEnd) return;
   thread.listensForEnd = true;
-  // Not emitted where a thread is terminated: those who are not called then look for themselves after a while.
+  // Not emitted if a thread is terminated. Waiters that are not woken then find the stripe by polling.
   process.once('exit', () => {
     for (const each of thread.waiting) each.leave();
   });
 }
 
-/** To be called before this thread does anything else with a table: a sync wait that is still under way was cut off. */
+/** Must be called before this thread uses a table: a sync wait that is still recorded was cut off. */
 export function recover(): void {
   thread.blocked?.undo();
 }
 
-/** What a handle says of a lock on exact keys. */
+/** The part of a handle that identifies a lock on exact keys. */
 export function localMemory(table: LockTable): TableMemory {
   thread.keyed ??= { id: randomId(), tables: [] };
   const { id, tables } = thread.keyed;

@@ -13,10 +13,10 @@ import {
 import { Numbered } from './numbered.js';
 import { Queue, type Queued } from './queue.js';
 
-/** Managers of one thread, for where the addon does not load. Other threads cannot open them. */
+/** Managers of one thread, used where the addon does not load. Other threads cannot open them. */
 export class JavaScriptWebLockEngine implements WebLockEngine {
   readonly name = 'javascript';
-  /** While somebody uses them. One that nobody uses is empty, and is made anew. */
+  /** The managers in use. An unused manager is empty, so it can be created again. */
   readonly #managers = new Numbered<WebLocks>();
   readonly id = this.#managers.id;
 
@@ -35,7 +35,7 @@ class WebLockRequest implements Queued<WebLockRequest> {
   readonly mode: Mode;
   readonly requester: WebLockRequester;
   isStolen = false;
-  /** It waits, or was granted since and its requester is yet to be told. */
+  /** Whether it waits, or was granted but its requester was not notified yet. */
   isWaiting = false;
   previous: WebLockRequest | undefined = undefined;
   next: WebLockRequest | undefined = undefined;
@@ -58,7 +58,7 @@ class LocksOfName {
     this.name = name;
   }
 
-  /** Whether what is held admits one more. The modes whose holders are counted admit each other. */
+  /** Whether the held requests admit one more. Modes with counted holders admit each other. */
   admits(mode: Mode): boolean {
     for (const first of this.held) return mode.counted && first.mode.counted;
     return true;
@@ -66,28 +66,28 @@ class LocksOfName {
 }
 
 /**
- * One manager of one thread. The same rules as in `native/core`:
+ * One manager of one thread, with the rules of `native/core`:
  *
- * R1  Held is one exclusive request, or only shared ones.
- * R2  Outside of these methods, the first pending request of a name is not compatible with what is held.
- * R3  A request is held, or pending, or neither once it was stolen or has ended.
- * R4  A name is known only while somebody holds it or waits.
- * R5  What was granted or stolen is told later, with an empty stack, and in that order.
+ * R1  Either one exclusive request is held, or only shared ones.
+ * R2  Outside of these methods, the first pending request of a name is not compatible with the held ones.
+ * R3  A request is held or pending; once it was stolen or has ended, it is neither.
+ * R4  A name is known only while it has held or pending requests.
+ * R5  Requesters are notified of grants and thefts later, with an empty stack, in order.
  */
 class JavaScriptWebLocks implements WebLocks {
   readonly number: number;
   readonly #names = new Map<string, LocksOfName>();
-  /** All that are pending, held, or stolen and not told, by ticket. */
+  /** All requests that are pending, held, or stolen without notification yet, by ticket. */
   readonly #entries = new Map<number, WebLockRequest>();
   #lastTicket = -1;
-  /** Requests that wait keep the event loop alive. */
+  /** The number of waiting requests. While there are any, they keep the event loop alive. */
   #waiting = 0;
   #timer: Timer;
   readonly #restart = (): void => {
     this.#timer = startTimer(this.#restart, LONGEST_DELAY);
     if (this.#waiting === 0) letGo(this.#timer);
   };
-  /** To be told, in this order. One that was granted and then stolen is here twice. */
+  /** Requests to notify, in order. A request that was granted and then stolen occurs twice. */
   #news: WebLockRequest[] = [];
   readonly #tell = (): void => {
     const news = this.#news;
@@ -128,7 +128,7 @@ class JavaScriptWebLocks implements WebLocks {
     if (!wasPending) return false;
     locks.pending.remove(entry);
     this.#end(entry);
-    // Those behind it may be compatible with what is held (keeps R2).
+    // The requests behind it may be compatible with the held ones (keeps R2).
     this.#grant(locks);
     return true;
   }
@@ -177,7 +177,7 @@ class JavaScriptWebLocks implements WebLocks {
     held.clear();
   }
 
-  /** Lets in whoever can be held now (keeps R1 and R2), or forgets a name that nobody uses (keeps R4). */
+  /** Grants requests as long as they are compatible (keeps R1 and R2). Forgets a name without requests (keeps R4). */
   #grant(locks: LocksOfName): void {
     const { name, held, pending } = locks;
     for (let entry; (entry = pending.first) !== undefined && locks.admits(entry.mode);) {

@@ -10,37 +10,37 @@ import {
 import { byteLengthFor } from '../contract/layout.js';
 import type { Addon } from './addon.js';
 
-/** Bytes: room for 255 locks of 1024 stripes. Only the used part takes memory. */
+/** Bytes: room for 255 locks of 1024 stripes. Only the used part consumes memory. */
 const SIZE = 16 * 2 ** 20;
-/** Bytes. Each table starts at a multiple of it. */
+/** Bytes. Each table starts at a multiple of this. */
 const LINE = 64;
-/** The index of the number of bytes in use, in 32-bit integers. The first line is the arena's own. */
+/** The index of the number of used bytes, in 32-bit integers. The first line is the arena's header. */
 const USED_INDEX = 0;
-/** The index of a mark, so that other memory of this size does not count as an arena. */
+/** The index of a mark that distinguishes arenas from other memory of this size. */
 const MARK_INDEX = 1;
 const MARK = 0x6172_656e;
-/** The index of two integers that no other arena of the process has. */
+/** The index of two integers that identify the arena within the process. */
 const ID_INDEX = 2;
 /** Workers inherit their parent's environment data, and so its arena. */
 const INHERITED = 'stripelock: arena 1';
 
 /**
- * Memory for the tables of locks on which WebAssembly can work: V8 compiles its compare-and-swap to one instruction,
- * but calls a function for that of `Atomics` (see docs/performance.md). There is one arena for all locks and, if
- * possible, for all threads of a process: V8 compiles the call of one instance's function into the code of its caller,
- * while calls into several instances would cost as much as `Atomics`.
+ * Memory for the tables of locks that WebAssembly can access. V8 compiles WebAssembly's compare-and-swap to one
+ * instruction, but calls a function for that of `Atomics` (see docs/performance.md). One arena serves all locks and, if
+ * possible, all threads of a process. V8 inlines calls into a single WebAssembly instance, while calls into several
+ * instances would cost as much as `Atomics`.
  *
- * A handle may lie in a message that nobody has received yet, so nobody knows when the last one is gone. So the memory of a
- * lock is used again only if its handle was never read: see S1 in `native/core/free_spans.h`. When the arena is full, locks
- * get memory of their own, and the garbage collector frees that.
+ * A handle may be in a message that was not received yet, so it is unknown when the last handle is gone. So the memory
+ * of a lock is reused only if its handle was never read: see S1 in `native/core/free_spans.h`. When the arena is full,
+ * locks get separate memory, which is garbage-collected.
  */
 export class Arena {
   readonly memory: WasmMemory;
   readonly buffer: SharedArrayBuffer;
-  /** All of the memory. */
+  /** The whole memory. */
   readonly words: Int32Array;
   readonly compareExchange: CompareExchange;
-  /** Its number, as two unsigned integers. */
+  /** The arena's id, as two unsigned integers. */
   readonly id: readonly [low: number, high: number];
 
   private constructor(memory: WasmMemory, buffer: SharedArrayBuffer, compareExchange: CompareExchange) {
@@ -51,20 +51,23 @@ export class Arena {
     this.id = [this.words[ID_INDEX]! >>> 0, this.words[ID_INDEX + 1]! >>> 0];
   }
 
-  /** Undefined if WebAssembly, or the address space that V8 reserves for it, is unavailable. */
+  /** Undefined if WebAssembly is unavailable, or V8 cannot reserve the address space. */
   static create(): Arena | undefined {
     const memory = createWasmMemory(SIZE);
     if (memory === undefined) return undefined;
     const words = new Int32Array(memory.buffer);
     words[USED_INDEX] = LINE;
     words[MARK_INDEX] = MARK;
-    // A thread has one arena for each copy of the addon, and those are not made within a nanosecond.
+    // Unique, because a thread creates one arena per copy of the addon, and not two within a nanosecond.
     words[ID_INDEX] = threadId + 1;
     words[ID_INDEX + 1] = Number(BigInt.asIntN(32, hrtime.bigint()));
     return Arena.over(memory);
   }
 
-  /** An arena that another thread may have made. Undefined for anything else, or if this thread cannot use it. */
+  /**
+   * Opens an arena that another thread may have created. Undefined for any other value, or if this thread cannot use
+   * it.
+   */
   static over(memory: unknown): Arena | undefined {
     const buffer = bufferOfWasmMemory(memory);
     if (buffer?.byteLength !== SIZE || new Int32Array(buffer)[MARK_INDEX] !== MARK) return undefined;
@@ -72,12 +75,12 @@ export class Arena {
     return compareExchange && new Arena(memory as WasmMemory, buffer, compareExchange);
   }
 
-  /** Whether a table with that many stripes can be at this offset. */
+  /** Whether a table with that many stripes fits at this offset. */
   hasRoom(offset: number, stripes: number): boolean {
     return offset >= LINE && offset % LINE === 0 && offset <= SIZE - byteLengthFor(stripes);
   }
 
-  /** Zeroes the memory of a table that nobody uses. */
+  /** Zeroes the memory of an unused table. */
   clear(offset: number, stripes: number): void {
     const { BYTES_PER_ELEMENT } = Int32Array;
     const from = offset / BYTES_PER_ELEMENT;
@@ -85,15 +88,15 @@ export class Arena {
   }
 
   /**
-   * Allocates zeroed memory for a table and returns its offset in bytes. Undefined if there is no room for it. Other
-   * threads may allocate at the same time. If a thread dies afterwards, the memory stays unused.
+   * Allocates zeroed memory for a table and returns its offset in bytes. Undefined if the arena is full. Other threads
+   * may allocate concurrently. If a thread dies after this, its memory stays unused.
    */
   allocate(stripes: number): number | undefined {
     const { words } = this;
     const bytes = byteLengthFor(stripes);
     for (;;) {
       const used = Atomics.load(words, USED_INDEX);
-      // Anybody who has a handle can write to this number.
+      // Any code with a handle can overwrite this number.
       if (used < LINE || used > SIZE - bytes || used % LINE !== 0) return undefined;
       if (Atomics.compareExchange(words, USED_INDEX, used, used + bytes) === used) return used;
     }
@@ -101,20 +104,20 @@ export class Arena {
 }
 
 /**
- * The one arena whose function a thread uses (see {@link Arena}): that of the first lock that it made or opened. It is
- * usually the same in all threads, since workers inherit it, and handles bring it. For a lock in another arena the thread
- * uses `Atomics`.
+ * The arena whose function a thread uses (see {@link Arena}): that of the first lock that the thread created or opened.
+ * Usually all threads use the same one, because workers inherit it and handles carry it. For locks in other arenas the
+ * thread uses `Atomics`.
  */
 export class ThreadArena {
   readonly #addon: Addon;
-  /** Null if none is possible. Undefined before the first lock. */
+  /** Null if no arena can be created; undefined before the first lock. */
   #arena: Arena | null | undefined = undefined;
 
   constructor(addon: Addon) {
     this.#addon = addon;
   }
 
-  /** The arena for a new lock, if one is possible. */
+  /** The arena for a new lock; undefined if none can be created. */
   get(): Arena | undefined {
     if (this.#arena === undefined) {
       this.#adopt(Arena.over(getEnvironmentData(INHERITED)) ?? Arena.create());
@@ -124,8 +127,8 @@ export class ThreadArena {
   }
 
   /**
-   * The function for the memory that a lock is in, or undefined if only `Atomics` can work on it. `words` are all of
-   * the memory.
+   * The function for the memory of a lock; undefined if only `Atomics` can access it. `words` must cover the whole
+   * memory.
    */
   compareExchangeIn(memory: object | undefined, words: Int32Array): CompareExchange | undefined {
     if (memory === undefined) return undefined;

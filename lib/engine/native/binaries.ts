@@ -1,6 +1,6 @@
 import path from 'node:path';
 
-/** What `addon.cjs` in the folder of the package exports. */
+/** The exports of `addon.cjs` in the package's folder. */
 export interface Binaries {
   readonly protocol: number;
   readonly folder: string;
@@ -8,31 +8,32 @@ export interface Binaries {
   readonly compiled: () => object;
 }
 
-/** The step of Node's loader that comes after it has found a binary. */
+/** The part of Node's loader that loads a binary whose path is known. */
 export interface LoaderByPath {
-  /** The package's. */
+  /** The package's folder. */
   readonly folder: string;
-  /** Returns what the file exports, once for each thread. Throws if it does not load. */
+  /** Returns the exports of the file; the same object for each call in a thread. Throws if it does not load. */
   readonly load: (file: string) => object;
 }
 
 /**
- * What loads a binary without looking anything up, if this module is a file of the installed package and Node's own loader
- * has loaded it: finding `addon.cjs`, and then the binary, would take a thread longer than the binary. Undefined
- * otherwise, as in a bundle or in the registry of a test runner. Only the CommonJS files of the package can tell, so
- * `scripts/build/places.mjs` has another function for those.
+ * A loader that skips all lookups: finding `addon.cjs` and the binary takes a thread longer than loading the binary. It
+ * exists only if this module is a file of the installed package, loaded by Node's own loader. In bundles and test
+ * runners it is undefined. Only the package's CommonJS files can detect this, so `scripts/build/places.mjs` replaces
+ * this function there.
  */
 export function loaderByPath(): LoaderByPath | undefined {
   return undefined;
 }
 
 /**
- * The binaries of the installed package, found by its name: this module may have become part of a bundle in another
- * folder. In the CommonJS files of the package `scripts/build/places.mjs` puts a literal `require` in place of this
- * module, because those are never bundled and tools must see where it leads.
+ * The binaries of the installed package, found by its name, because this module may be part of a bundle in another
+ * folder. In the package's CommonJS files `scripts/build/places.mjs` replaces this module by a literal `require`: those
+ * files are never bundled, and tools must see the dependency.
  */
 export function binaries(): Binaries {
-  // Not imported: webpack replaces what it knows to be this function, and then fails where the argument is not literal.
+  // Loaded indirectly: webpack replaces calls that it recognises as `createRequire`, and then fails because the
+  // argument is not a literal.
   const { createRequire } = process.getBuiltinModule('node:module');
   let failure: unknown;
   for (const place of places()) {
@@ -50,9 +51,8 @@ export function binaries(): Binaries {
 }
 
 /**
- * Where to look from: from this module's place, and then from the program's. webpack writes this module's place on the
- * machine that makes the bundle into it, and in a CommonJS bundle of esbuild `import.meta` is empty, and `__filename` is
- * the bundle.
+ * The places to search: this module's file, then the program's. A bundle made by webpack contains this module's path on
+ * the build machine. In a CommonJS bundle made by esbuild `import.meta` is empty, and `__filename` is the bundle.
  */
 function places(): string[] {
   const here = (import.meta.url as string | undefined) ?? __filename;

@@ -4,14 +4,14 @@ import { ENGINE_PROTOCOL } from '../contract/engine.js';
 import { binaries, loaderByPath, type Binaries, type LoaderByPath } from './binaries.js';
 import { platformName } from './platform.js';
 
-/** No binary of the addon loads. The message names each that was tried and why it failed, and then what helps. */
+/** No binary of the addon loads. The message lists each that was tried and why it failed, and then the remedy. */
 export class AddonMissing extends Error {}
 
 const COMPILED = 'build/Release/stripelock.node';
 
 /**
- * The first binary that loads. One that was compiled here goes first: somebody made it on purpose, after the prebuilt
- * ones. Throws {@link AddonMissing}.
+ * Loads the first binary that works. A binary compiled on this machine goes first, because it was made on purpose.
+ * Throws {@link AddonMissing}.
  */
 export function loadBinary(): object {
   const loader = loaderByPath();
@@ -22,7 +22,7 @@ export function loadBinary(): object {
   return loadedByPath(loader, prebuiltFor(target)) ?? foundByName(target);
 }
 
-/** Undefined if it does not load in this way. {@link foundByName} then says why, or knows another way. */
+/** Undefined if the file does not load this way. {@link foundByName} then tries again, or reports why. */
 function loadedByPath({ folder, load }: LoaderByPath, file: string): object | undefined {
   const place = path.join(folder, file);
   if (!existsSync(place)) return undefined;
@@ -90,7 +90,7 @@ function reasonOf(error: unknown): string {
   return String(message ?? error).split('\n')[0]!;
 }
 
-/** What of Node's options keeps addons from being loaded, and what lets them. */
+/** The option of Node that prevents loading addons, and the remedy. */
 function permission(): string {
   const { permission: model } = process as { permission?: { has(scope: string): boolean } };
   return model?.has('addon') === false
@@ -98,7 +98,7 @@ function permission(): string {
     : "Node's option --no-addons forbids addons: leave it out";
 }
 
-/** The command that compiles the addon for this machine. Only a checkout has the sources of lib/. */
+/** The command that compiles the addon on this machine. Only a checkout contains the sources of lib/. */
 function remedy(folder: string): string {
   const checkout = existsSync(path.join(folder, 'lib'));
   const command = checkout

@@ -15,31 +15,36 @@ import {
 import { OBSERVE_PROFILE, OBSERVED_INT } from '../contract/layout.js';
 import type { Addon } from './addon.js';
 
-/** The deepest stacks that are recorded, with the frames of this package, of which there are up to eight. */
+/** The maximum depth of recorded stacks, including up to eight frames of this package. */
 const FRAMES = 24;
 /**
- * Milliseconds from one stack of a call that waits on the event loop to the next, so that they take a few percent of a thread's
- * time where thousands wait at once. All others are captured: those of releases, and of calls that blocked.
+ * The minimum interval, in milliseconds, between two captured stacks of calls that wait on the event loop. So capturing
+ * takes at most a few percent of a thread's time, even if thousands wait at once. Stacks of releases and of sync calls
+ * are always captured.
  */
 const PAUSE = 0.1;
-/** This many records, or the first of them so many milliseconds old, are written out also where no microtask runs. */
+/**
+ * Records are written from a microtask. If none runs, they are written once there are this many, or once the first is
+ * this many milliseconds old.
+ */
 const MOST = 64;
 const OLDEST = 100;
 
-/** A record whose stack is not written out yet. */
+/** A record whose stack is not formatted yet. */
 interface Pending {
   readonly record: Omit<WaitRecord, 'frames'> | Omit<ReleaseRecord, 'frames'>;
   readonly place: CapturedStack | undefined;
-  /** Names the profile that it is for: another one may have started before it is written. */
+  /** Identifies the profile of the record, since another one may start before it is written. */
   readonly draw: number;
 }
 
 /**
- * Records the waits for one lock, in one thread, while a profile of contention is taken (`native/core/contention_profile.h`).
- * A thread that waited records its wait, and one that released what another waited for records the release; whether they
- * do is drawn by the release, for both.
+ * Records one thread's waits for one lock while a profile of contention is taken (`native/core/contention_profile.h`).
+ * A thread that waited records its wait, and a thread that released a contended stripe records the release. The release
+ * draws whether both are recorded.
  *
- * A record is made where the thread holds what others want, so the costly part, to write the stack out, is done in a microtask.
+ * A record is created while the thread holds a contended stripe. So the expensive part, formatting the stack, is done
+ * later in a microtask.
  */
 export class NativeRecorder implements ContentionRecorder {
   readonly #addon: Addon;
@@ -47,10 +52,10 @@ export class NativeRecorder implements ContentionRecorder {
   readonly #table: number;
   #nextCapture = 0;
   #pending: Pending[] = [];
-  /** When the first of these came, on the clock of all threads. */
+  /** When the first pending record was added, on the clock of all threads. */
   #since = 0;
 
-  /** `table`: the addon's number for it. */
+  /** `table` is the addon's number of the table. */
   constructor(addon: Addon, table: number, words: Int32Array) {
     this.#addon = addon;
     this.#table = table;
@@ -89,13 +94,13 @@ export class NativeRecorder implements ContentionRecorder {
       } as const;
       this.#add({ record, place, draw }, to);
     } catch {
-      // A stack overflow. The acquisition counts, and what is recorded of it does not.
+      // A stack overflow. The acquisition is unaffected, and its record is dropped.
     }
   }
 
   /**
-   * The thread has released a stripe, just after that time. `next`: who gets it next in this same thread. Never throws but on
-   * a stack overflow.
+   * Records a release that happened just after the time `at`. `next` is the wait that it ended in this same thread.
+   * Throws only on a stack overflow.
    */
   released(stripe: number, at: number, next: BegunWait | undefined): void {
     let draw = this.#addon.drawn();
@@ -126,7 +131,7 @@ export class NativeRecorder implements ContentionRecorder {
         this.#addon.addRecord(JSON.stringify({ ...record, frames }), draw);
       }
     } catch {
-      // A stack overflow: those that are left are lost.
+      // A stack overflow. The remaining records are lost.
     }
   }
 }

@@ -5,32 +5,32 @@ import type { GateTable, LeaseEngine, LeaseInfo, LeaseTable, LeaseWatch } from '
 import type { Addon } from './addon.js';
 import { BATCH, LEASE_DONE_AND_READY, LEASE_NO, MORE, NOT_OPENED } from './protocol.js';
 
-/** Any grant of the owner. No lease has this token. */
+/** Means any grant of the owner. No lease has this token. */
 const ANY_TOKEN = 0n;
 
-/** This thread's side of the addon's leases. Tells the watchers of a key that it was released. */
+/** This thread's view of the addon's leases. Notifies watchers of released keys. */
 export class NativeLeases implements LeaseEngine {
   readonly name = 'native';
   readonly id: readonly [number, number];
   readonly addon: Addon;
   readonly elapsed: () => number;
-  /** The key is the addon's id. */
+  /** Keyed by the addon's id of the watch. */
   readonly #watches = new Map<number, () => void>();
   readonly #batch = new Int32Array(BATCH);
-  /** The tables that this thread has open, so that it opens each one once. */
+  /** The tables that this thread has open, so that it opens each of them once. */
   readonly #tables = new Map<number, WeakRef<NativeLeaseTable>>();
   readonly #closed = new HostFinalizationRegistry<{ number: number; index: number }>(({ number, index }) => {
-    // A new one may have been opened before the garbage collector reported that the old one is gone.
+    // A new table may have been opened before the garbage collector reported the old one.
     if (this.#tables.get(number)?.deref() === undefined) this.#tables.delete(number);
     this.addon.leaseClose(index);
   });
   readonly #closedGates = new HostFinalizationRegistry<number>((index) => {
     this.addon.gateClose(index);
   });
-  /** Tells this thread's own watchers before the thread returns to its event loop. */
+  /** Notifies this thread's own watchers before the thread returns to its event loop. */
   readonly delivery = new DeferredCall(() => this.deliver());
 
-  /** To be made when the addon has started. If this throws, another attempt starts afresh. */
+  /** Must be created after the addon has started. If this throws, it can be tried again. */
   constructor(addon: Addon) {
     this.addon = addon;
     this.id = addon.registryId();
@@ -56,7 +56,7 @@ export class NativeLeases implements LeaseEngine {
     return gate;
   }
 
-  /** `id` is the addon's number for the watch. */
+  /** `id` is the addon's id of the watch. */
   watch(id: number, freed: () => void): LeaseWatch {
     this.#watches.set(id, freed);
     return {
@@ -66,13 +66,13 @@ export class NativeLeases implements LeaseEngine {
     };
   }
 
-  /** Calls the watchers of keys that have been released. */
+  /** Calls the watchers of released keys. */
   deliver(): void {
     let handedOver: number;
     do {
       handedOver = this.addon.takeReleasedKeys(this.#batch);
       const ids = this.#batch.subarray(0, handedOver & ~MORE);
-      // A call may end the watch of another key, and the id may be in use again.
+      // A callback may end another watch, whose id may be reused immediately.
       const told = Array.from(ids, (id) => ({ id, freed: this.#watches.get(id) }));
       for (const { id, freed } of told) {
         if (this.#watches.get(id) === freed) freed?.();
@@ -103,7 +103,7 @@ class NativeLeaseTable implements LeaseTable {
   }
 
   renew(key: string, owner: string, ttl: number, at: number, info?: string): boolean {
-    // The addon distinguishes undefined from an argument that is left out.
+    // The addon distinguishes undefined from an omitted argument.
     return info === undefined
       ? this.#addon.leaseRenew(this.#index, key, at, owner, ttl)
       : this.#addon.leaseRenew(this.#index, key, at, owner, ttl, info);
@@ -125,7 +125,7 @@ class NativeLeaseTable implements LeaseTable {
     return this.#leases.watch(this.#addon.leaseWatch(this.#index, key), freed);
   }
 
-  /** Whether it was done. It may have called watches of this thread. */
+  /** Whether the operation was done. It may have notified watches of this thread. */
   #done(status: number): boolean {
     if (status === LEASE_DONE_AND_READY) this.#leases.delivery.schedule();
     return status !== LEASE_NO;

@@ -4,33 +4,40 @@ import type { LocalWaits } from './local-waits.js';
 import type { LocalWait } from './stripe-state.js';
 
 /**
- * A waiter in a {@link LocalQueue} has this ticket or a lower one, by the number of the waiters that had come to the stripe's
- * queue in the addon before it. So the addon knows its place if it is to wait there. No waiter of the addon has a negative
- * ticket.
+ * The highest ticket of a waiter in a {@link LocalQueue}. Lower tickets encode how many waiters had arrived in the
+ * stripe's queue in the addon before it. So the addon knows its place if it moves there. Waiters in the addon have no
+ * negative tickets.
  */
 export const LOCAL_TICKET = -2;
 
-/** Milliseconds from which on a timeout counts from the next tick of the thread, so that nobody reads the clock at a start. */
+/**
+ * Milliseconds. Timeouts from this length on start at the thread's next tick, so that starting a wait does not read the
+ * clock.
+ */
 export const LONG_TIMEOUT = 1000;
 
-/** One thread's acquisitions that wait for a stripe in JavaScript, in order of arrival, linked by `previous` and `next`. */
+/**
+ * One thread's acquisitions that wait for a stripe in JavaScript, in arrival order, linked by `previous` and `next`.
+ */
 export class LocalQueue {
   readonly local: LocalWaits;
   readonly stripe: number;
   first: AsyncWaiter | undefined = undefined;
   last: AsyncWaiter | undefined = undefined;
-  /** The one that waits in the addon, before all of these. */
+  /** The acquisition that waits in the addon, ahead of all of these. */
   standIn: AsyncWaiter | undefined = undefined;
-  /** The stripe's word has this thread's slot and LOCAL. */
+  /** Whether the stripe's word has this thread's slot and LOCAL. */
   armed = false;
-  /** The thread holds the stripe for the first waiter, who has yet to learn of it. */
+  /** Whether the thread holds the stripe for the first waiter, which was not notified yet. */
   handing = false;
-  /** The first waiter will learn that an earlier holder's thread ended. */
+  /** Whether the first waiter's outcome must report that an earlier holder's thread ended. */
   abandoned = false;
-  /** While other threads wait: until when the stripe may stay in this thread, in milliseconds. 0: to be asked. */
+  /**
+   * While other threads wait: until when the stripe may stay in this thread, in milliseconds. 0 if not determined yet.
+   */
   keptUntil = 0;
 
-  /** It is in the list of {@link HandOvers}. */
+  /** Whether this queue is in the list of {@link HandOvers}. */
   isHanded = false;
   nextHanded: LocalQueue | undefined = undefined;
 
@@ -39,12 +46,12 @@ export class LocalQueue {
     this.stripe = stripe;
   }
 
-  /** The stripe is held by this thread, or another one of it waits in the addon: see I9 in `local-waits.ts`. */
+  /** Whether this thread holds the stripe, or has a stand-in in the addon: see I9 in `local-waits.ts`. */
   get isLookedAfter(): boolean {
     return this.armed || this.handing || this.standIn !== undefined;
   }
 
-  /** Calls nothing. */
+  /** Calls no function. */
   unlink(waiter: AsyncWaiter): void {
     const { previous, next } = waiter;
     if (previous === undefined) this.first = next;
@@ -58,7 +65,7 @@ export class LocalQueue {
 /** The queues of one thread for the stripes of one lock. */
 export class LocalQueues {
   readonly #byStripe = new Map<number, LocalQueue>();
-  /** The one that was last looked for. */
+  /** The queue of the last lookup. */
   #last: LocalQueue | undefined = undefined;
 
   get(stripe: number): LocalQueue | undefined {
@@ -76,7 +83,7 @@ export class LocalQueues {
     return queue;
   }
 
-  /** What waits in one of them, in order. */
+  /** The waiters of a stripe, in order. */
   waiting(stripe: number, now: number): LocalWait[] {
     const waiting: LocalWait[] = [];
     for (let waiter = this.get(stripe)?.first; waiter !== undefined; waiter = waiter.next) {
@@ -85,7 +92,7 @@ export class LocalQueues {
     return waiting;
   }
 
-  /** Forgets those that are not used any more. */
+  /** Removes unused queues. */
   sweep(): void {
     for (const [stripe, queue] of this.#byStripe) {
       if (queue.first !== undefined || queue.isLookedAfter || queue.isHanded) continue;
@@ -94,7 +101,7 @@ export class LocalQueues {
     }
   }
 
-  /** Those that are new wait since `time` from now on. Returns when the first of them is due. */
+  /** Starts the wait of new waiters at `time`. Returns when the first of them is due. */
   date(time: number): number {
     let next = Infinity;
     for (const queue of this.#byStripe.values()) {
@@ -103,7 +110,7 @@ export class LocalQueues {
           waiter.since = time;
           next = Math.min(next, time + waiter.timeout);
         } else if (waiter.timeout >= LONG_TIMEOUT) {
-          // Those before it were new at the same tick, or earlier.
+          // The waiters before it already have a start time.
           break;
         }
       }
@@ -111,14 +118,14 @@ export class LocalQueues {
     return next;
   }
 
-  /** Adds those that are due by then to `due`, in the order of their times. Returns when the next is due. */
+  /** Adds the waiters that are due to `due`, ordered by deadline. Returns when the next one is due. */
   collectDue(now: number, due: AsyncWaiter[]): number {
     let next = Infinity;
     for (const queue of this.#byStripe.values()) {
       for (let waiter = queue.first; waiter !== undefined; waiter = waiter.next) {
         const deadline = waiter.since + waiter.timeout;
         if (deadline > now) next = Math.min(next, deadline);
-        // A grant in time counts, however late it is delivered.
+        // The first waiter of a hand-over was granted in time, even if that is delivered late.
         else if (!queue.handing || waiter !== queue.first) due.push(waiter);
       }
     }
@@ -128,12 +135,12 @@ export class LocalQueues {
 }
 
 /**
- * Stripes of one thread that were handed over to a waiter of the same thread, and are yet to be delivered. That happens
- * from the microtask queue: if the code that released then blocks its thread, the waiter cannot run, and what it
- * was given must go to others ({@link takeBack}).
+ * Stripes of one thread that were handed over to a waiter of the same thread, but not delivered yet. They are delivered
+ * from the microtask queue. If the code that released them blocks its thread before that, the waiter cannot run, so the
+ * stripe goes to other threads ({@link takeBack}).
  */
 export class HandOvers {
-  /** A list by `nextHanded`. Those that are not `handing` any more have been given back since. */
+  /** A list linked by `nextHanded`. Queues that are not `handing` any more have released their stripe since. */
   #first: LocalQueue | undefined = undefined;
   #last: LocalQueue | undefined = undefined;
   readonly #delivery = new DeferredCall(() => this.#deliver());
@@ -141,7 +148,7 @@ export class HandOvers {
   /** If this throws, nothing has changed (keeps T1). */
   add(queue: LocalQueue): void {
     this.#delivery.schedule();
-    // From here on this calls nothing.
+    // From here on, no function is called.
     queue.handing = true;
     if (queue.isHanded) return;
     queue.isHanded = true;
@@ -150,7 +157,7 @@ export class HandOvers {
     this.#last = queue;
   }
 
-  /** The thread is about to block. If this throws, it can be called again. */
+  /** Call before the thread blocks. If this throws, it can be called again. */
   takeBack(): void {
     for (let queue = this.#first; queue !== undefined; queue = queue.nextHanded) {
       if (queue.handing) queue.local.takeBack(queue);

@@ -12,46 +12,52 @@ import { LOCAL_TICKET, LocalQueues, LONG_TIMEOUT, type LocalQueue } from './loca
 import type { LocalWait } from './stripe-state.js';
 import type { NativeThread } from './thread.js';
 
-/** A long timeout counts from the next tick, which comes after this part of it, or after this many milliseconds. */
+/**
+ * A long timeout starts at the thread's next tick, which comes after this fraction of the timeout, or after this many
+ * milliseconds.
+ */
 const TICKS = 256;
 const LONGEST_TICK = 10;
-/** This many acquisitions that had to wait are counted here before the table's cell gets them. */
+/**
+ * The count of contended acquisitions up to which they are counted here, before the count moves to the table's cell.
+ */
 const MOST_CONTENDED = 2 ** 20;
-/** All bits of a word but its flags. */
+/** All bits of a word except its flags. */
 const HOLDER = SHARED | HOLDER_MASK;
 
-/** A table, as what waits in JavaScript needs it. */
+/** The parts of a table that local waits use. */
 interface LocalTable {
-  /** The addon's number for it. */
+  /** The addon's number of the table. */
   readonly number: number;
   readonly stripes: number;
   readonly cells: BigInt64Array;
-  /** The lock's own words. */
+  /** The words of this lock. */
   readonly words: Int32Array;
 }
 
 /**
- * How the tasks of one thread pass a lock's stripes on to each other without the addon: the release of one resolves the
- * promise of the next, and the word stays as it is. So of the acquisitions of one thread that wait for one stripe,
- * exclusively and for no other, at most one waits in the addon. After lock cohorting (Dice, Marathe, Shavit 2012), with
- * threads for NUMA nodes. Invariants, after those in `native/core/table.h`:
+ * How the tasks of one thread pass a lock's stripes to each other without the addon: a release resolves the promise of
+ * the next task, and the word stays unchanged. So at most one of a thread's exclusive acquisitions that wait only for
+ * this stripe waits in the addon. This follows lock cohorting (Dice, Marathe, Shavit 2012), with threads in place of
+ * NUMA nodes. The invariants continue those in `native/core/table.h`:
  *
- * I8   LOCAL stands only in a word that has a slot. Only the slot's thread sets it, and only while a guard of this thread
- *      holds the stripe, or what is handed over within the thread. So the fast path cannot give the stripe back, and its
- *      release comes to {@link release}. Whatever takes the slot out of the word clears LOCAL with it.
- * I9   While a queue has waiters, the thread holds its stripe with LOCAL set (`armed`), or is about to deliver it to the
- *      first (`handing`), or another one of the thread waits in the addon before them all (`standIn`). When the stand-in
- *      ends, the next takes its place before other code runs.
- * I10  A thread's exclusive acquisitions that wait for a stripe are granted in order of arrival, but where the addon puts
- *      one off. The ticket of each says how many of other threads came before it; so it has its place among these, too,
- *      when it becomes the stand-in. While some wait in the addon, for a share of the stripe or for several stripes of the
- *      lock, those that come later wait there behind them.
- * I11  While others wait, a stripe stays in the thread until their first one is the next to be served by the addon's
+ * I8   LOCAL appears only in a word with a slot. Only the slot's thread sets it, and only while the stripe is held by a
+ *      guard of this thread, or is being handed over within the thread. So the fast path cannot release the stripe, and
+ *      its release comes to {@link release}. Whatever removes the slot from the word also clears LOCAL.
+ * I9   While a queue has waiters, one of three holds: the thread holds the stripe with LOCAL set (`armed`), or is about
+ *      to deliver it to the first waiter (`handing`), or another acquisition of the thread waits in the addon ahead of
+ *      them (`standIn`). When the stand-in ends, the next waiter replaces it before other code runs.
+ * I10  A thread's exclusive acquisitions of a stripe are granted in arrival order, unless the addon puts one off. The
+ *      ticket of each records how many acquisitions of other threads arrived before it, so it also has its place among
+ *      those when it becomes the stand-in. While acquisitions of the thread wait in the addon for a share of the
+ *      stripe, or for several stripes of the lock, later ones wait there behind them.
+ * I11  While other threads wait, a stripe stays in the thread until the first of them must be served by the addon's
  *      clock (`kFairness` in `native/core/table.h`). Then the first waiter of the queue becomes the stand-in, and the
- *      stripe goes to whom the addon gives it.
+ *      addon decides which thread gets the stripe.
  *
- * If the thread ends between any two lines, its waiters and counts end with its memory; the addon frees what its slot holds
- * and takes its stand-ins out. If a stack overflow ends any call, these invariants hold then (keeps T1).
+ * If the thread ends between any two lines, its waiters and counts disappear with its memory. The addon frees the
+ * stripes of its slot and removes its stand-ins. The invariants also hold wherever a stack overflow ends a call (keeps
+ * T1).
  */
 export class LocalWaits {
   readonly #table: LocalTable;
@@ -60,19 +66,19 @@ export class LocalWaits {
   readonly #slot: number;
   readonly #queues = new LocalQueues();
   /**
-   * Counts what waits in this thread's JavaScript where the addon reads it for `stats()` and `inspect()` in any thread
-   * (`openLocals` in `native/core/membership.h`): for each stripe, then in all, then all that ever waited. Only this thread
-   * writes there, and so needs no atomics. If the thread ends, the counts end with it.
+   * The counts of waiters in this thread's JavaScript, read by the addon for `stats()` and `inspect()` of any thread
+   * (`openLocals` in `native/core/membership.h`): one per stripe, then the total, then the total that ever waited. Only
+   * this thread writes them, so it needs no atomics. They disappear with the thread.
    */
   #counts: Int32Array | undefined = undefined;
   /**
-   * How many acquisitions of this thread wait in the addon, but for stand-ins: for each stripe those that wait for no other,
-   * then those that wait for several.
+   * The counts of this thread's acquisitions that wait in the addon, except stand-ins: per stripe those that wait only
+   * for it, then those that wait for several stripes.
    */
   #elsewhere: Int32Array | undefined = undefined;
-  /** The thread looks at what waits here; see {@link NativeThread.list}. */
+  /** Whether the thread checks the waiters of this object; see {@link NativeThread.list}. */
   isListed = false;
-  /** No waiter with a time of arrival is due earlier. */
+  /** No waiter whose wait has a start time is due earlier. */
   #nextDue = Infinity;
 
   constructor(table: LocalTable, thread: NativeThread) {
@@ -82,7 +88,10 @@ export class LocalWaits {
     this.#slot = thread.slot;
   }
 
-  /** Decides at once, or returns undefined. The acquisition is exclusive, of one stripe, and has time. */
+  /**
+   * Starts an exclusive acquisition of one stripe with a positive timeout. Returns its outcome, or undefined if it
+   * waits.
+   */
   start(waiter: AsyncWaiter): Outcome | undefined {
     const stripe = waiter.only;
     const thread = this.#thread;
@@ -97,7 +106,7 @@ export class LocalWaits {
     thread.ringWithin(isLong ? Math.min(timeout / TICKS, LONGEST_TICK) : timeout);
     thread.list(this);
     thread.stayAlive();
-    // From here on this calls nothing (keeps T1).
+    // From here on, no function is called (keeps T1).
     const { stripes } = this.#table;
     const { last } = queue;
     waiter.ticket = LOCAL_TICKET - (this.#words[wordIndex(stripe) + ARRIVALS_INT]! & ARRIVAL_MASK);
@@ -114,12 +123,12 @@ export class LocalWaits {
     return undefined;
   }
 
-  /** The same for any acquisition, in the addon. */
+  /** Starts any acquisition in the addon. */
   startElsewhere(waiter: AsyncWaiter): Outcome | undefined {
     const counts = (this.#elsewhere ??= new Int32Array(this.#table.stripes + 1));
     const place = this.#placeElsewhere(waiter);
     const outcome = this.#thread.acquireAsync(this.#table.number, waiter, waiter.timeout, -1, 0);
-    // From here on this calls nothing (keeps T1).
+    // From here on, no function is called (keeps T1).
     if (outcome === undefined) {
       waiter.queue = this;
       counts[place]!++;
@@ -127,7 +136,9 @@ export class LocalWaits {
     return outcome;
   }
 
-  /** Such an acquisition is about to wait no more. If this throws, nothing has changed. */
+  /**
+   * Call before an acquisition started by {@link startElsewhere} ends its wait. If this throws, nothing has changed.
+   */
   leftElsewhere(waiter: AsyncWaiter): void {
     this.#elsewhere![this.#placeElsewhere(waiter)]!--;
   }
@@ -141,33 +152,33 @@ export class LocalWaits {
     return counts !== undefined && (counts[stripe] !== 0 || counts[this.#table.stripes] !== 0);
   }
 
-  /** True: the stripe was given to the next waiter, or back. False: the addon is to do it. */
+  /** True if the stripe was given to the next waiter or freed. False if the addon must release it. */
   release(stripe: number): boolean {
     const queue = this.#queues.get(stripe);
     if (queue === undefined || !queue.armed) return false;
-    // The thread holds the stripe, which nobody else can change. Other flags may be older, so whoever gives the stripe back
-    // compares them again. V8 does not inline `Atomics.load`.
+    // Only this thread can take the slot out of the word. The flags may be outdated, so every change of the word
+    // compares them again. A plain read, because V8 does not inline `Atomics.load`.
     const word = this.#words[wordIndex(stripe)]!;
-    // Nobody but this class can give back what is being handed over.
+    // Only this class may release a stripe that is being handed over.
     if ((word & HOLDER) !== this.#slot || queue.handing) return queue.handing;
     if (queue.standIn !== undefined) return this.#giveBack(queue, false);
     if (queue.first === undefined) return this.#free(queue) || this.#giveBack(queue, false);
     if (this.#thread.blocked) return this.#yield(queue, false);
     if ((word & QUEUED) === 0) queue.keptUntil = 0;
     else if (!this.#mayKeep(queue)) return this.#yield(queue, false);
-    // Its holder was told, and has dealt with it.
+    // The holder was notified of the death, and has dealt with it.
     if ((word & ABANDONED) !== 0) Atomics.and(this.#words, wordIndex(stripe), ~ABANDONED);
     this.#thread.handOvers.add(queue);
     return true;
   }
 
-  /** Who is handed the stripe next in this thread. */
+  /** The waiter in this thread that the stripe is being handed to. */
   next(stripe: number): AsyncWaiter | undefined {
     const queue = this.#queues.get(stripe);
     return queue?.isHanded === true ? queue.first : undefined;
   }
 
-  /** The stripe was handed over to the first waiter, whose turn to learn of it is now. */
+  /** Delivers a stripe to the first waiter, to which it was handed over. */
   deliver(queue: LocalQueue): void {
     const waiter = queue.first;
     if (waiter === undefined) {
@@ -182,26 +193,26 @@ export class LocalWaits {
     waiter.settle(abandoned ? GRANTED_LATE_WITH_ABANDONED : GRANTED_LATE);
   }
 
-  /** This thread is about to block: the hand-over is put off. If this throws, nothing has changed. */
+  /** Cancels the hand-over, because this thread is about to block. If this throws, nothing has changed. */
   takeBack(queue: LocalQueue): void {
     if (queue.first !== undefined) this.#yield(queue, true);
     else if (!this.#free(queue)) this.#giveBack(queue, true);
   }
 
-  /** The addon has granted the stripe to the stand-in. */
+  /** Call when the addon has granted the stripe to the stand-in. */
   standInGranted(queue: LocalQueue): void {
     queue.standIn = undefined;
     queue.keptUntil = 0;
     if (queue.first !== undefined && !this.#arm(queue)) this.#appointStandIn(queue);
   }
 
-  /** The stand-in waits no more, and was not granted the stripe. */
+  /** Call when the stand-in has ended without getting the stripe. */
   standInEnded(queue: LocalQueue): void {
     queue.standIn = undefined;
     this.replaceStandIn(queue);
   }
 
-  /** The stand-in is about to be removed. If this throws, nothing has changed. */
+  /** Call before the stand-in is removed. If this throws, nothing has changed. */
   replaceStandIn(queue: LocalQueue): void {
     if (queue.first === undefined || queue.armed || queue.handing) queue.standIn = undefined;
     else this.#appointStandIn(queue);
@@ -213,7 +224,7 @@ export class LocalWaits {
     this.#remove(waiter.queue as LocalQueue, waiter);
   }
 
-  /** Before an acquisition that has taken stripes continues in the addon, which may put it off (keeps I8). */
+  /** Call before an acquisition that has taken stripes continues in the addon, which may put it off (keeps I8). */
   expose(stripes: readonly number[], taken: number): void {
     for (let i = 0; i < taken; i++) {
       const queue = this.#queues.get(stripes[i]!);
@@ -223,19 +234,19 @@ export class LocalWaits {
     }
   }
 
-  /** What waits in a queue, in order. */
+  /** The waiters of a stripe, in order. */
   waiting(stripe: number): LocalWait[] {
     return this.#queues.waiting(stripe, performance.now());
   }
 
-  /** Settles those whose time is over. Returns when to look again, on the clock of `performance.now()`. */
+  /** Settles waiters that timed out. Returns when the next check is due, by `performance.now()`. */
   expire(now: number): number {
     const due: AsyncWaiter[] = [];
     this.sweep();
     this.#nextDue = Math.min(this.#nextDue, this.#queues.date(Math.ceil(now)));
     if (now >= this.#nextDue) this.#nextDue = this.#queues.collectDue(now, due);
     for (const waiter of due) {
-      // Settling one may run other code, which may end others.
+      // Settling a waiter may run other code, which may end other waiters.
       if (waiter.ticket > LOCAL_TICKET) continue;
       const stripe = waiter.only;
       const holders = this.#thread.addon.holders(this.#table.number, stripe);
@@ -245,7 +256,7 @@ export class LocalWaits {
     return this.#nextDue;
   }
 
-  /** Forgets what is not needed any more, and moves a high count of all that ever waited to the table's cell. */
+  /** Removes unused queues, and moves a high count of contended acquisitions to the table's cell. */
   sweep(): void {
     this.#queues.sweep();
     const counts = this.#counts;
@@ -257,12 +268,12 @@ export class LocalWaits {
 
   #openCounts(): Int32Array {
     const { number, stripes } = this.#table;
-    // Shared memory, for the same reason as in `NativeTable.openShares`.
+    // Shared memory, for the reason given in `NativeTable.openShares`.
     const memory = new SharedArrayBuffer((stripes + 2) * Int32Array.BYTES_PER_ELEMENT);
     return this.#thread.addon.openLocals(number, new Int32Array(memory));
   }
 
-  /** Sets LOCAL. False: no guard of this thread holds the stripe. */
+  /** Sets LOCAL. False if no guard of this thread holds the stripe. */
   #arm(queue: LocalQueue): boolean {
     const index = wordIndex(queue.stripe);
     for (let word = Atomics.load(this.#words, index); (word & HOLDER) === this.#slot;) {
@@ -273,7 +284,7 @@ export class LocalWaits {
     return false;
   }
 
-  /** Gives the stripe back if no other thread wants it. */
+  /** Frees the stripe, unless another thread waits for it. */
   #free(queue: LocalQueue): boolean {
     const held = this.#slot | LOCAL;
     if (Atomics.compareExchange(this.#words, wordIndex(queue.stripe), held, 0) !== held) return false;
@@ -281,7 +292,10 @@ export class LocalWaits {
     return true;
   }
 
-  /** Gives it back in the addon. `putOff`: for a waiter that has not had it, so that the next is told of a death, too. */
+  /**
+   * Releases the stripe in the addon. `putOff`: a waiter did not get the stripe after all, so the next holder must also
+   * be notified of a death.
+   */
   #giveBack(queue: LocalQueue, putOff: boolean): true {
     this.#thread.release(this.#table.number, queue.stripe, EXCLUSIVE_MODE, putOff);
     queue.armed = false;
@@ -290,7 +304,7 @@ export class LocalWaits {
     return true;
   }
 
-  /** While other threads wait: whether the stripe may stay in this one (keeps I11). */
+  /** Whether the stripe may stay in this thread although other threads wait (keeps I11). */
   #mayKeep(queue: LocalQueue): boolean {
     const now = performance.now();
     if (queue.keptUntil === 0)
@@ -298,7 +312,7 @@ export class LocalWaits {
     return now < queue.keptUntil;
   }
 
-  /** Lets the addon decide who is next: the first waiter waits there from now on, and the stripe is given back. */
+  /** Moves the first waiter to the addon and releases the stripe, so that the addon decides which thread is next. */
   #yield(queue: LocalQueue, putOff: boolean): true {
     this.#register(queue);
     queue.keptUntil = 0;
@@ -314,7 +328,7 @@ export class LocalWaits {
     return undefined;
   }
 
-  /** The first waiter becomes the stand-in. If the addon grants it the stripe at once, that is to be delivered. */
+  /** Makes the first waiter the stand-in. If the addon grants it the stripe at once, the grant is delivered later. */
   #appointStandIn(queue: LocalQueue): void {
     this.#thread.handOvers.add(queue);
     queue.handing = false;
@@ -329,7 +343,7 @@ export class LocalWaits {
     const arrival = LOCAL_TICKET - waiter.ticket;
     const counts = this.#counts!;
     const outcome = this.#thread.acquireAsync(this.#table.number, waiter, left, waited, arrival);
-    // From here on this calls nothing (keeps T1).
+    // From here on, no function is called (keeps T1).
     if (outcome === undefined) {
       const { next } = waiter;
       queue.first = next;
@@ -350,7 +364,7 @@ export class LocalWaits {
   #remove(queue: LocalQueue, waiter: AsyncWaiter): void {
     const counts = this.#counts!;
     queue.unlink(waiter);
-    // From here on this calls nothing (keeps T1).
+    // From here on, no function is called (keeps T1).
     waiter.queue = undefined;
     waiter.ticket = -1;
     counts[queue.stripe]!--;

@@ -1,15 +1,15 @@
 import { closeSync, openSync, readSync } from 'node:fs';
 
-/** The binary of this process on Linux, whatever its name and place. */
+/** The binary of this process on Linux, whatever its name and path. */
 const OWN_BINARY = '/proc/self/exe';
-/** The type of the program header that names the dynamic linker. */
+/** The type of the ELF program header that names the dynamic linker. */
 const PT_INTERP = 3;
-/** At most this many bytes of a path are read. The linkers in use have shorter ones. */
+/** The maximum number of bytes read from a path. Paths of real linkers are shorter. */
 const MOST_BYTES = 4096;
 
 /**
- * The folder of `prebuilds/` for this platform, like "linux-x64-musl". `addon.ts` asks for it only if the addon that was
- * compiled here does not load, and `scripts/install.mjs` only if the package has prebuilt binaries.
+ * The folder in `prebuilds/` for this platform, such as "linux-x64-musl". It is needed only if no locally compiled
+ * addon loads, and by `scripts/install.mjs` if the package contains prebuilt binaries.
  */
 export function platformName(): string {
   const musl = process.platform === 'linux' && linksToMusl(OWN_BINARY) ? '-musl' : '';
@@ -17,9 +17,9 @@ export function platformName(): string {
 }
 
 /**
- * Whether a binary is for musl, by its dynamic linker. A diagnostic report would tell as well, but it resolves the name of
- * the peer of each open socket, which can take a minute. This reads three small pieces of a file. A file that it cannot
- * read counts as one for glibc, as most binaries of Node are.
+ * Whether a binary is built for musl, by its dynamic linker. A diagnostic report would show that too, but it resolves
+ * the peer name of each open socket, which can take a minute. This reads only three small parts of the file. An
+ * unreadable file counts as built for glibc, like most binaries of Node.
  */
 export function linksToMusl(binary: string): boolean {
   try {
@@ -29,7 +29,7 @@ export function linksToMusl(binary: string): boolean {
   }
 }
 
-/** The variant of the format: 64 bits or 32, little-endian or big-endian. */
+/** The ELF variant: 64 or 32 bits, little-endian or big-endian. */
 interface Elf {
   readonly wide: boolean;
   readonly little: boolean;

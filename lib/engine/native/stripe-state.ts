@@ -16,8 +16,8 @@ export type AddonState = ReturnType<Addon['inspect']>[number];
 type Waiting = StripeState['waiters'][number];
 
 /**
- * Converts what the addon says about a stripe of a table with that limit into what `inspect()` shows. `here`: what waits in
- * this thread's JavaScript.
+ * Converts the addon's state of a stripe, in a table with this limit, to the form of `inspect()`. `here` returns the
+ * acquisitions that wait in this thread's JavaScript.
  */
 export function toStripeState(
   state: AddonState,
@@ -39,7 +39,7 @@ function holdsOf(threadId: number, traced: AddonState['traced']): StripeState['h
   return notes.map(({ heldFor, note }) => ({ threadId, heldFor, ...parseNote(note) }));
 }
 
-/** One for each permit: the traced ones of a thread first. */
+/** One entry per permit, a thread's traced ones first. */
 function permitsOf({ holders, traced }: AddonState): StripeState['holders'] {
   const left = [...traced];
   return holders.map((threadId) => {
@@ -56,7 +56,7 @@ export interface LocalWait {
   readonly waitingFor: number;
 }
 
-/** A thread's own queue comes after its stand-in, or first, if the thread holds the stripe. */
+/** Inserts the threads' own queues: after the thread's stand-in, or first if the thread holds the stripe. */
 function withLocals({ waiters, locals }: AddonState, limit: number, here: readonly LocalWait[]): Waiting[] {
   const modeIn = hasPermits(limit) ? (): Mode => PERMIT_MODE : modeCoded;
   const all = waiters.map(({ threadId, async, mode, waitingFor, note }): Waiting => ({
@@ -68,7 +68,7 @@ function withLocals({ waiters, locals }: AddonState, limit: number, here: readon
   }));
   for (const { threadId, count } of locals) {
     const common = { threadId, kind: 'async', mode: EXCLUSIVE_MODE.name } as const;
-    // Only its own thread knows more of it.
+    // Other threads publish only the number of their local waiters.
     const own =
       threadId === currentThread
         ? here.map(({ waiter, waitingFor }) => ({ ...common, waitingFor, ...keysIn(waiter.note) }))

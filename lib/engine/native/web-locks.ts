@@ -33,30 +33,30 @@ import {
   NEWS_STOLEN,
 } from './protocol.js';
 
-/** The entries of a query: name, mode, whether it is held, thread id. */
+/** The fields of an entry in a query's result: name, mode, whether it is held, thread id. */
 const QUERY_ENTRY = 4;
 
 /**
- * This thread's side of the addon's web locks, for all managers. It tells requesters what became of their requests.
- * The addon counts what is pending, and keeps the event loop alive.
+ * This thread's view of the addon's web locks, for all managers. Notifies requesters of grants and thefts. The addon
+ * counts pending requests and keeps the event loop alive.
  */
 export class NativeWebLocks implements WebLockEngine {
   readonly name = 'native';
   readonly id: readonly [number, number];
   readonly addon: Addon;
-  /** What calls and the addon exchange; the results of a call stay until the next one. */
+  /** The buffer for arguments and results of calls. Results stay valid until the next call. */
   readonly numbers: Float64Array;
-  /** The same memory, in units of 32-bit integers. */
+  /** The same memory as 32-bit integers. */
   readonly integers: Int32Array;
-  /** What is pending or held, by ticket. */
+  /** Pending and held requests, by ticket. */
   readonly requesters: (WebLockRequester | undefined)[] = [];
   readonly #batch = new Int32Array(ENTRY_INTS * BATCH);
-  /** What is being told. Whoever ends or cancels a request meanwhile clears what is not to be told any more. */
+  /** The notifications being delivered. Ending or cancelling a request clears its remaining notifications. */
   news: readonly News[] = NONE;
-  /** Tells this thread's requesters before the thread returns to its event loop. */
+  /** Notifies this thread's requesters before the thread returns to its event loop. */
   readonly delivery = new DeferredCall(() => this.deliver());
 
-  /** To be made when the addon has started. */
+  /** Must be created after the addon has started. */
   constructor(addon: Addon) {
     this.addon = addon;
     this.id = addon.registryId();
@@ -71,12 +71,13 @@ export class NativeWebLocks implements WebLockEngine {
     throw new LockError('ERR_LOCK_ENGINE', 'the handle names nothing that was made in this process');
   }
 
-  /** Tells all requesters that there is news for. */
+  /** Delivers all notifications. */
   deliver(): void {
     let handedOver: number;
     do {
       handedOver = this.addon.takeWebLockNews(this.#batch);
-      // All are read before the first is told: telling may run a diagnostics subscriber, which may do anything.
+      // All are read before the first is delivered, because a delivery may run a diagnostics subscriber with arbitrary
+      // code.
       this.news = this.#read(handedOver & ~MORE);
       for (const news of this.news) tell(news);
     } while ((handedOver & MORE) !== 0);
@@ -90,7 +91,7 @@ export class NativeWebLocks implements WebLockEngine {
       const what = this.#batch[ENTRY_INTS * i + ENTRY_DETAIL]!;
       const requester = this.requesters[ticket]!;
       if ((what & NEWS_STOLEN) !== 0) {
-        // The ticket may be another's from now on.
+        // From now on the ticket may belong to another request.
         requester.ticket = -1;
         this.requesters[ticket] = undefined;
       }
@@ -102,13 +103,13 @@ export class NativeWebLocks implements WebLockEngine {
 
 interface News {
   readonly requester: WebLockRequester;
-  /** Bits. */
+  /** A bit for each pending notification. */
   what: number;
 }
 
 const NONE: readonly News[] = [];
 
-/** Telling that it was granted may clear the rest. */
+/** The call of `granted` may clear the second notification. */
 function tell(news: News): void {
   if ((news.what & NEWS_GRANTED) !== 0) news.requester.granted();
   if ((news.what & NEWS_STOLEN) !== 0) news.requester.stolen();
@@ -164,7 +165,7 @@ class NativeManager implements WebLocks {
       if (integers[WEB_LOCK_ANSWER] === WEB_LOCK_CANCELLED) {
         this.#requesters[ticket] = undefined;
         requester.ticket = -1;
-        // Those behind it may be granted now.
+        // The requests behind it may be granted now.
         if (integers[WEB_LOCK_READY] !== 0) this.#locks.delivery.schedule();
         return true;
       }
