@@ -1,5 +1,5 @@
 /**
- * What locks have counted, over all threads of the process.
+ * The counters of locks, summed over all threads of the process.
  *
  * @module stripelock/metrics
  */

@@ -1,5 +1,5 @@
 /**
- * Where threads wait for locks, and whom they wait for.
+ * Profiles of lock contention: where threads wait, and for which threads.
  *
  * @module stripelock/profile
  */

@@ -1,5 +1,5 @@
 /**
- * Leases in a SQLite file, for the processes of a machine.
+ * Leases in a SQLite file, for processes on one machine.
  *
  * @module stripelock/sqlite
  */

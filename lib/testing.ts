@@ -1,5 +1,5 @@
 /**
- * What tests of a lease store need: a clock that does not run by itself, and the contract of stores.
+ * Utilities for testing lease stores: a manually advanced clock, and the contract of stores.
  *
  * @module stripelock/testing
  */

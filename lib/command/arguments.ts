@@ -3,7 +3,7 @@ import path from 'node:path';
 import { parseArgs, type ParseArgsConfig } from 'node:util';
 import type { LockMode } from '../common/types.js';
 
-/** What `stripelock` is asked to do. */
+/** A parsed command line of `stripelock`. */
 export type Request = RunRequest | InspectRequest | { readonly what: 'help' | 'version' };
 
 export interface RunRequest {
@@ -11,12 +11,12 @@ export interface RunRequest {
   readonly path: string;
   readonly key: string;
   readonly mode: LockMode;
-  /** Milliseconds to wait; 0 for not at all. */
+  /** Milliseconds to wait; 0 makes one attempt. */
   readonly timeout: number;
-  /** The exit code if the lock was not free in time. */
+  /** The exit code if the lock was not acquired in time. */
   readonly conflictExitCode: number;
   readonly verbose: boolean;
-  /** The program, and its arguments. */
+  /** The program and its arguments. */
   readonly command: readonly [string, ...string[]];
 }
 
@@ -26,9 +26,11 @@ export interface InspectRequest {
   readonly json: boolean;
 }
 
-/** The exit code if `stripelock` itself failed, as of `env`, `nice` and `timeout`. */
+/** The exit code if `stripelock` itself failed, as in `env`, `nice` and `timeout`. */
 export const FAILED = 125;
-/** The exit code that mail programs use for "try again later". Few programs use it, so it says who ended. */
+/**
+ * The exit code that mail programs use for "try again later". Few programs use it, so it shows that `stripelock` ended.
+ */
 const CONFLICT = 75;
 
 export const HELP = `Usage:
@@ -54,10 +56,10 @@ Exit codes of run: that of the command, or 128 and the number of the signal that
 free in time; 127 if there is no such command, 126 if it cannot be run; ${FAILED} for everything else.
 `;
 
-/** What is wrong with the arguments. */
+/** The arguments are invalid. */
 export class UsageError extends Error {}
 
-/** A file for all that a user runs without naming one: the same from a shell, a job of cron and a service. */
+/** The file of all locks for which the user names none: the same from a shell, a cron job and a service. */
 export const defaultPath = (): string => path.join(homedir(), '.cache', 'stripelock', 'run.lock');
 
 /** @throws UsageError */
@@ -111,7 +113,7 @@ function optionsIn<const O extends Options>(args: string[], options: O) {
   try {
     return parseArgs({ args, options, strict: true, allowPositionals: false }).values;
   } catch (error) {
-    // A second sentence explains how to pass such a thing as a positional argument, which there are none of.
+    // The second sentence explains positional arguments, which do not exist here.
     throw new UsageError((error as Error).message.split(/\. |\n/)[0], { cause: error });
   }
 }

@@ -4,9 +4,9 @@ import { ProcessLock, type ProcessHolder } from '../process/process-lock.js';
 import type { InspectRequest } from './arguments.js';
 import { printable, timeText } from './words.js';
 
-/** Who holds and who waits, as a table or as JSON. */
+/** The holders and waiters, as a table or as JSON. */
 export async function inspect({ path, json }: InspectRequest): Promise<string> {
-  // A ProcessLock would create a missing file, and make a lock file of an empty one.
+  // A ProcessLock would create a missing file, and turn an empty one into a lock file.
   const size = statSync(path, { throwIfNoEntry: false })?.size ?? 0;
   if (size === 0) throw new Error(`there is no lock file ${path}`);
   const lock = new ProcessLock({ path });
@@ -35,7 +35,7 @@ export async function inspect({ path, json }: InspectRequest): Promise<string> {
   return aligned([['KEY', 'STATE', 'MODE', 'PID', 'THREAD', 'SINCE', 'COMMAND'], ...rows]);
 }
 
-/** JSON has no bytes. A key that nobody has told is null. */
+/** JSON has no bytes. An unknown key becomes null. */
 function plainKey(key: LockKey | undefined): unknown {
   return key instanceof Uint8Array ? { base64: Buffer.from(key).toString('base64') } : (key ?? null);
 }

@@ -37,7 +37,10 @@ function version(): string {
   return (JSON.parse(readFileSync(manifest, 'utf8')) as { version: string }).version;
 }
 
-/** Signals by which programs are ended from outside. By any other one, this process might write a core over the command's. */
+/**
+ * Signals that usually end programs from outside. With any other signal, this process might overwrite the command's
+ * core dump.
+ */
 const ENDING: readonly string[] = ['SIGHUP', 'SIGINT', 'SIGKILL', 'SIGTERM'];
 
 async function end(): Promise<void> {
@@ -48,11 +51,11 @@ async function end(): Promise<void> {
   });
   process.exitCode = code;
   if (signal === undefined || !ENDING.includes(signal)) return;
-  // As the command ended, so that a shell sees the same.
+  // End by the same signal as the command, so that a shell sees the same.
   process.removeAllListeners(signal);
   process.kill(process.pid, signal);
 }
 
-// Whoever read the output may have gone, and the command runs on.
+// The reader of the output may be gone; the command keeps running.
 for (const stream of [process.stdout, process.stderr]) stream.on('error', () => undefined);
 void end();

@@ -10,22 +10,22 @@ import { ProcessLock } from '../process/process-lock.js';
 import type { RunRequest } from './arguments.js';
 import { nameOf, processText, say, secondsText, timeText } from './words.js';
 
-/** How a command ended, and so this one. */
+/** How the command ended, and so how this process ends. */
 export interface Ending {
   readonly code: number;
-  /** The signal that ended it. */
+  /** The signal that ended the command. */
   readonly signal?: NodeJS.Signals;
 }
 
 /** Runs a program under the lock. */
 export async function run(request: RunRequest): Promise<Ending> {
-  // What others are shown of this process: the command, since they wait for that.
+  // The title that other processes see as the holder: the command, because they wait for it.
   process.title = ['stripelock', 'run', '--', ...request.command].join(' ');
   const lock = new ProcessLock({ path: request.path });
   const guard = await acquire(lock, request);
   if (guard === undefined) return { code: request.conflictExitCode };
   const ending = await runUnder(lock, request);
-  // Explicitly: a grandchild that was left behind may still have the descriptor.
+  // Explicit, because a grandchild that still runs may keep the descriptor open.
   guard.release();
   return ending;
 }
@@ -46,11 +46,11 @@ async function acquire(lock: ProcessLock, request: RunRequest): Promise<ProcessG
   return guard;
 }
 
-/** Milliseconds of waiting after which it says for whom, and between looks whether that has changed. */
+/** Milliseconds until the first report of the holders that it waits for, and between later checks for changes. */
 const FIRST_LOOK = 300;
 const NEXT_LOOK = 1000;
 
-/** Says meanwhile for whom it waits. Undefined if time ran out. */
+/** Waits, and reports the holders that it waits for. Undefined after a timeout. */
 async function waitFor(
   lock: ProcessLock,
   { path, key, mode, timeout }: RunRequest,
@@ -73,16 +73,16 @@ async function waitFor(
   }
 }
 
-/** Holders that a message names. */
+/** The maximum number of holders that a message lists. */
 const NAMED = 3;
 
-/** Empty if nobody holds it, or nobody can tell. */
+/** Empty if the holders are unknown, or there are none. */
 function holdersText(lock: ProcessLock, key: string): string {
   let holders;
   try {
     holders = lock.inspect().find((each) => each.key === key)?.holders ?? [];
   } catch {
-    // What is wrong with the file, the acquisition says.
+    // The acquisition itself reports what is wrong with the file.
     return '';
   }
   const named = holders
@@ -93,9 +93,9 @@ function holdersText(lock: ProcessLock, key: string): string {
 }
 
 /**
- * The child has the file of the lock open, too: as long as any process has that open file, the kernel keeps the lock, also if
- * this process was killed. The numbers are the same as here. They are in use while the child starts, so that nothing of
- * libuv's is there, such as the pipe that tells of a program that does not exist: it would write that into the file.
+ * The child inherits the open lock file: the kernel keeps the lock as long as any process has that file open, even if
+ * this process was killed. The child uses the same descriptor numbers as this process. They stay in use while the child
+ * starts, so libuv cannot use one of them for its own pipe and write into the file.
  */
 function streamsFor(path: string): StdioOptions {
   const streams: (number | 'inherit' | 'ignore')[] = ['inherit', 'inherit', 'inherit'];
@@ -107,8 +107,9 @@ function streamsFor(path: string): StdioOptions {
 }
 
 /**
- * Where this process has the file open. More than once if it runs under another lock of that file, which stays held, too, or
- * spreads its keys over several files. Windows frees locks with their process, but Node's children end with theirs there.
+ * The descriptors with which this process has the file open. There are several if it runs under another lock of that
+ * file, which also stays held, or if the keys are spread over several files. Windows frees locks with their process,
+ * but Node's child processes end with it there.
  */
 function descriptorsOf(path: string): number[] {
   if (process.platform === 'win32') return [];
@@ -125,7 +126,7 @@ function descriptorsOf(path: string): number[] {
         const { dev, ino } = fstatSync(descriptor, { bigint: true });
         return files.some((file) => dev === file.dev && ino === file.ino);
       } catch {
-        // It was that of the folder.
+        // The descriptor of the folder being read.
         return false;
       }
     });
@@ -137,7 +138,7 @@ async function runUnder(lock: ProcessLock, { command, verbose }: RunRequest): Pr
   const [program, ...args] = command;
   const stdio = streamsFor(lock.path);
   const running: Running = {};
-  // Before it starts, so that none ends this process alone.
+  // Registered before the command starts, so that no signal ends only this process.
   passOnSignals(running);
   try {
     running.child = spawn(program, args, { stdio });
@@ -156,10 +157,12 @@ interface Running {
 }
 
 const PASSED_ON: readonly NodeJS.Signals[] = ['SIGHUP', 'SIGINT', 'SIGQUIT', 'SIGTERM', 'SIGUSR1', 'SIGUSR2'];
-/** A terminal sends these to all processes of its foreground process group, which the command is in, too. */
+/** A terminal sends these to all processes of its foreground process group, which includes the command. */
 const OF_TERMINALS: readonly NodeJS.Signals[] = ['SIGINT', 'SIGQUIT'];
 
-/** Passes each signal on, unless a terminal has sent it: many programs end without cleaning up after a second SIGINT. */
+/**
+ * Forwards each signal, unless it came from a terminal: a second SIGINT makes many programs end without cleaning up.
+ */
 function passOnSignals(running: Running): void {
   const terminal = terminalSignals();
   for (const signal of PASSED_ON.filter((name) => name in constants.signals)) {

@@ -1,26 +1,26 @@
 import type { ProcessHolder } from '../process/process-lock.js';
 
-/** Says something to whoever runs the command. The output of the command itself is not touched. */
+/** Prints a message to stderr, which leaves the command's stdout unchanged. */
 export function say(text: string): void {
   process.stderr.write(`stripelock: ${text}\n`);
 }
 
-/** Without what a terminal would obey: other processes wrote it. */
+/** Removes control characters that a terminal would interpret, because other processes wrote the text. */
 export function printable(text: string): string {
   // eslint-disable-next-line no-control-regex
   return text.replace(/[\u0000-\u001f\u007f-\u009f]/g, '?');
 }
 
-/** A key of a file, as messages name it. */
+/** The name of a key of a file in messages. */
 export const nameOf = (path: string, key: string): string =>
   printable(key === '' ? path : JSON.stringify(key));
 
-/** "pid 4711 (make build)" */
+/** For example "pid 4711 (make build)". */
 export function processText({ pid, title }: ProcessHolder): string {
   return title === '' ? `pid ${pid}` : `pid ${pid} (${printable(title)})`;
 }
 
-/** "12:00:03", of the local day, with the date if that is another one. */
+/** For example "12:00:03", in local time, with the date unless it is today. */
 export function timeText(milliseconds: number, now = Date.now()): string {
   const pad = (number: number): string => String(number).padStart(2, '0');
   const at = new Date(milliseconds);
@@ -29,5 +29,5 @@ export function timeText(milliseconds: number, now = Date.now()): string {
   return at.toDateString() === new Date(now).toDateString() ? time : `${date} ${time}`;
 }
 
-/** "2.1 s" */
+/** For example "2.1 s". */
 export const secondsText = (milliseconds: number): string => `${(milliseconds / 1000).toFixed(1)} s`;

@@ -1,51 +1,59 @@
 import { WAIT_BOUNDS } from '../engine/contract/wait-times.js';
 import { lockCounts } from '../engine/select.js';
 
-/** What the locks with one name have counted, in all threads of the process. */
+/** The counters of all locks with one name, summed over the threads of the process. */
 export interface LockMetrics {
-  /** Their name; empty for those without one. Of locks that are gone, more than 1000 names are counted there, too. */
+  /**
+   * The name of the locks; empty for locks without one. If locks with more than 1000 names were closed, further names
+   * are counted there, too.
+   */
   readonly name: string;
-  /** How many locks with this name are open now. */
+  /** The number of open locks with this name. */
   readonly locks: number;
-  /** Keys held now, of a `KeyedLock`; of a `StripedLock` stripes. */
+  /** Keys held now for a `KeyedLock`, stripes for a `StripedLock`. */
   readonly held: number;
   /** Acquisitions waiting now. */
   readonly waiting: number;
-  /** Acquisitions that had to wait. This and the next only rise, also when locks are closed and threads end. */
+  /**
+   * Acquisitions that had to wait. This counter and those below never decrease, even if locks are closed or threads
+   * end.
+   */
   readonly contended: number;
-  /** Acquisitions that ran out of time. */
+  /** Acquisitions that timed out. */
   readonly timeouts: number;
-  /** Acquisitions that their signal ended. */
+  /** Acquisitions that were aborted by their signal. */
   readonly aborts: number;
-  /** Acquisitions that were refused, as their wait could never have ended. */
+  /** Acquisitions that were refused as deadlocks. */
   readonly deadlocks: number;
-  /** Stripes or keys that were freed for threads that ended while they held them. */
+  /** Stripes or keys freed because the holding thread ended. */
   readonly abandoned: number;
-  /** The time of each wait that has ended, however it did, and that began after the first call of {@link collect}. */
+  /**
+   * The durations of all waits that have ended, with any outcome, and started after the first call of {@link collect}.
+   */
   readonly waits: WaitTimes;
 }
 
 /** A histogram. */
 export interface WaitTimes {
-  /** The upper ends of its ranges, in seconds; the same each time. The last range has none. */
+  /** The upper bounds of the ranges in seconds. They are constant. The last range is unbounded. */
   readonly bounds: readonly number[];
-  /** How many waits are in each range; one more than there are bounds. */
+  /** The number of waits in each range; one more element than `bounds`. */
   readonly counts: readonly number[];
-  /** How many they are. */
+  /** The total number of waits. */
   readonly count: number;
-  /** How long they took together, in seconds. */
+  /** The total duration in seconds. */
   readonly sum: number;
 }
 
 const NANOSECONDS = 1e9;
 
 /**
- * What `StripedLock`s and `KeyedLock`s have counted, in all threads of the process that use this package, by name. No thread needs
- * code for this; any may call it. It looks at every stripe or key that was ever used, as `lock.stats()` does: some
- * milliseconds for a million of them.
+ * The counters of `StripedLock`s and `KeyedLock`s, by name, for all threads of the process that use this package. Any
+ * thread may call this; the others need no code for it. Like `lock.stats()`, it reads every stripe or key that was ever
+ * used: some milliseconds for a million.
  *
- * The first call has all threads measure waits from then on, which costs an acquisition that waits some tenths of a
- * microsecond; before, and for all others, it costs nothing.
+ * From the first call on, all threads measure their waits, which costs some tenths of a microsecond per waiting
+ * acquisition. Other acquisitions cost nothing extra.
  *
  * Throws a LockError (ERR_LOCK_ENGINE) without the addon.
  */

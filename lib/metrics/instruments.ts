@@ -1,22 +1,22 @@
-/** How a number of a `LockMetrics` is exported, by the habits of OpenTelemetry. */
+/** How a field of `LockMetrics` is exported, following OpenTelemetry's conventions. */
 export interface LockInstrument {
-  /** With dots. Prometheus has underscores in their place, and `_total` behind counters. */
+  /** Separated by dots. Prometheus uses underscores instead, and the suffix `_total` for counters. */
   readonly name: string;
-  /** `gauge`: it rises and falls. */
+  /** A `gauge` can rise and fall. */
   readonly kind: 'counter' | 'gauge';
-  /** As UCUM has it. */
+  /** In UCUM notation. */
   readonly unit: string;
-  /** For people. */
+  /** A readable description. */
   readonly description: string;
-  /** Which number it is. */
+  /** The exported field. */
   readonly field:
     'locks' | 'held' | 'waiting' | 'contended' | 'timeouts' | 'aborts' | 'deadlocks' | 'abandoned';
 }
 
-/** The attribute of all of them: the name of the lock. Never a key, of which there may be any number. */
+/** The attribute of all instruments: the lock's name. Never a key, because the number of keys is unlimited. */
 export const LOCK_ATTRIBUTE = 'stripelock.lock.name';
 
-/** All but its histogram. */
+/** All instruments except the histogram. */
 export const LOCK_INSTRUMENTS: readonly LockInstrument[] = [
   instrument('stripelock.lock.count', 'gauge', '{lock}', 'Locks that are open now.', 'locks'),
   instrument('stripelock.lock.held', 'gauge', '{key}', 'Keys or stripes held now.', 'held'),

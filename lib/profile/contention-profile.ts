@@ -4,16 +4,16 @@ import { pprofOf } from './pprof.js';
 import { summaryOf } from './summary.js';
 import { traceOf, type TraceFile } from './trace-events.js';
 
-/** What was recorded while a profile was taken. */
+/** The contention recorded during a profile. */
 export class ContentionProfile {
-  /** For how long it was taken, in milliseconds. */
+  /** How long the profile was taken, in milliseconds. */
   readonly duration: number;
   /**
-   * Single waits, by the time when they began. Each wait of w milliseconds is recorded with the probability w / `sample`, and of
-   * more than 10,000 that many are chosen at random; all count in the sums of the other views.
+   * Individual waits, ordered by their start. A wait of w milliseconds is recorded with the probability w / `sample`.
+   * If there are more than 10,000, that many are chosen at random; the sums in the other views cover all of them.
    */
   readonly waits: readonly ContentionWait[];
-  /** What was not kept for lack of room. */
+  /** The number of records that were dropped for lack of space. */
   readonly leftOut: Readonly<LeftOut>;
   readonly #keys: readonly Site[];
   readonly #waiting: readonly Site[];
@@ -26,7 +26,7 @@ export class ContentionProfile {
    * @internal
    */
   constructor(collector: Collector, began: number, duration: number) {
-    // Copies, as the collector goes on.
+    // Copies, because the collector keeps running.
     this.#keys = copiesOf(collector.keys);
     this.#waiting = copiesOf(collector.waiting);
     this.#releasing = copiesOf(collector.releasing);
@@ -37,23 +37,23 @@ export class ContentionProfile {
   }
 
   /**
-   * For `pprof` and what reads its files, such as speedscope or Pyroscope; gzipped. Sample types: `contentions` and `delay` by
-   * the call that waited, `caused_contentions` and `caused_delay` by the call that released what was waited for. Labels: `lock`,
-   * and `key`, where numbers are left out of the key.
+   * A gzipped file for `pprof` and tools that read its format, such as speedscope or Pyroscope. The sample types
+   * `contentions` and `delay` belong to the call that waited. `caused_contentions` and `caused_delay` belong to the
+   * call that released the contended key. Labels: `lock`, and `key` with numbers removed.
    */
   pprof(): Uint8Array {
     return pprofOf(this.#waiting, this.#releasing, this.#began, this.duration);
   }
 
   /**
-   * For https://ui.perfetto.dev and other viewers of the Trace Event Format, as JSON has it: a track for each thread with what it
-   * waited for and what it held meanwhile, and arrows from each release to the wait that it ended.
+   * A JSON file for https://ui.perfetto.dev and other viewers of the Trace Event Format. It has a track for each thread
+   * with its waits and holds, and arrows from each release to the wait that it ended.
    */
   trace(): TraceFile {
     return traceOf(this.waits, process.pid);
   }
 
-  /** For people: which keys, which calls that waited and which calls that released cost most time, with bars. */
+  /** A readable summary with bars: the keys, the waiting calls and the releasing calls that cost most time. */
   summary(): string {
     const { duration, leftOut } = this;
     return summaryOf({
@@ -66,8 +66,8 @@ export class ContentionProfile {
   }
 
   /**
-   * Writes a file, before it returns: the trace if the name ends in `.json`, the summary if it ends in `.txt`, else the `pprof`
-   * file. Throws the error of the file system.
+   * Writes a file synchronously: the trace if the name ends in `.json`, the summary if it ends in `.txt`, else the
+   * `pprof` file. Throws the error of the file system.
    */
   write(file: string): void {
     if (file.endsWith('.json')) writeFileSync(file, JSON.stringify(this.trace()));

@@ -1,14 +1,14 @@
-/** A frame of a stack, as tools want it. */
+/** A frame of a stack, in the form that tools expect. */
 export interface Frame {
   readonly name: string;
-  /** A path; empty if it is not known. */
+  /** A path; empty if unknown. */
   readonly file: string;
   readonly line: number;
 }
 
 const PLACE = /^(?:(?<name>.*?) \()?(?<file>[^()]+?):(?<line>\d+):\d+\)?$/;
 
-/** Reads a line of a stack, without its "at". A function without a name gets its place for one. */
+/** Parses a line of a stack, without its "at". An anonymous function is named after its place. */
 export function frameOf(text: string): Frame {
   const { name, file, line } = PLACE.exec(text)?.groups ?? {};
   if (file === undefined) return { name: text, file: '', line: 0 };

@@ -4,10 +4,10 @@ import type { Site } from './collector.js';
 import { frameOf } from './frame.js';
 
 const NANOSECONDS = 1e6;
-/** Stands for the call where that is not known. */
+/** Stands for an unknown call. */
 const UNKNOWN = ['(not captured)'];
 
-/** The tables of a profile, where each text, function and place stands once. */
+/** The tables of a profile, which contain each text, function and location once. */
 class Tables {
   readonly texts = new StringTable();
   readonly functions = new Map<string, Function>();
@@ -17,7 +17,7 @@ class Tables {
     return this.texts.dedup(value);
   }
 
-  /** The number of a frame, which is a line of a stack. */
+  /** The id of a frame, given as a line of a stack. */
   locationOf(line: string): number {
     let known = this.locations.get(line);
     if (known === undefined) {
@@ -67,8 +67,9 @@ class Tables {
 }
 
 /**
- * A profile for `pprof` and what reads its files, gzipped: who waited, as `contentions` and `delay`, and who released what
- * was waited for, as `caused_contentions` and `caused_delay`. Each sample has the labels `lock` and `key`.
+ * A gzipped profile for `pprof` and tools that read its format. `contentions` and `delay` belong to the calls that
+ * waited, `caused_contentions` and `caused_delay` to the calls that released the contended keys. Each sample has the
+ * labels `lock` and `key`.
  *
  * The format: https://github.com/google/pprof/blob/main/proto/profile.proto
  *

@@ -6,45 +6,47 @@ import { contentionEngine } from '../engine/select.js';
 import { Collector } from './collector.js';
 import { ContentionProfile } from './contention-profile.js';
 
-/** For `profileContention(options)` of `stripelock/profile`. */
+/** Options of `profileContention` (`stripelock/profile`). */
 export interface ContentionProfileOptions {
   /** Only locks with these names. Default: all. */
   locks?: readonly string[];
-  /** Shorter waits are left out, in milliseconds. Default 0.1. */
+  /** Shorter waits are ignored, in milliseconds. Default 0.1. */
   threshold?: number;
   /**
-   * A wait this long or longer is always recorded, a shorter one with a probability in proportion, in milliseconds. So one wait
-   * is recorded for each such time that was waited, and the sums stay right. It rises meanwhile where that would be more than
-   * about 300 a second in all threads together. Default 1.
+   * A wait of at least this many milliseconds is always recorded, a shorter one with a proportional probability. So
+   * there is one record per this much waiting time, and the sums stay correct. The value rises while it would produce
+   * more than about 300 records a second in all threads together. Default 1.
    */
   sample?: number;
 }
 
-/** A profile that is being taken. */
+/** A running profile. */
 export interface ContentionProfiler {
-  /** What was recorded so far. After {@link stop}, the same as that. */
+  /** The profile so far. After {@link stop}, the final profile. */
   snapshot(): ContentionProfile;
-  /** Ends it. The same each time. */
+  /** Stops the profile. Further calls return the same result. */
   stop(): Promise<ContentionProfile>;
 }
 
 const NAMES: Names<ContentionProfileOptions> = { locks: true, threshold: true, sample: true };
 const THRESHOLD = 0.1;
 const SAMPLE = 1;
-/** How often what the threads have recorded is fetched, in milliseconds. */
+/** Milliseconds between two fetches of the threads' records. */
 const FETCH = 200;
 
 /**
- * Records from now on where threads wait for `StripedLock`s and `KeyedLock`s: each wait with its lock, key, mode, thread, how long
- * it took and the call that waited, and the call that released what it waited for. In all threads of the process that use
- * this package, with no code of theirs. One profile is taken at a time: rejects with a LockError (ERR_LOCK_PROFILE) while
- * another one is, and with one (ERR_LOCK_ENGINE) without the addon; with a TypeError or RangeError for bad options. It ends
- * with {@link ContentionProfiler.stop}, or with the thread that called this.
+ * Starts to record where threads wait for `StripedLock`s and `KeyedLock`s. A record of a wait has the lock, key, mode,
+ * thread, duration, the call that waited, and the call that released the key. It covers all threads of the process that
+ * use this package; they need no code for it.
  *
- * While none is taken it costs nothing. Meanwhile it costs a few microseconds for an acquisition that waits on the event
- * loop, and some tens for each record; an acquisition that need not wait costs as much as before.
+ * Only one profile can run at a time. Rejects with a LockError (ERR_LOCK_PROFILE) while another one runs, and with a
+ * LockError (ERR_LOCK_ENGINE) without the addon. Rejects with a TypeError or RangeError for bad options. The profile
+ * ends with {@link ContentionProfiler.stop}, or when the calling thread ends.
  *
- * After the mutex and block profiles of Go, which tell of the one that released and of the one that waited.
+ * Without a running profile this costs nothing. A running profile costs a few microseconds per acquisition that waits
+ * on the event loop, and some tens of microseconds per record. Acquisitions that need not wait cost nothing extra.
+ *
+ * The design follows Go's mutex and block profiles, which attribute contention to the releasing and the waiting call.
  */
 export function profileContention(options: ContentionProfileOptions = {}): Promise<ContentionProfiler> {
   try {
@@ -54,7 +56,7 @@ export function profileContention(options: ContentionProfileOptions = {}): Promi
   }
 }
 
-/** The same without a promise. */
+/** {@link profileContention} without a promise. */
 export function startProfiler(options: ContentionProfileOptions): Profiler {
   checkPart(options, NAMES, 'options');
   const { locks, threshold = THRESHOLD, sample = SAMPLE } = options;
@@ -67,7 +69,7 @@ export function startProfiler(options: ContentionProfileOptions): Profiler {
   return new Profiler(engine);
 }
 
-/** Reads each name once: a list may have getters, which throw or return something else the next time. */
+/** Reads each name once, because a list may have getters that throw or return another value the next time. */
 function namesIn(locks: unknown): readonly string[] {
   const names: unknown[] | undefined = Array.isArray(locks) ? Array.from(locks as unknown[]) : undefined;
   if (names?.every((name) => typeof name === 'string')) return names;
@@ -87,7 +89,7 @@ export class Profiler implements ContentionProfiler {
   readonly #began = performance.now();
   readonly #date = Date.now();
   #timer: Timer;
-  /** Once it has ended: what comes then belongs to the next one. */
+  /** The final profile. Later records belong to the next profile. */
   #last: ContentionProfile | undefined = undefined;
 
   constructor(engine: ContentionEngine) {

@@ -1,12 +1,12 @@
 import type { LeftOut, Site } from './collector.js';
 
-/** How many lines each part has, and how many characters a bar. */
+/** The number of lines of each part, and the length of a bar in characters. */
 const LINES = 5;
 const BAR = 20;
-/** How many frames of a stack are shown. */
+/** The number of frames shown of a stack. */
 const FRAMES = 2;
 
-/** What a summary tells of. */
+/** The input of a summary. */
 export interface Summarized {
   readonly duration: number;
   readonly keys: Iterable<Site>;
@@ -15,7 +15,7 @@ export interface Summarized {
   readonly leftOut: LeftOut;
 }
 
-/** The keys, the calls that waited and the calls that released which cost most time, for people. */
+/** A readable summary: the keys, the waiting calls and the releasing calls that cost most time. */
 export function summaryOf({ duration, keys, waiting, releasing, leftOut }: Summarized): string {
   const all = [...keys];
   const waits = all.reduce((sum, site) => sum + site.waits, 0);

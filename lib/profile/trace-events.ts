@@ -2,42 +2,42 @@ import type { ContentionRelease, ContentionWait } from './collector.js';
 
 /** An event of the Trace Event Format, with the fields that are used here. Times are microseconds. */
 export interface TraceEvent {
-  /** What is shown at it. */
+  /** The label. */
   readonly name: string;
-  /** Its kind: a slice, the beginning or the end of an arrow, or the name of a track. */
+  /** The kind: a slice, the start or the end of an arrow, or the name of a track. */
   readonly ph: 'X' | 's' | 'f' | 'M';
-  /** The process. */
+  /** The id of the process. */
   readonly pid: number;
-  /** The track: the id of the thread times 1000, and a number that sets its tracks apart. */
+  /** The track: the thread's id times 1000, plus the index of the track within the thread. */
   readonly tid: number;
-  /** When it begins, since the profile began. */
+  /** The start, relative to the start of the profile. */
   readonly ts?: number;
-  /** How long a slice is. */
+  /** The duration of a slice. */
   readonly dur?: number;
   /** Always `stripelock`. */
   readonly cat?: string;
   /** The same for both ends of an arrow. */
   readonly id?: number;
-  /** An arrow ends at the slice around its end. */
+  /** Attaches the arrow's end to the slice around it. */
   readonly bp?: 'e';
   /** Details, by name. */
   readonly args?: Readonly<Record<string, unknown>>;
 }
 
-/** What a file of that format contains. */
+/** The contents of a file in that format. */
 export interface TraceFile {
-  /** In no order. */
+  /** In no particular order. */
   readonly traceEvents: readonly TraceEvent[];
-  /** How viewers show times. */
+  /** The unit in which viewers show times. */
   readonly displayTimeUnit: 'ms';
 }
 
 const CATEGORY = 'stripelock';
 const MICROSECONDS = 1000;
-/** A thread's tracks have its id times this, and on. */
+/** The first track of a thread is its id times this. */
 const TRACKS = 1000;
 
-/** Something that a thread did for some time. In milliseconds. */
+/** An activity of a thread. Times are milliseconds. */
 interface Slice {
   readonly threadId: number;
   from: number;
@@ -52,11 +52,12 @@ interface Hold extends Slice {
 }
 
 /**
- * Waits, what they waited for, and arrows from each release to the wait that it ended, for Perfetto and other viewers of the
- * Trace Event Format (https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU).
+ * Converts waits to slices for the waits and for the holds that they waited for, with arrows from each release to the
+ * wait that it ended. For Perfetto and other viewers of the Trace Event Format
+ * (https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU).
  *
- * Each thread has a track, and more of them where it did several things at once. Of a hold only that part is known in which
- * somebody waited for it.
+ * Each thread has a track, and further tracks for simultaneous activities. Of a hold, only the part that others waited
+ * for is known.
  */
 export function traceOf(waits: readonly ContentionWait[], pid: number): TraceFile {
   const holds = new Map<string, Hold>();
@@ -110,7 +111,7 @@ export function traceOf(waits: readonly ContentionWait[], pid: number): TraceFil
   };
 }
 
-/** Several waits may have been for one hold, which begins with the first of them. */
+/** Several waits may belong to one hold, which starts with the first of them. */
 function holdOf(
   holds: Map<string, Hold>,
   name: string,
@@ -127,7 +128,7 @@ function holdOf(
   return holds.get(key)!;
 }
 
-/** A hold begins after its holder's own wait. */
+/** A hold starts after its holder's own wait. */
 function startAfterOwnWaits(holds: Iterable<Hold>, waits: readonly Slice[]): void {
   const placeOf = ({ threadId, args }: Slice): string =>
     `${threadId} ${String(args['lock'])} ${String(args['key'])}`;
@@ -144,7 +145,7 @@ function startAfterOwnWaits(holds: Iterable<Hold>, waits: readonly Slice[]): voi
   }
 }
 
-/** Gives each slice a track, so that no two on one overlap. The tracks, by their ids, with their first moment. */
+/** Assigns slices to tracks so that no two on a track overlap. Returns each track's name and time span, by track id. */
 function spread(slices: Slice[]): Map<number, { name: string; from: number; to: number }> {
   const tracks = new Map<number, { name: string; from: number; to: number }>();
   slices.sort((a, b) => a.from - b.from);

@@ -2,19 +2,19 @@ import path from 'node:path';
 import { isMainThread, threadId } from 'node:worker_threads';
 import { startProfiler, type Profiler } from './profiler.js';
 
-/** On demand. Node itself uses SIGUSR1. */
+/** Writes the profile on demand. Node itself uses SIGUSR1. */
 const SIGNAL = 'SIGUSR2';
 
 /**
- * Takes a profile until this thread ends, unless one is being taken, and writes it to that file then; and, in the main thread,
- * whenever the process gets the signal. Another thread adds its id to the name of the file.
+ * Profiles the whole program until this thread ends, unless another profile is running, and writes the file then. In
+ * the main thread, the signal also writes the file. Other threads add their id to the file name.
  */
 export function profileWholeProgram(file: string): void {
   let profiler: Profiler;
   try {
     profiler = startProfiler({});
   } catch (error) {
-    // Another thread takes it, for all.
+    // Another thread already profiles all threads.
     if ((error as { code?: unknown }).code === 'ERR_LOCK_PROFILE') return;
     throw error;
   }
@@ -24,7 +24,7 @@ export function profileWholeProgram(file: string): void {
     try {
       profiler.snapshot().write(path.join(dir, name));
     } catch (error) {
-      // Not as a warning, which would come after the end.
+      // Not a warning, because those are printed asynchronously, after the process has ended.
       process.stderr.write(`STRIPELOCK_PROFILE: the profile could not be written: ${String(error)}\n`);
     }
   };

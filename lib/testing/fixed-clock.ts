@@ -2,14 +2,14 @@ import { invalidArgType, outOfRange } from '../common/errors.js';
 import type { AdvancingClock } from '../lease/contract/lease-store.js';
 
 /**
- * A clock that stands still until it is advanced, so that tests need not sleep. When it is advanced, it tells managers
- * and waiting acquisitions, on the thread that advances it.
+ * A clock that stands still until it is advanced, so that tests need not sleep. Advancing it notifies managers and
+ * waiting acquisitions synchronously, on the thread that advances it.
  */
 export class FixedClock implements AdvancingClock {
   #now: number;
   readonly #listeners = new Set<() => void>();
 
-  /** Starts at that many milliseconds. Default 0. */
+  /** Starts at this time in milliseconds. Default 0. */
   constructor(now = 0) {
     if (typeof now !== 'number') throw invalidArgType('now', 'a number', now);
     if (!Number.isFinite(now)) throw outOfRange('now', 'a finite number of milliseconds', now);
@@ -20,7 +20,7 @@ export class FixedClock implements AdvancingClock {
     return this.#now;
   }
 
-  /** Advances by this time, in milliseconds, 0 or more. */
+  /** Advances by this many milliseconds, 0 or more. */
   advance(ms: number): void {
     if (typeof ms !== 'number') throw invalidArgType('ms', 'a number', ms);
     if (!(ms >= 0 && ms < Infinity)) throw outOfRange('ms', 'a finite number of milliseconds from 0', ms);

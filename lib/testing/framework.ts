@@ -2,15 +2,15 @@ import assert from 'node:assert/strict';
 import { checkNames, type Names } from '../common/checks.js';
 import type { LeaseStore } from '../lease/contract/lease-store.js';
 
-/** What the suite needs of `expect`: a small part of what vitest and jest offer. */
+/** The part of `expect` that the suite uses, which vitest and jest both offer. */
 export type Expect = (actual: unknown) => {
   /** Fails unless both are the same, as by `Object.is`. */
   toBe(expected: unknown): void;
-  /** Fails unless both are equal in depth. */
+  /** Fails unless both are deeply equal. */
   toEqual(expected: unknown): void;
 };
 
-/** The functions of a test runner: those of vitest, of jest, or of node:test, which has no `expect`. */
+/** The functions of a test runner: vitest, jest, or node:test, which has no `expect`. */
 export interface ContractFramework {
   /** Groups tests. */
   describe: (name: string, define: () => void) => unknown;
@@ -20,35 +20,35 @@ export interface ContractFramework {
   expect?: Expect;
 }
 
-/** A store, and what the suite may do with it. */
+/** A store, and how the suite may use it. */
 export interface StoreUnderTest {
-  /** A new store, in which nothing is held. */
+  /** A new store in which no key is held. */
   store: LeaseStore;
   /**
    * Further clients of the same store: other connections, threads or processes. The suite sends its operations through
-   * all of them in turn, so that it checks its rules across them.
+   * all clients in turn, so that it checks its rules across them.
    */
   peers?: readonly LeaseStore[];
-  /** Lets this time pass for the store, in milliseconds. Default: waits that long, and a little longer. */
+  /** Lets this many milliseconds pass for the store. Default: waits slightly longer than that. */
   advance?(milliseconds: number): void | Promise<void>;
-  /** Called when a test has ended. Default: calls `close` of each store that has one. */
+  /** Called after each test. Default: calls `close` of each store that has one. */
   dispose?(): void | Promise<void>;
   /**
-   * The time to live that tests wait for, in whole milliseconds. Default 400, or 10_000 with `advance`. Longer for a
-   * store whose operations are slow: several of them must fit. A test that finds the machine too slow for it starts again
-   * with a longer one.
+   * The TTL that tests wait for, in whole milliseconds. Default 400, or 10_000 with `advance`. Use a longer one for a
+   * slow store: several operations must fit into it. If a machine is too slow for it, the test restarts with a longer
+   * one.
    */
   ttl?: number;
   /**
-   * The number of milliseconds by which the store may end a lease too late, for an engine whose time is coarse. Default 0. A lease
-   * must never end early.
+   * The maximum number of milliseconds by which the store may end a lease late, if its clock is coarse. Default 0. A
+   * lease must never end early.
    */
   late?: number;
-  /** Whether the store keeps infos: then it must keep the rules of `InfoLeaseStore`. Default false. */
+  /** Whether the store keeps infos. It must then follow the rules of `InfoLeaseStore`. Default false. */
   keepsInfo?: boolean;
 }
 
-/** Makes an empty store: the store itself, or the store with what the suite may do with it. */
+/** Creates an empty store: the store itself, or the store with options of the suite. */
 export type MakeStore = () => LeaseStore | StoreUnderTest | Promise<LeaseStore | StoreUnderTest>;
 
 export const assertions: Expect = (actual) => ({
@@ -60,23 +60,23 @@ export const assertions: Expect = (actual) => ({
   },
 });
 
-/** What one test works with. */
+/** The context of one test. */
 export interface Scene {
-  /** Another client of the store each time, so that operations in a row go through different ones. */
+  /** A different client on each access, so that consecutive operations use different clients. */
   readonly store: LeaseStore;
   readonly ttl: number;
   /** See {@link StoreUnderTest}. */
   readonly late: number;
   /** Lets time pass. */
   pass(milliseconds: number): Promise<void>;
-  /** Lets time pass until what has just been granted or renewed for `ttl` milliseconds has expired. */
+  /** Lets a lease that was just granted or renewed for `ttl` milliseconds expire. */
   expire(): Promise<void>;
-  /** The time, for {@link requireWithin}. */
+  /** The time for {@link requireWithin}. */
   now(): number;
   readonly keepsInfo: boolean;
   /**
-   * What follows holds only if fewer than `milliseconds` have passed since `since`. A slower machine proves
-   * nothing either way, so the test starts again, with a longer TTL.
+   * Declares that the following checks are valid only if fewer than `milliseconds` have passed since `since`. A slower
+   * machine proves nothing, so the test restarts with a longer TTL.
    */
   requireWithin(milliseconds: number, since: number): void;
   expect: Expect;
@@ -84,9 +84,9 @@ export interface Scene {
 
 export type Sentence = readonly [name: string, test: (scene: Scene) => Promise<void>];
 
-/** Milliseconds: a real clock and the store's need not agree exactly. */
+/** Milliseconds by which a real clock and the store's clock may disagree. */
 const MARGIN = 30;
-/** A test starts again this often at most, each time with a time to live that is longer by half of the first. */
+/** The maximum number of restarts of a test. Each makes the TTL longer by half of the first. */
 const STARTS = 10;
 
 const NAMES: Names<StoreUnderTest> = {
@@ -156,7 +156,7 @@ async function runOnce(
   try {
     await test(scene);
   } catch (error) {
-    // A store whose grant has already expired gives it back, and fails.
+    // A store gives a grant back if it has already expired, and fails.
     if ((error as { code?: unknown }).code === 'ERR_LEASE_STORE') scene.requireWithin(ttl, asked);
     throw error;
   } finally {
@@ -165,7 +165,7 @@ async function runOnce(
   }
 }
 
-/** The code of the error that an operation rejects with. */
+/** The code of the error with which an operation rejects. */
 export async function codeOf(operation: () => Promise<unknown>): Promise<unknown> {
   try {
     await operation();

@@ -4,17 +4,17 @@ import { codeOf, type Scene, type Sentence } from './framework.js';
 
 /** A TTL that does not expire in these tests, in milliseconds. */
 const LONG = 600_000;
-/** With characters of every length in UTF-8, and those that need care. */
+/** Contains characters of every length in UTF-8, and characters that need escaping. */
 const TEXT = 'host "a" \\ pid 7: 50 % of ä, €, 😀\n\0\ud800 done';
 
-/** The next client of the store, which keeps infos. */
+/** The next client of the store. */
 const clientOf = (on: Scene): InfoLeaseStore => on.store;
 
 async function infoOf(on: Scene, key = 'key'): Promise<string | undefined> {
   return ((await on.store.inspect(key)) as InfoLeaseState | undefined)?.info;
 }
 
-/** What a store must do that keeps infos. Other stores need not, and ignore them. */
+/** The rules for stores that keep infos. Other stores ignore infos. */
 export const infos: readonly Sentence[] = [
   [
     'is shown by inspect, as it was given',

@@ -5,7 +5,7 @@ import { codeOf, type Sentence } from './framework.js';
 /** A TTL that does not expire in these tests, in milliseconds. */
 const ttl = 600_000;
 
-/** The store as seen by a client that loses its connection, once, after the store has granted and before the reply comes. */
+/** The store through a client whose connection breaks once, after a grant and before its reply. */
 function losingOneGrant(store: LeaseStore): LeaseStore {
   let lost = false;
   return {
@@ -21,7 +21,7 @@ function losingOneGrant(store: LeaseStore): LeaseStore {
   };
 }
 
-/** What a store must do for a manager, whose own promises depend on it. */
+/** The rules that a manager depends on. */
 export const managed: readonly Sentence[] = [
   [
     'a body runs only if the key was free, and it is free again afterwards, also when the body fails',
@@ -61,7 +61,7 @@ export const managed: readonly Sentence[] = [
       const held = await one.acquire('key');
       on.expect(await codeOf(() => other.acquire('key', { timeout: 30 }))).toBe('ERR_LOCK_TIMEOUT');
       on.expect(await held.release()).toBe(true);
-      // An attempt in progress may have been granted just now, or may still be granted. Its grant is then given back.
+      // An attempt in progress may still be granted, or may just have been. Its grant is then given back.
       const next = new LeaseManager({ store: on.store, ttl, backoff: { initial: 5, max: 20 } });
       const lease = await next.acquire('key', { timeout: 30_000 });
       on.expect(await lease.release()).toBe(true);

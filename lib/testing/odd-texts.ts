@@ -6,8 +6,8 @@ import { oneStep } from './several-keys.js';
 const LONG = 600_000;
 
 /**
- * Texts that are operators, fields, parameters, patterns or quotes somewhere. A store that puts one of them into a query
- * takes it for what it means there.
+ * Strings that are operators, fields, parameters, patterns or quotes in some query language. A store that builds a
+ * query from one of them would interpret it.
  */
 const ODD = [
   '$owner',
@@ -52,13 +52,13 @@ const ODD = [
   '\u2028',
 ];
 
-/** Characters of a key of 10 KB. */
+/** The length of a key of 10 KB, in characters. */
 const LONG_KEY = 10 * 1024;
 
-/** Digits that do not repeat, so that nothing compresses them: a database may limit what it keeps in an index. */
+/** Digits that do not repeat, so that they cannot be compressed: databases may limit the size of index entries. */
 function digits(length: number): string {
   let text = '';
-  // A generator of Lehmer's, of 31 bits: only that the digits look random matters.
+  // A 31-bit Lehmer generator. The digits only have to look random.
   for (let state = 1; text.length < length; state = (state * 48_271) % 2_147_483_647) {
     text += state.toString(36);
   }
@@ -69,7 +69,7 @@ async function infoOf(on: Scene, key: string): Promise<string | undefined> {
   return ((await on.store.inspect(key)) as InfoLeaseState | undefined)?.info;
 }
 
-/** That keys, owners and infos are texts, and nothing else. */
+/** Keys, owners and infos must be treated as plain strings. */
 export const oddTexts: readonly Sentence[] = [
   [
     'are keys like others, as which they never collide',

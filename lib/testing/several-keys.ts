@@ -7,7 +7,7 @@ import { codeOf, type Scene, type Sentence } from './framework.js';
 const LONG = 600_000;
 const KEYS = ['a', 'b', 'c'];
 
-/** The store, if it can do these keys in one step. Other stores need not do what the sentence says. */
+/** The store, if it can acquire these keys in one step. Otherwise the rule does not apply. */
 export function oneStep(
   store: LeaseStore,
   keys: readonly string[] = KEYS,
@@ -17,14 +17,14 @@ export function oneStep(
   return several.inOneStep?.(keys) === false ? undefined : (several as SeveralKeysLeaseStore);
 }
 
-/** Who holds each of the keys. */
+/** The owner of each key. */
 async function ownersOf(on: Scene, keys: readonly string[] = KEYS): Promise<(string | undefined)[]> {
   const owners: (string | undefined)[] = [];
   for (const key of keys) owners.push((await on.store.inspect(key))?.owner);
   return owners;
 }
 
-/** What a store must do that does several keys in one step. */
+/** The rules for stores that acquire several keys in one step. */
 export const severalKeys: readonly Sentence[] = [
   [
     'all are granted in one step, each with its token, in the order of the keys',
@@ -142,7 +142,7 @@ export const severalKeys: readonly Sentence[] = [
   ],
 ];
 
-/** What any store must do for a manager that leases several keys. */
+/** The rules that a manager depends on when it leases several keys. */
 export const severalManaged: readonly Sentence[] = [
   [
     'several keys are one lease: all or none, renewed and released together',

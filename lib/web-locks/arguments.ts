@@ -5,11 +5,11 @@ import { notSupported } from './errors.js';
 import { EXCLUSIVE_MODE, MODE_NAMES, modeNamed, type Mode } from '../engine/contract/mode.js';
 
 /*
- * The arguments of a request, converted as Web IDL says: in their order, and the members of the options in the order of
- * their names. Each is read once.
+ * Converts the arguments of a request as Web IDL prescribes: in order, and the members of the options in alphabetical
+ * order. Each is read once.
  */
 
-/** The options of a request, converted. */
+/** The converted options of a request. */
 export interface RequestOptions {
   readonly mode: Mode;
   readonly ifAvailable: boolean;
@@ -27,14 +27,16 @@ export const DEFAULTS: RequestOptions = {
   timeout: Infinity,
 };
 
-/** Throws a TypeError for what is no object, or has a member of a wrong type; a RangeError for a wrong timeout. */
+/**
+ * Throws a TypeError if this is not an object or a member has a wrong type, and a RangeError for an invalid timeout.
+ */
 export function readOptions(value: unknown): RequestOptions {
   if (value === undefined || value === null) return DEFAULTS;
   if (typeof value !== 'object' && typeof value !== 'function') {
     throw invalidArgType('options', 'an object', value);
   }
   const options = value as Readonly<Record<keyof RequestOptions, unknown>>;
-  // The standard says in which order.
+  // The order is that of the standard.
   const ifAvailable = Boolean(options.ifAvailable);
   const { mode: givenMode } = options;
   const mode = givenMode === undefined ? EXCLUSIVE_MODE : toMode(givenMode);
@@ -52,7 +54,7 @@ function toMode(value: unknown): Mode {
   throw invalidArgType('options.mode', MODE_NAMES.map((name) => `'${name}'`).join(' or '), value);
 }
 
-/** A string of UTF-16 units, whatever they are. Throws a TypeError for a symbol. */
+/** A string of any UTF-16 units. Throws a TypeError for a symbol. */
 export function toDomString(value: unknown, what: string): string {
   if (typeof value === 'symbol') throw invalidArgType(what, 'a string', value);
   return String(value);
@@ -60,7 +62,7 @@ export function toDomString(value: unknown, what: string): string {
 
 const HYPHEN = 0x2d;
 
-/** Throws a DOMException named NotSupportedError for what the standard rules out. */
+/** Throws a DOMException named NotSupportedError for combinations that the standard forbids. */
 export function checkSupported(name: string, options: RequestOptions): void {
   if (name.charCodeAt(0) === HYPHEN) throw notSupported("names that begin with '-' are reserved");
   if (options === DEFAULTS) return;

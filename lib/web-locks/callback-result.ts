@@ -1,6 +1,6 @@
 /**
- * What a callback that returned an object comes to. The promise of its request is resolved with this, and so calls
- * {@link then} in a microtask, with what settles it. That costs less than a promise between the two.
+ * The result of a callback that returned an object. The request's promise is resolved with this, so {@link then} is
+ * called in a microtask, with the functions that settle the promise. That costs less than an intermediate promise.
  */
 export class CallbackResult {
   #resolve: ((value: unknown) => void) | undefined = undefined;

@@ -1,6 +1,6 @@
 import type { WebLocks } from '../engine/contract/web-locks.js';
 
-/** A manager as this thread's requests know it. It joins the engine when that is first needed. */
+/** A manager, as this thread's requests see it. It opens the engine's manager on first use. */
 export class ManagerContext {
   readonly name: string;
   readonly #open: () => WebLocks;

@@ -6,7 +6,7 @@ import { webLockEngine } from '../engine/select.js';
 
 const KIND = 'stripelock/lock-manager';
 
-/** What the handle of a manager carries to another thread. */
+/** The fields of a manager's handle. */
 interface HandleFields {
   readonly kind: typeof KIND;
   readonly engine: EngineName;
@@ -21,7 +21,7 @@ export function handleOf(number: number, name: string): { readonly kind: typeof 
   return Object.freeze<HandleFields>({ kind: KIND, engine, id, number, name });
 }
 
-/** Throws a TypeError or RangeError for what is not a handle, a LockError if it cannot be opened in this thread. */
+/** Throws a TypeError or RangeError if this is not a handle, and a LockError if this thread cannot open it. */
 export function openHandle(handle: unknown): { locks: WebLocks; name: string } {
   if (typeof handle !== 'object' || handle === null || (handle as Partial<HandleFields>).kind !== KIND) {
     throw invalidArgType('handle', 'the handle of a LockManager', handle);

@@ -2,13 +2,13 @@ import { DeadlineTimer } from '../common/deadline-timer.js';
 import type { Timed } from '../common/deadlines.js';
 import { performance } from '../common/host.js';
 
-/** Something that can run out of time. */
+/** A request with a timeout. */
 export interface Expiring {
-  /** Called by a timer. May be called although it is no longer of interest. */
+  /** Called by a timer, possibly after the request has ended. */
   expire(): void;
 }
 
-/** The end of a request's time. */
+/** The timeout of a request. */
 export class Limit implements Timed {
   /** Milliseconds. */
   readonly timeout: number;
@@ -23,7 +23,7 @@ export class Limit implements Timed {
     timer.add(this);
   }
 
-  /** It will not expire any more. */
+  /** Cancels the timeout. */
   end(): void {
     timer.remove(this);
   }
@@ -33,7 +33,9 @@ export class Limit implements Timed {
   }
 }
 
-/** The deadlines of all requests of this thread. What keeps the event loop alive is that they wait. */
+/**
+ * The deadlines of this thread's requests. The timer need not keep the event loop alive, because waiting requests do.
+ */
 const timer = new DeadlineTimer<Limit>(() => performance.now(), onTime, false);
 
 function onTime(): void {

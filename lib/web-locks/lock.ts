@@ -1,14 +1,14 @@
 import type { LockMode } from '../common/types.js';
 
-/** Whether a lock is being made by {@link createLock}. */
+/** Whether {@link createLock} is creating a lock. */
 let creating = false;
 let newName = '';
 let newMode: LockMode = 'exclusive';
 
-/** Makes a lock to show to a callback. */
+/** Creates the lock to pass to a callback. */
 export let createLock: (name: string, mode: LockMode) => Lock;
 
-/** A lock that was granted: what the callback of a request gets. It cannot be constructed. */
+/** A granted lock, passed to the callback of a request. It cannot be constructed. */
 export class Lock {
   readonly #name: string;
   readonly #mode: LockMode;
@@ -20,7 +20,7 @@ export class Lock {
     this.#mode = newMode;
   }
 
-  /** What is locked. */
+  /** The locked name. */
   get name(): string {
     return this.#name;
   }

@@ -15,16 +15,19 @@ import type {
 } from './types.js';
 
 /**
- * Locks on names, as `navigator.locks` of browsers: the Web Locks API. {@link locks} is one manager for all threads of the
- * process. A new one has names of its own, and is for the threads that have its {@link handle}.
+ * Locks on names, like `navigator.locks` in browsers: the Web Locks API. {@link locks} is one manager for all threads
+ * of the process. A new manager has a separate set of names, for the threads that have its {@link handle}.
  *
- * A name is any string, and locked exactly. Each name has a queue: first come, first served. A lock that is held by a
- * thread that ends is freed, and its pending requests are dropped. Deadlocks are not refused; `query()` shows them.
+ * A name is any string, and is locked exactly. Requests for a name are served strictly in order. If a thread ends, its
+ * locks are released and its pending requests are dropped. Deadlocks are not detected; `query()` shows them.
  */
 export class LockManager {
   readonly #context: ManagerContext;
 
-  /** Throws a TypeError for bad options, a LockError if another version of this package uses the addon in this thread. */
+  /**
+   * Throws a TypeError for bad options, and a LockError if another version of this package uses the addon in this
+   * thread.
+   */
   constructor(options?: LockManagerOptions) {
     this.#context =
       (options as unknown) instanceof ManagerContext
@@ -33,27 +36,29 @@ export class LockManager {
   }
 
   /**
-   * The same manager, in another thread (or again in this one). Throws a TypeError or RangeError for what is not a
-   * handle; a LockError (ERR_LOCK_ENGINE) for one of another process, and in another thread if the addon cannot be loaded
-   * here and there.
+   * Opens the manager of a handle, in another thread or again in this one. Throws a TypeError or RangeError if this is
+   * not a handle. Throws a LockError (ERR_LOCK_ENGINE) for a handle of another process; for one of another thread, it
+   * does so unless the addon is loaded in both threads.
    */
   static from(handle: HandleOf<'stripelock/lock-manager'>): LockManager {
     const { name, locks: opened } = openHandle(handle);
     return new LockManager(new ManagerContext(name, () => opened));
   }
 
-  /** Structured-cloneable: send it to another thread, and join there with {@link LockManager.from}. */
+  /** Structured-cloneable: send it to another thread, and open it there with {@link LockManager.from}. */
   get handle(): HandleOf<'stripelock/lock-manager'> {
     return handleOf(this.#context.locks.number, this.#context.name);
   }
 
   /**
-   * Calls the function once the lock is granted, in a microtask at the earliest. The lock is held until what it returns
-   * settles; then the promise settles in the same way. All errors reject the promise: those of the function; a TypeError,
-   * RangeError or DOMException (NotSupportedError) for bad arguments; the reason of the signal; a DOMException named
-   * AbortError if the lock is stolen, and TimeoutError if it is not granted in time.
+   * Calls the callback once the lock is granted, in a microtask at the earliest. The lock is held until the callback's
+   * result settles; the promise then settles in the same way.
    *
-   * A request that waits keeps the event loop of its thread alive.
+   * All errors reject the promise: errors of the callback; a TypeError, RangeError or DOMException (NotSupportedError)
+   * for bad arguments; the reason of the signal. If the lock is stolen, it is a DOMException named AbortError, and
+   * after a timeout one named TimeoutError.
+   *
+   * A waiting request keeps the event loop of its thread alive.
    */
   request<T>(name: string, callback: LockGrantedCallback<T>): Promise<Awaited<T>>;
   request<T>(name: string, options: LockOptions, callback: LockGrantedCallback<T>): Promise<Awaited<T>>;
@@ -79,10 +84,7 @@ export class LockManager {
     }
   }
 
-  /**
-   * All requests of all threads that are held or pending now. The snapshot is taken before the call returns, and has no
-   * part of what happens later.
-   */
+  /** All held and pending requests of all threads. The snapshot is taken before the call returns. */
   query(): Promise<LockManagerSnapshot> {
     try {
       const { held, pending } = this.#context.locks.query();
@@ -97,7 +99,7 @@ export class LockManager {
     for (const member of ['request', 'query', 'handle']) {
       Object.defineProperty(prototype, member, { enumerable: true });
     }
-    // The number of arguments that each cannot do without.
+    // The number of required arguments.
     Object.defineProperty(Reflect.get(prototype, 'request'), 'length', { value: 2 });
     Object.defineProperty(this, 'length', { value: 0 });
     Object.defineProperty(prototype, Symbol.toStringTag, { value: 'LockManager', configurable: true });
@@ -113,12 +115,15 @@ function create(options: LockManagerOptions | undefined): ManagerContext {
   return new ManagerContext(name, () => opened);
 }
 
-/** What the engine knows of a request, as the standard shows it. */
+/** The engine's state of a request, in the form of the standard. */
 function infoOf({ name, mode, threadId }: WebLockState): LockInfo {
   return { name, mode: mode.name, clientId: `node-${process.pid}-${threadId}` };
 }
 
-/** One manager for all threads of the process. If the addon cannot be loaded: one for each thread, and a warning. */
+/**
+ * One manager for all threads of the process. If the addon cannot be loaded, each thread has a separate manager, with a
+ * warning.
+ */
 export const locks: LockManager = new LockManager(
   new ManagerContext('', () => webLockEngine().open(DEFAULT_MANAGER)),
 );

@@ -37,9 +37,9 @@ const TIMED_OUT = 6;
 const BROKEN = 7;
 const ENDED = 8;
 
-/** What {@link keepWake} got last. */
+/** The last argument of {@link keepWake}. */
 const last: { wake: ((request: LockRequest) => void) | undefined } = { wake: undefined };
-/** One executor for all promises: a closure for each would cost more than the promise. */
+/** A single executor for all promises: a closure for each would cost more than the promise. */
 const keepWake = (resolve: (request: LockRequest) => void): void => {
   last.wake = resolve;
 };
@@ -47,12 +47,12 @@ const keepWake = (resolve: (request: LockRequest) => void): void => {
 const ignore = (): void => undefined;
 
 /**
- * One request of `LockManager.request`. Its promise is that of a microtask, which calls the callback; so the callback runs
- * in the context of the request (`AsyncLocalStorage`), and what it throws rejects the promise. A request that waits has
- * another promise in front of it, which the engine's grant resolves.
+ * One request of `LockManager.request`. Its promise comes from a microtask that calls the callback. So the callback
+ * runs in the request's context (`AsyncLocalStorage`), and its errors reject the promise. A request that waits has a
+ * second promise, which the engine's grant resolves first.
  *
- * The microtask exists before the engine is asked. If something fails after that, such as a listener that cannot be added,
- * the microtask takes back whatever the engine has granted.
+ * The microtask is scheduled before the engine is called. If something fails after that, such as adding a listener, the
+ * microtask withdraws the request from the engine.
  */
 export class LockRequest implements WebLockRequester, Abortable, Expiring {
   ticket = -1;
@@ -63,13 +63,13 @@ export class LockRequest implements WebLockRequester, Abortable, Expiring {
   readonly #signal: AbortSignal | undefined;
   #stage = UNSENT;
   #isStolen = false;
-  /** Has a request that waits go on in another microtask. */
+  /** Continues a waiting request in another microtask. */
   #wake: ((request: this) => void) | undefined = undefined;
   #limit: Limit | undefined = undefined;
-  /** Why it failed; if it is `BROKEN`, perhaps a promise that is rejected with that. */
+  /** The error of the failure. In stage `BROKEN` it may also be a promise that is rejected with the error. */
   #reason: unknown = undefined;
   #result: CallbackResult | undefined = undefined;
-  /** When it was made, and later when it was granted; undefined if nobody listens. */
+  /** When the request was made, or later granted; undefined if the channel has no subscriber. */
   #since: number | undefined = undefined;
 
   static readonly #goOn = (request: LockRequest): unknown => request.#afterWait();
@@ -88,7 +88,7 @@ export class LockRequest implements WebLockRequester, Abortable, Expiring {
     if (webLockChannel.hasSubscribers) this.#since = performance.now();
   }
 
-  /** Makes the request. Throws only if it has not been made. */
+  /** Sends the request. Throws only if it was not sent. */
   send({ ifAvailable, steal, timeout }: RequestOptions): Promise<unknown> {
     const promise = defer(() => this.#afterCall(timeout), undefined) as Promise<unknown>;
     try {
@@ -117,7 +117,7 @@ export class LockRequest implements WebLockRequester, Abortable, Expiring {
 
   stolen(): void {
     this.#isStolen = true;
-    // The standard calls the callback of a request that was granted, whoever has the lock by now.
+    // As in the standard, the callback of a granted request is called even if the lock was stolen since.
     if (this.#stage !== RUNNING) return;
     this.#result?.settle(stolenError(), true);
     this.#tell('stolen');
@@ -134,16 +134,19 @@ export class LockRequest implements WebLockRequester, Abortable, Expiring {
 
   expire(): void {
     if (this.#stage !== PENDING) return;
-    // If it was granted in the meantime, nobody else will say so.
+    // If it was granted meanwhile, the engine does not notify it any more.
     this.#stage = this.#manager.locks.cancel(this) ? TIMED_OUT : GRANTED;
     this.#wake!(this);
   }
 
-  /** The request waits. Undefined if nothing could wake it, as the stack overflowed: the microtask rejects. */
+  /**
+   * Makes the request wait. Undefined after a stack overflow, which left nothing to wake it; the microtask then
+   * rejects.
+   */
   #wait(timeout: number): Promise<unknown> | undefined {
     const granted = new Promise(keepWake);
     const { wake } = last;
-    // It would keep the promise alive, and with it the request.
+    // A reference here would keep the promise alive, and with it the request.
     last.wake = undefined;
     if (wake === undefined) {
       this.#reason = granted;
@@ -157,7 +160,7 @@ export class LockRequest implements WebLockRequester, Abortable, Expiring {
     return promise;
   }
 
-  /** The microtask of each request. Nobody sees the result of one that waits. */
+  /** The microtask of each request. Its result is unused if the request waits. */
   #afterCall(timeout: number): unknown {
     if (this.#stage === BROKEN) {
       this.#withdraw();
@@ -165,7 +168,7 @@ export class LockRequest implements WebLockRequester, Abortable, Expiring {
       if (this.#reason instanceof Promise) return this.#reason;
       throw this.#reason;
     }
-    // One that waits, or has waited, has another microtask.
+    // A request that waits, or has waited, continues in another microtask.
     if (this.#wake !== undefined) return undefined;
     if (this.#stage === GRANTED) return this.#run();
     const isLate = timeout === 0;
@@ -183,10 +186,10 @@ export class LockRequest implements WebLockRequester, Abortable, Expiring {
     throw isLate ? timeoutError(this.#limit!.timeout) : this.#reason;
   }
 
-  /** Calls the callback. Its result is that of the promise. */
+  /** Calls the callback. The promise gets its result. */
   #run(): unknown {
     const signal = this.#signal;
-    // A signal needs no listener for what is a microtask away.
+    // A signal needs no listener for a wait of one microtask.
     if (signal?.aborted === true) {
       this.#stage = ABORTED;
       this.#manager.locks.release(this);
@@ -216,7 +219,7 @@ export class LockRequest implements WebLockRequester, Abortable, Expiring {
     const result = new CallbackResult();
     this.#result = result;
     if (this.#isStolen) {
-      // It was stolen before it ran. Nobody waits for what the callback does.
+      // It was stolen before it ran, so the callback's result is not used.
       Promise.resolve(object).then(ignore, ignore);
       result.settle(stolenError(), true);
     } else {
@@ -228,7 +231,7 @@ export class LockRequest implements WebLockRequester, Abortable, Expiring {
     return result;
   }
 
-  /** What the callback has returned is settled. If the lock was stolen, the promise was rejected then. */
+  /** The callback's result has settled. If the lock was stolen, the promise has already been rejected. */
   #settle(outcome: unknown, hasFailed: boolean): void {
     if (this.#stage !== RUNNING) return;
     try {
@@ -240,24 +243,24 @@ export class LockRequest implements WebLockRequester, Abortable, Expiring {
     this.#result!.settle(outcome, hasFailed);
   }
 
-  /** The callback has ended. Throws if the lock was stolen before. */
+  /** Ends the request after its callback. Throws if the lock was stolen before. */
   #end(): void {
     if (this.#stage !== RUNNING) return;
     this.#stage = ENDED;
     if (this.#isStolen) throw stolenError();
-    // The next one is granted before this one's promise settles.
+    // Releasing first grants the next request before this one's promise settles.
     const kept = this.#manager.locks.release(this);
     this.#tell(kept ? 'released' : 'stolen');
     if (!kept) throw stolenError();
   }
 
-  /** Takes it back, whether it is pending, was granted, or has not come to the engine. */
+  /** Withdraws the request, whether it is pending, granted, or unknown to the engine. */
   #withdraw(): void {
     const { locks } = this.#manager;
     if (this.ticket >= 0 && !locks.cancel(this)) locks.release(this);
   }
 
-  /** It does not wait any more. */
+  /** Ends the wait. */
   #forget(): void {
     if (this.#signal !== undefined) forgetAbort(this.#signal, this);
     this.#limit?.end();
@@ -274,7 +277,8 @@ export class LockRequest implements WebLockRequester, Abortable, Expiring {
   }
 
   static {
-    // A promise is resolved with it: whatever others add to all objects, it is not mistaken for a promise.
+    // Promises are resolved with requests. A `then` that other code adds to all objects must not make a request look
+    // like a promise.
     Object.defineProperty(this.prototype, 'then', { value: undefined });
   }
 }

@@ -1,51 +1,53 @@
 import type { HostSignal, LockMode } from '../common/types.js';
 import type { Lock } from './lock.js';
 
-/** For `locks.request(name, options, callback)` of `stripelock/web-locks`. */
+/** Options of `locks.request(name, options, callback)` (`stripelock/web-locks`). */
 export interface LockOptions {
-  /** Default 'exclusive'. Shared requests are granted together; none passes an exclusive one that was made before. */
+  /** Default 'exclusive'. Shared requests are granted together, but never pass an earlier exclusive request. */
   mode?: LockMode;
-  /** Call back with null if the lock cannot be granted at once. Default false. */
+  /** Call the callback with null if the lock cannot be granted at once. Default false. */
   ifAvailable?: boolean;
   /**
-   * Take the lock from all who hold it, and pass all who wait. The promises of those who held it reject with an
-   * AbortError; their callbacks go on. Default false.
+   * Take the lock from all holders, ahead of all waiting requests. The promises of the previous holders reject with an
+   * AbortError; their callbacks keep running. Default false.
    */
   steal?: boolean;
   /**
-   * Aborting takes back a request that was not granted yet, and its promise rejects with signal.reason. It does nothing
-   * once the callback runs.
+   * Aborting withdraws a request that is not granted yet; its promise rejects with signal.reason. It has no effect once
+   * the callback runs.
    */
   signal?: HostSignal;
   /**
-   * Milliseconds for the wait. If the lock is not granted in time, the promise rejects with a DOMException named
+   * Timeout in milliseconds. If the lock is not granted in time, the promise rejects with a DOMException named
    * TimeoutError. 0 makes one attempt. Default: Infinity, which waits forever. Not part of the standard.
    */
   timeout?: number;
 }
 
-/** Called with the lock once it is granted, or with null: see `ifAvailable`. The lock is held until its result settles. */
+/**
+ * Called with the lock once it is granted, or with null: see `ifAvailable`. The lock is held until the result settles.
+ */
 export type LockGrantedCallback<T> = (lock: Lock | null) => T;
 
-/** One request, as `query()` shows it. */
+/** One request in the result of `query()`. */
 export interface LockInfo {
-  /** What is locked. */
+  /** The locked name. */
   name: string;
   /** The mode of the request. */
   mode: LockMode;
-  /** Names the thread that made it: `node-<process id>-<thread id>`. */
+  /** The thread that made the request: `node-<process id>-<thread id>`. */
   clientId: string;
 }
 
-/** What `query()` shows. */
+/** The result of `query()`. */
 export interface LockManagerSnapshot {
   /** Requests that were granted and have not ended. */
   held: LockInfo[];
-  /** Requests that wait; those for one name in the order in which they are granted. */
+  /** Waiting requests; for each name in the order in which they will be granted. */
   pending: LockInfo[];
 }
 
-/** For `new LockManager(options)` of `stripelock/web-locks`. */
+/** Options of `new LockManager(options)` (`stripelock/web-locks`). */
 export interface LockManagerOptions {
   /** Shown in the messages of the channel `stripelock:web-locks`. Default ''. */
   name?: string;
