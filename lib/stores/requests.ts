@@ -15,8 +15,8 @@ export class Operation {
   isLate = false;
   #aborts: Set<() => void> | undefined;
 
-  /** `hears`: whether the store hears of releases elsewhere as it begins. */
-  constructor(readonly hears: boolean) {}
+  /** `isSubscribed`: whether the store is notified of releases elsewhere when the operation starts. */
+  constructor(readonly isSubscribed: boolean) {}
 
   /** Calls `abort` when the time limit passes, until the returned function is called. */
   onLate(abort: () => void): () => void {

@@ -27,7 +27,7 @@ import { decodeText, encodeText } from './exact-text.js';
 import { HighestTokens } from './highest-tokens.js';
 import { LateGrants } from './late-grants.js';
 import { Operation, Requests, type Asked } from './requests.js';
-import { Wakers, type Hearing } from './wakers.js';
+import { Wakers, type ReleaseFeed } from './wakers.js';
 
 /** Milliseconds. */
 const DEFAULT_TIMEOUT = 1000;
@@ -94,14 +94,14 @@ export interface Refused {
    * Whether the server has registered this store as waiting, or cannot. An immediate retry would then change nothing.
    * Default false.
    */
-  readonly isKnown?: boolean;
+  readonly isRegistered?: boolean;
 }
 
 /** The result of a release. `unnotified`: the key is free, but no waiter was notified. */
-export type Release = 'not held' | 'freed' | 'untold';
+export type Release = 'not held' | 'freed' | 'unnotified';
 
 /** A stored lease, encoded as the server stores it. */
-export interface Kept {
+export interface StoredLease {
   readonly owner: string;
   readonly token: FencingToken;
   /** Milliseconds by the server's clock. */
@@ -119,7 +119,7 @@ export interface Backend extends Asked {
   /** The name under which the server stores the key. */
   nameOf(key: string): string;
   /** Undefined if the server does not report releases. */
-  readonly hearing?: Hearing | undefined;
+  readonly releaseFeed?: ReleaseFeed | undefined;
   /** For a backend that wakes waiters itself. The returned function removes the listener. */
   listen?(name: string, listener: () => void): () => void;
   acquire(wanted: Wanted, attempt: Attempt, operation: Operation): Promise<Granted | Refused>;
@@ -136,7 +136,7 @@ export interface Backend extends Asked {
   /** Undefined as in {@link renew}. */
   release(keys: readonly Releasing[], operation: Operation): Promise<readonly (Release | undefined)[]>;
   /** Undefined if the key is free. */
-  inspect(name: string, operation: Operation): Promise<Kept | undefined>;
+  inspect(name: string, operation: Operation): Promise<StoredLease | undefined>;
   /** Whether one step can reach all of these keys. Default: always. */
   inOneStep?(names: readonly string[]): boolean;
   /** Whether an acquisition that times out counts as refused instead of failed. */
@@ -183,7 +183,7 @@ export class ServerStore implements InfoLeaseStore, ExactLeaseStore, WakingLease
     this.#source = source && concealed(source);
     this.#drift = drift;
     this.#requests = new Requests(backend, timeout);
-    this.#wakers = new Wakers(backend.hearing);
+    this.#wakers = new Wakers(backend.releaseFeed);
   }
 
   /** The options may contain a password, so printing the store does not show them. */
@@ -261,7 +261,7 @@ export class ServerStore implements InfoLeaseStore, ExactLeaseStore, WakingLease
         names.forEach((name, i) => this.#highest.add(name, owner, answer.tokens[i]!, length));
         return answer.tokens;
       }
-      this.#wakers.refused(names[answer.place]!, answer.wakeIn, answer.isKnown === true);
+      this.#wakers.refused(names[answer.place]!, answer.wakeIn, answer.isRegistered === true);
       return answer.place;
     } catch (error) {
       if (operation.isLate && this.backend.lateIsRefused === true) return 0;
@@ -313,7 +313,7 @@ export class ServerStore implements InfoLeaseStore, ExactLeaseStore, WakingLease
     for (const [i, key] of keys.entries()) {
       const { name, owner, token } = key;
       const release = releases[i];
-      if (release === 'untold') this.#wakers.released(name);
+      if (release === 'unnotified') this.#wakers.released(name);
       // During the request, a late grant may have replaced this one, which changes its token in the store.
       if (
         release === 'not held' &&
@@ -352,7 +352,7 @@ export class ServerStore implements InfoLeaseStore, ExactLeaseStore, WakingLease
   }
 
   #begin(): Operation {
-    return new Operation(this.#wakers.hears);
+    return new Operation(this.#wakers.isSubscribed);
   }
 
   async #close(): Promise<void> {

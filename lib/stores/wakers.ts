@@ -14,19 +14,19 @@ const LINGER = 1000;
 const LONGEST_RUN = 1000;
 
 /** Callbacks from a backend's subscription. */
-export interface Ears {
+export interface ReleaseListener {
   /** A key was released. */
-  readonly heard: (topic: string) => void;
+  readonly released: (topic: string) => void;
   /** Notifications arrive from now on. Called at the start and after each interruption. */
-  readonly ready: () => void;
-  /** Notifications may be lost until `ready`. The subscription may recover by itself. */
+  readonly subscribed: () => void;
+  /** Notifications may be lost until `subscribed`. The subscription may recover by itself. */
   readonly interrupted: () => void;
   /** The subscription ended or could not be opened. A backend must not call this before `open` returns. */
   readonly lost: () => void;
 }
 
 /** A backend's subscription to releases. */
-export interface Hearing {
+export interface ReleaseFeed {
   /** Milliseconds before a lost subscription is opened again. */
   readonly retryAfter: number;
   /** The topic that notifications carry for a key. Default: its name. */
@@ -36,11 +36,11 @@ export interface Hearing {
    */
   passOn?(topic: string): void;
   /** Opens a subscription. The returned function closes it, and must not throw or reject. */
-  open(ears: Ears): () => unknown;
+  open(listener: ReleaseListener): () => unknown;
 }
 
 /** The waiters of one store for one key. */
-export class Listeners {
+export class Waiters {
   /** In wake order. */
   readonly all = new Set<() => void>();
   #timer: NodeJS.Timeout | undefined;
@@ -67,17 +67,17 @@ export class Listeners {
 }
 
 /** A key with waiters in this store, or one whose last waiter left less than `LINGER` milliseconds ago. */
-class AwaitedKey extends Listeners {
+class AwaitedKey extends Waiters {
   /** Forgets the key. Set while there are no waiters. */
   idle: NodeJS.Timeout | undefined;
   /** The number of attempts without an answer yet. */
-  asking = 0;
+  pendingAttempts = 0;
   /** Whether the server knows that this store waits. Another attempt would then change nothing. */
-  isKnown = false;
+  isRegistered = false;
   /** Whether a release was reported since the last attempt. */
-  isNews = false;
+  wasReleased = false;
   /** When the first of an unbroken series of releases within this store occurred. */
-  handedOnSince: number | undefined;
+  handOversSince: number | undefined;
 
   constructor(readonly topic: string) {
     super();
@@ -96,22 +96,22 @@ class AwaitedKey extends Listeners {
  * the answer to that attempt is not lost either.
  */
 export class Wakers {
-  readonly #hearing: Hearing | undefined;
+  readonly #feed: ReleaseFeed | undefined;
   /** The keys with waiters, by topic. */
   readonly #keys = new Map<string, AwaitedKey>();
-  #ears: Ears | undefined;
+  #listener: ReleaseListener | undefined;
   #end: (() => unknown) | undefined;
-  #hears = false;
+  #isSubscribed = false;
   #retry: NodeJS.Timeout | undefined;
   #closed = false;
 
-  constructor(hearing: Hearing | undefined) {
-    this.#hearing = hearing;
+  constructor(releaseFeed: ReleaseFeed | undefined) {
+    this.#feed = releaseFeed;
   }
 
   /** Whether releases through other stores are reported. */
-  get hears(): boolean {
-    return this.#hears;
+  get isSubscribed(): boolean {
+    return this.#isSubscribed;
   }
 
   /** Adds a waiter. The returned function removes it. */
@@ -126,7 +126,7 @@ export class Wakers {
     if (this.#retry === undefined) this.#open();
     // Retry if the key was released since the last attempt. Otherwise retry so that the server registers this store as
     // waiting.
-    const asksAgain = waiting.isNews || (isFirst && this.#hears && !waiting.isKnown);
+    const asksAgain = waiting.wasReleased || (isFirst && this.#isSubscribed && !waiting.isRegistered);
     if (asksAgain) queueMicrotask(() => waiting.wake());
     return () => this.#leave(waiting, listener);
   }
@@ -142,22 +142,22 @@ export class Wakers {
       .filter((key) => key !== undefined);
     if (awaited.length === 0) return undefined;
     for (const waiting of awaited) {
-      waiting.asking++;
-      waiting.isNews = false;
+      waiting.pendingAttempts++;
+      waiting.wasReleased = false;
     }
     return () => {
       for (const waiting of awaited) {
-        waiting.asking--;
+        waiting.pendingAttempts--;
         this.#passOnLater(waiting);
       }
     };
   }
 
   /** Records that another owner holds the key. The parameters are those of `Refused`. */
-  refused(name: string, wakeIn: number | undefined, isKnown: boolean): void {
+  refused(name: string, wakeIn: number | undefined, isRegistered: boolean): void {
     const waiting = this.#keys.get(this.#topicOf(name));
     if (!waiting) return;
-    waiting.isKnown = isKnown;
+    waiting.isRegistered = isRegistered;
     if (wakeIn !== undefined) waiting.wakeIn(wakeIn);
   }
 
@@ -166,9 +166,9 @@ export class Wakers {
     const waiting = this.#keys.get(this.#topicOf(name));
     if (!waiting) return;
     const now = timerNow();
-    waiting.handedOnSince ??= now;
-    if (this.#hears || now - waiting.handedOnSince < LONGEST_RUN) waiting.wake();
-    else waiting.handedOnSince = undefined;
+    waiting.handOversSince ??= now;
+    if (this.#isSubscribed || now - waiting.handOversSince < LONGEST_RUN) waiting.wake();
+    else waiting.handOversSince = undefined;
   }
 
   /** Resolves once no subscription is open. */
@@ -183,60 +183,60 @@ export class Wakers {
   }
 
   #topicOf(name: string): string {
-    return this.#hearing?.topicOf?.(name) ?? name;
+    return this.#feed?.topicOf?.(name) ?? name;
   }
 
   #open(): void {
-    if (this.#ears !== undefined || this.#hearing === undefined) return;
+    if (this.#listener !== undefined || this.#feed === undefined) return;
     const ifOpen =
       <A extends unknown[]>(then: (...args: A) => void) =>
       (...args: A): void => {
-        if (this.#ears === ears) then(...args);
+        if (this.#listener === listener) then(...args);
       };
-    const ears: Ears = {
-      heard: ifOpen((topic: string) => this.#heard(topic)),
-      ready: ifOpen(() => this.#ready()),
-      interrupted: ifOpen(() => this.#interrupted()),
-      lost: ifOpen(() => this.#lost()),
+    const listener: ReleaseListener = {
+      released: ifOpen((topic: string) => this.#onRelease(topic)),
+      subscribed: ifOpen(() => this.#onSubscribed()),
+      interrupted: ifOpen(() => this.#onInterrupted()),
+      lost: ifOpen(() => this.#onLost()),
     };
-    this.#ears = ears;
+    this.#listener = listener;
     try {
-      this.#end = this.#hearing.open(ears);
+      this.#end = this.#feed.open(listener);
     } catch {
-      this.#lost();
+      this.#onLost();
     }
   }
 
-  #heard(topic: string): void {
+  #onRelease(topic: string): void {
     const waiting = this.#keys.get(topic);
     if (waiting === undefined) {
-      this.#hearing!.passOn?.(topic);
+      this.#feed!.passOn?.(topic);
       return;
     }
-    waiting.isNews = true;
+    waiting.wasReleased = true;
     waiting.wake();
     this.#passOn(waiting);
   }
 
   /** Keys may have been released while notifications were lost, so the first waiter of each key retries. */
-  #ready(): void {
-    this.#hears = true;
+  #onSubscribed(): void {
+    this.#isSubscribed = true;
     clearTimeout(this.#retry);
     this.#retry = undefined;
     for (const waiting of this.#keys.values()) {
-      waiting.isKnown = false;
-      waiting.handedOnSince = undefined;
+      waiting.isRegistered = false;
+      waiting.handOversSince = undefined;
       waiting.wake();
     }
   }
 
   /** Waiters poll until the subscription is restored. */
-  #interrupted(): void {
-    this.#hears = false;
+  #onInterrupted(): void {
+    this.#isSubscribed = false;
     this.#openLater();
   }
 
-  #lost(): void {
+  #onLost(): void {
     void this.#disconnect();
     this.#openLater();
   }
@@ -247,20 +247,20 @@ export class Wakers {
       void this.#disconnect();
       const isNeeded = [...this.#keys.values()].some(({ all }) => all.size > 0);
       if (isNeeded) this.#open();
-    }, this.#hearing!.retryAfter).unref();
+    }, this.#feed!.retryAfter).unref();
   }
 
   /** Only this store was notified of the release. If it has no attempt or waiter left, another store gets the key. */
   #passOn(waiting: AwaitedKey): void {
-    if (!waiting.isNews || waiting.all.size > 0 || waiting.asking > 0) return;
-    if (this.#hearing!.passOn === undefined) return;
-    waiting.isNews = false;
-    this.#hearing!.passOn(waiting.topic);
+    if (!waiting.wasReleased || waiting.all.size > 0 || waiting.pendingAttempts > 0) return;
+    if (this.#feed!.passOn === undefined) return;
+    waiting.wasReleased = false;
+    this.#feed!.passOn(waiting.topic);
   }
 
   /** Deferred by a turn, so that a refused acquisition can start to wait first. */
   #passOnLater(waiting: AwaitedKey): void {
-    if (waiting.isNews) afterTurn(() => this.#passOn(waiting));
+    if (waiting.wasReleased) afterTurn(() => this.#passOn(waiting));
   }
 
   #leave(waiting: AwaitedKey, listener: () => void): void {
@@ -280,8 +280,8 @@ export class Wakers {
     clearTimeout(this.#retry);
     this.#retry = undefined;
     const end = this.#end;
-    this.#end = this.#ears = undefined;
-    this.#hears = false;
+    this.#end = this.#listener = undefined;
+    this.#isSubscribed = false;
     await end?.();
   }
 }

@@ -2,7 +2,7 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import { LockError } from 'stripelock';
 import { FixedClock, leaseStoreContract } from 'stripelock/testing';
 import type { Attempt, Backend, Granted, Refused } from '../../lib/stores/server-store.js';
-import type { Ears } from '../../lib/stores/wakers.js';
+import type { ReleaseListener } from '../../lib/stores/wakers.js';
 import { ServerStore, SeveralServerStore } from '../../unbundled/stores/server-store.js';
 import { MapBackend, MapServer } from '../support/map-server.js';
 
@@ -32,14 +32,14 @@ class Scripted implements Backend {
   readonly title = 'the server';
   readonly asked: (Attempt & { answer: (answer: Granted | Refused) => void })[] = [];
   readonly passed: string[] = [];
-  readonly ears: Ears[] = [];
+  readonly listener: ReleaseListener[] = [];
   ended = 0;
   fails: () => Promise<never> | undefined = () => undefined;
-  readonly hearing = {
+  readonly releaseFeed = {
     retryAfter: 20,
     passOn: (name: string) => void this.passed.push(name),
-    open: (ears: Ears) => {
-      this.ears.push(ears);
+    open: (listener: ReleaseListener) => {
+      this.listener.push(listener);
       return () => this.ended++;
     },
   };
@@ -62,8 +62,8 @@ class Scripted implements Backend {
   keep(): Promise<boolean> {
     return this.fails() ?? Promise.resolve(true);
   }
-  release(): Promise<('freed' | 'untold')[]> {
-    return this.fails() ?? Promise.resolve(['untold']);
+  release(): Promise<('freed' | 'unnotified')[]> {
+    return this.fails() ?? Promise.resolve(['unnotified']);
   }
   inspect(): Promise<undefined> {
     return this.fails() ?? Promise.resolve(undefined);
@@ -78,7 +78,7 @@ function scene(timeout = 30_000): { backend: Scripted; store: ServerStore } {
 }
 
 const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
-const REFUSED: Refused = { place: 0, isKnown: true };
+const REFUSED: Refused = { place: 0, isRegistered: true };
 
 describe('an operation over a server', () => {
   it('is tried again while it collides', async () => {
@@ -176,28 +176,28 @@ describe('a grant over a server', () => {
 });
 
 describe('who waits over a server', () => {
-  /** A store that hears, and in which somebody has just waited for the key. */
-  function hearing(): ReturnType<typeof scene> {
+  /** A store that isSubscribed, and in which somebody has just waited for the key. */
+  function releaseFeed(): ReturnType<typeof scene> {
     const made = scene();
     made.store.onRelease('key', () => undefined)();
-    made.backend.ears[0]!.ready();
+    made.backend.listener[0]!.subscribed();
     return made;
   }
 
   it('is woken, one at a time and in turn', () => {
-    const { backend, store } = hearing();
+    const { backend, store } = releaseFeed();
     const woken: string[] = [];
     for (const name of ['a', 'b', 'c']) store.onRelease('key', () => woken.push(name));
-    for (let i = 0; i < 4; i++) backend.ears[0]!.heard('key');
+    for (let i = 0; i < 4; i++) backend.listener[0]!.released('key');
     expect(woken).toEqual(['a', 'b', 'c', 'a']);
   });
 
-  it('is woken by a release that was heard of between the refusal and its wait', async () => {
-    const { backend, store } = hearing();
+  it('is woken by a release that was released of between the refusal and its wait', async () => {
+    const { backend, store } = releaseFeed();
     const asked = store.tryAcquire('key', 'me', 1000);
     expect(backend.asked[0]!.isAwaited).toBe(true);
-    backend.ears[0]!.heard('key');
-    backend.asked[0]!.answer({ place: 0, isKnown: true });
+    backend.listener[0]!.released('key');
+    backend.asked[0]!.answer({ place: 0, isRegistered: true });
     await asked;
     let woken = 0;
     store.onRelease('key', () => woken++);
@@ -207,15 +207,15 @@ describe('who waits over a server', () => {
   });
 
   it('asks again at once if the server does not know of its wait', async () => {
-    const { backend, store } = hearing();
-    for (const isKnown of [true, false]) {
+    const { backend, store } = releaseFeed();
+    for (const isRegistered of [true, false]) {
       const asked = store.tryAcquire('key', 'me', 1000);
-      backend.asked.at(-1)!.answer({ place: 0, isKnown });
+      backend.asked.at(-1)!.answer({ place: 0, isRegistered });
       await asked;
       let woken = 0;
       const leave = store.onRelease('key', () => woken++);
       await turn();
-      expect(woken).toBe(isKnown ? 0 : 1);
+      expect(woken).toBe(isRegistered ? 0 : 1);
       leave();
     }
   });
@@ -224,17 +224,17 @@ describe('who waits over a server', () => {
     const { backend, store } = scene();
     let woken = 0;
     store.onRelease('key', () => woken++);
-    backend.ears[0]!.ready();
-    backend.ears[0]!.interrupted();
-    backend.ears[0]!.ready();
+    backend.listener[0]!.subscribed();
+    backend.listener[0]!.interrupted();
+    backend.listener[0]!.subscribed();
     expect(woken).toBe(2);
   });
 
   it('is woken when the lease that it waits for may have expired', async () => {
-    const { backend, store } = hearing();
+    const { backend, store } = releaseFeed();
     const woken = new Promise<void>((resolve) => store.onRelease('key', resolve));
     const asked = store.tryAcquire('key', 'me', 1000);
-    backend.asked[0]!.answer({ place: 0, wakeIn: 5, isKnown: true });
+    backend.asked[0]!.answer({ place: 0, wakeIn: 5, isRegistered: true });
     await asked;
     await woken;
   });
@@ -247,21 +247,21 @@ describe('who waits over a server', () => {
   });
 
   it('lets another have its turn if it has gone', async () => {
-    const { backend, store } = hearing();
+    const { backend, store } = releaseFeed();
     const leave = store.onRelease('key', () => undefined);
-    backend.ears[0]!.heard('key');
+    backend.listener[0]!.released('key');
     expect(backend.passed).toEqual([]);
     leave();
     await turn();
     expect(backend.passed).toEqual(['key']);
-    backend.ears[0]!.heard('unknown');
+    backend.listener[0]!.released('unknown');
     expect(backend.passed).toEqual(['key', 'unknown']);
   });
 
   it('leaves its turn to an attempt that was not answered', async () => {
-    const { backend, store } = hearing();
+    const { backend, store } = releaseFeed();
     const [first, second] = [store.tryAcquire('key', 'a', 1000), store.tryAcquire('key', 'b', 1000)];
-    backend.ears[0]!.heard('key');
+    backend.listener[0]!.released('key');
     backend.asked[0]!.answer(REFUSED);
     await first;
     await turn();
@@ -280,20 +280,20 @@ describe('the subscription of a store over a server', () => {
     expect(backend.ended).toBe(0);
     await expect.poll(() => backend.ended, { timeout: 20_000 }).toBe(1);
     store.onRelease('key', () => undefined);
-    expect(backend.ears).toHaveLength(2);
+    expect(backend.listener).toHaveLength(2);
   });
 
   it('is opened again if it was lost, while somebody waits', async () => {
     const { backend, store } = scene();
     const leave = store.onRelease('key', () => undefined);
-    backend.ears[0]!.lost();
+    backend.listener[0]!.lost();
     expect(backend.ended).toBe(1);
-    await expect.poll(() => backend.ears.length, { timeout: 20_000 }).toBe(2);
+    await expect.poll(() => backend.listener.length, { timeout: 20_000 }).toBe(2);
     let woken = 0;
     store.onRelease('key', () => woken++);
     // What an earlier one says does not count any more.
-    backend.ears[0]!.ready();
-    backend.ears[0]!.heard('key');
+    backend.listener[0]!.subscribed();
+    backend.listener[0]!.released('key');
     expect(woken).toBe(0);
     leave();
   });
@@ -301,19 +301,19 @@ describe('the subscription of a store over a server', () => {
   it('is opened again with the next who waits, if it was lost while nobody did', async () => {
     const { backend, store } = scene();
     store.onRelease('key', () => undefined)();
-    backend.ears[0]!.lost();
+    backend.listener[0]!.lost();
     await new Promise((resolve) => setTimeout(resolve, 100));
-    expect(backend.ears).toHaveLength(1);
+    expect(backend.listener).toHaveLength(1);
     store.onRelease('key', () => undefined);
-    expect(backend.ears).toHaveLength(2);
+    expect(backend.listener).toHaveLength(2);
   });
 
   it('is opened again if it does not come back from an interruption', async () => {
     const { backend, store } = scene();
     store.onRelease('key', () => undefined);
-    backend.ears[0]!.ready();
-    backend.ears[0]!.interrupted();
-    await expect.poll(() => backend.ears.length, { timeout: 20_000 }).toBe(2);
+    backend.listener[0]!.subscribed();
+    backend.listener[0]!.interrupted();
+    await expect.poll(() => backend.listener.length, { timeout: 20_000 }).toBe(2);
     expect(backend.ended).toBe(1);
   });
 
@@ -323,9 +323,9 @@ describe('the subscription of a store over a server', () => {
     store.onRelease('key', () => woken++);
     await store.close();
     expect(backend.ended).toBe(1);
-    backend.ears[0]!.heard('key');
+    backend.listener[0]!.released('key');
     store.onRelease('other', () => woken++);
     expect(woken).toBe(0);
-    expect(backend.ears).toHaveLength(1);
+    expect(backend.listener).toHaveLength(1);
   });
 });

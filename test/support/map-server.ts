@@ -2,14 +2,14 @@ import type {
   Attempt,
   Backend,
   Granted,
-  Kept,
+  StoredLease,
   Refused,
   Release,
   Releasing,
   Renewing,
   Wanted,
 } from '../../lib/stores/server-store.js';
-import type { Hearing } from '../../lib/stores/wakers.js';
+import type { ReleaseFeed } from '../../lib/stores/wakers.js';
 
 interface Row {
   owner: string;
@@ -46,17 +46,17 @@ export class MapServer {
 /** All that a store over that server needs besides what all stores over servers have in common. */
 export class MapBackend implements Backend {
   readonly title = 'the map';
-  readonly hearing: Hearing;
+  readonly releaseFeed: ReleaseFeed;
   readonly #server: MapServer;
 
   constructor(server: MapServer) {
     this.#server = server;
-    this.hearing = {
+    this.releaseFeed = {
       retryAfter: 100,
-      open: ({ heard, ready }) => {
-        server.listeners.add(heard);
-        queueMicrotask(ready);
-        return () => server.listeners.delete(heard);
+      open: ({ released, subscribed }) => {
+        server.listeners.add(released);
+        queueMicrotask(subscribed);
+        return () => server.listeners.delete(released);
       },
     };
   }
@@ -70,7 +70,7 @@ export class MapBackend implements Backend {
     const server = this.#server;
     const place = names.findIndex((name) => (server.held(name)?.owner ?? owner) !== owner);
     if (place >= 0) {
-      return { place, wakeIn: server.held(names[place]!)!.expires - server.now(), isKnown: true };
+      return { place, wakeIn: server.held(names[place]!)!.expires - server.now(), isRegistered: true };
     }
     const tokens = names.map((name, i) => {
       const token =
@@ -108,7 +108,7 @@ export class MapBackend implements Backend {
     );
   }
 
-  async inspect(name: string): Promise<Kept | undefined> {
+  async inspect(name: string): Promise<StoredLease | undefined> {
     await turn();
     const row = this.#server.held(name);
     return row && { ...row, remaining: row.expires - this.#server.now() };

@@ -14,7 +14,7 @@ import type {
   Attempt,
   Backend,
   Granted,
-  Kept,
+  StoredLease,
   Refused,
   Release,
   Releasing,
@@ -166,10 +166,10 @@ class CacheBackend<C> implements Backend {
 
   async release(keys: readonly Releasing[], operation: Operation): Promise<Release[]> {
     const { name, owner, token } = keys[0]!;
-    return [(await this.#free(name, owner, operation, token)) ? 'untold' : 'not held'];
+    return [(await this.#free(name, owner, operation, token)) ? 'unnotified' : 'not held'];
   }
 
-  async inspect(name: string): Promise<Kept | undefined> {
+  async inspect(name: string): Promise<StoredLease | undefined> {
     const record = (await this.#read(name))?.record;
     if (record?.owner === undefined) return undefined;
     // The cache does not report an entry's remaining time. While the entry exists, the key is held.

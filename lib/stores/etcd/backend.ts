@@ -4,7 +4,7 @@ import type {
   Attempt,
   Backend,
   Granted,
-  Kept,
+  StoredLease,
   Owned,
   Refused,
   Release,
@@ -12,7 +12,7 @@ import type {
   Renewing,
   Wanted,
 } from '../server-store.js';
-import type { Ears, Hearing } from '../wakers.js';
+import type { ReleaseFeed, ReleaseListener } from '../wakers.js';
 import { Batches, MOST_KEYS } from './batches.js';
 import { Cluster } from './cluster.js';
 import { EtcdLeases, secondsFor, type EtcdLease } from './etcd-leases.js';
@@ -59,13 +59,13 @@ const MOST_ACQUIRING = 2;
 const MOST_OTHERS = 8;
 
 /** An attempt to acquire all of some keys. */
-interface Acquiring extends Wanted {
+interface AttemptRequest extends Wanted {
   /** Whether the keys are read first. A read costs the servers less than a refused transaction. */
-  readonly looks: boolean;
+  readonly readsFirst: boolean;
 }
 
 /** The state of such an attempt. */
-interface Try extends Acquiring {
+interface AttemptState extends AttemptRequest {
   /** The last known grant of each key. */
   found: readonly (Grant | undefined)[];
   /** For each key, its etcd lease in the pending transaction. */
@@ -92,14 +92,15 @@ interface Step<W extends Owned = Wanted> {
 export class EtcdBackend implements Backend {
   readonly title = TITLE;
   readonly permanent = permanent;
-  readonly hearing: Hearing;
+  readonly releaseFeed: ReleaseFeed;
   readonly #cluster: Cluster;
   readonly #names: KeyNames;
   readonly #base: TokenBase;
   readonly #leases: EtcdLeases;
   readonly #held = new HeldKeys();
-  readonly #acquiring = new Batches<Acquiring, Granted | Refused>(MOST_ACQUIRING, (attempts, operation) =>
-    this.#acquireAll(attempts, operation),
+  readonly #acquiring = new Batches<AttemptRequest, Granted | Refused>(
+    MOST_ACQUIRING,
+    (attempts, operation) => this.#acquireAll(attempts, operation),
   );
   readonly #renewing = new Batches<Wanted, readonly boolean[]>(MOST_OTHERS, (wanted, operation) =>
     this.#change(wanted, operation, (keys) => this.#renew(keys, operation)),
@@ -116,7 +117,7 @@ export class EtcdBackend implements Backend {
     this.#names = new KeyNames(settings.prefix);
     this.#base = new TokenBase(this.#cluster, this.#names.base);
     this.#leases = new EtcdLeases(this.#cluster, settings.drift);
-    this.hearing = { retryAfter: RETRY, open: (ears) => this.#watch(ears) };
+    this.releaseFeed = { retryAfter: RETRY, open: (listener) => this.#watch(listener) };
   }
 
   nameOf(key: string): string {
@@ -128,7 +129,7 @@ export class EtcdBackend implements Backend {
   }
 
   acquire(wanted: Wanted, { isAwaited }: Attempt, operation: Operation): Promise<Granted | Refused> {
-    return this.#acquiring.add({ ...wanted, looks: isAwaited }, operation);
+    return this.#acquiring.add({ ...wanted, readsFirst: isAwaited }, operation);
   }
 
   renew(keys: readonly Renewing[], operation: Operation): Promise<readonly (boolean | undefined)[]> {
@@ -151,7 +152,7 @@ export class EtcdBackend implements Backend {
     });
   }
 
-  async inspect(name: string, operation: Operation): Promise<Kept | undefined> {
+  async inspect(name: string, operation: Operation): Promise<StoredLease | undefined> {
     for (let ended = ''; ;) {
       const [grant] = (await read(this.#cluster, operation, [name])).grants;
       if (grant === undefined || grant.lease === ended) return undefined;
@@ -174,14 +175,14 @@ export class EtcdBackend implements Backend {
    * Reports removed keys, whether by a release, by expiry, or because their etcd lease was revoked. The watch starts at
    * the current revision, never at a past one, so compaction cannot break it.
    */
-  #watch({ ready, heard, lost }: Ears): () => void {
+  #watch({ subscribed, released, lost }: ReleaseListener): () => void {
     const request = { create_request: { ...this.#names.all, filters: ['NOPUT'] } };
     return this.#cluster.watch(
       request,
       ({ created, canceled, events = [] }) => {
         if (canceled) throw new Error('the watch was cancelled');
-        if (created) ready();
-        for (const { kv } of events) heard(kv?.key ?? '');
+        if (created) subscribed();
+        for (const { kv } of events) released(kv?.key ?? '');
       },
       () => lost(),
     );
@@ -193,17 +194,17 @@ export class EtcdBackend implements Backend {
    * read first.
    */
   async #acquireAll(
-    attempts: readonly Acquiring[],
+    attempts: readonly AttemptRequest[],
     operation: Operation,
   ): Promise<readonly (Granted | Refused)[]> {
-    const tries: Try[] = attempts.map((attempt) => {
+    const tries: AttemptState[] = attempts.map((attempt) => {
       return { ...attempt, found: attempt.names.map(() => undefined), leases: [], result: undefined };
     });
-    const looking = tries.filter(({ looks }) => looks);
-    if (looking.length > 0) {
-      const names = looking.flatMap((one) => one.names);
+    const reading = tries.filter(({ readsFirst }) => readsFirst);
+    if (reading.length > 0) {
+      const names = reading.flatMap((one) => one.names);
       const { grants } = await read(this.#cluster, operation, names);
-      for (const one of looking) judge(one, grants.splice(0, one.names.length), operation);
+      for (const one of reading) judge(one, grants.splice(0, one.names.length), operation);
     }
     for (;;) {
       const open = tries.filter(({ result }) => result === undefined);
@@ -221,7 +222,7 @@ export class EtcdBackend implements Backend {
   }
 
   /** If this rejects, the caller must withdraw the etcd leases. A transaction that is executed later then fails. */
-  async #tryAll(tries: readonly Try[], operation: Operation): Promise<void> {
+  async #tryAll(tries: readonly AttemptState[], operation: Operation): Promise<void> {
     const taken = tries.flatMap(({ leases }) => leases);
     const base = await this.#base.get(operation);
     const values = tries.map(({ owner, info }) => valueOf(base, owner, info ?? ''));
@@ -255,7 +256,7 @@ export class EtcdBackend implements Backend {
     });
   }
 
-  #binding({ names, found, leases }: Try, base: string, value: string): Txn {
+  #binding({ names, found, leases }: AttemptState, base: string, value: string): Txn {
     const key = this.#names.base;
     // A comparison for equality would be too strict, because a key may disappear during the request: an attempt that
     // timed out withdraws its etcd lease, while the next attempt has already read its grant. Within the same base,
@@ -294,7 +295,7 @@ export class EtcdBackend implements Backend {
       }),
     );
     const unknown = keys.filter(({ found }) => found === undefined);
-    await this.#look(unknown, operation);
+    await this.#readGrants(unknown, operation);
     for (let open = keys.filter(isOpen); open.length > 0; open = open.filter(isOpen)) await change(open);
     for (const { name, wanted: one, found } of keys) {
       if (found?.owner !== one.owner) this.#held.forget(name, one.owner);
@@ -325,7 +326,7 @@ export class EtcdBackend implements Backend {
   }
 
   /** Reads the keys' current grants. Returns the Raft term. */
-  async #look(
+  async #readGrants(
     keys: readonly { readonly name: string; found: Grant | undefined }[],
     operation: Operation,
   ): Promise<string> {
@@ -355,7 +356,7 @@ export class EtcdBackend implements Backend {
       const known = lasting.filter((key) => this.#lengthOf(key) !== undefined);
       const foreign = extended.filter((key) => !known.includes(key));
       const terms = await Promise.all([
-        known.length === 0 ? term : this.#look(known, operation),
+        known.length === 0 ? term : this.#readGrants(known, operation),
         foreign.length === 0 ? term : this.#adopt(foreign, lengths, operation),
       ]);
       if (term !== '' && terms.every((one) => one === term)) {
@@ -535,9 +536,9 @@ function isSame({ kv }: Grant, other: Grant | undefined): boolean {
 }
 
 /** Updates the known grants, and refuses the attempt if another owner holds one of its keys. */
-function judge(one: Try, found: readonly (Grant | undefined)[], { hears }: Operation): void {
+function judge(one: AttemptState, found: readonly (Grant | undefined)[], { isSubscribed }: Operation): void {
   one.found = found;
   const place = found.findIndex((grant) => grant !== undefined && grant.owner !== one.owner);
   // A store that was subscribed before the read will be notified of the release.
-  if (place >= 0) one.result = { place, isKnown: hears };
+  if (place >= 0) one.result = { place, isRegistered: isSubscribed };
 }

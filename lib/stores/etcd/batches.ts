@@ -87,7 +87,7 @@ export class Batches<R extends { readonly names: readonly string[] }, A> {
 /** An operation that is late once all of the given operations are. */
 function operationOf(operations: readonly Operation[]): Operation {
   if (operations.length === 1) return operations[0]!;
-  const together = new Operation(operations.every(({ hears }) => hears));
+  const together = new Operation(operations.every(({ isSubscribed }) => isSubscribed));
   let left = operations.length;
   for (const operation of operations) {
     operation.onLate(() => {

@@ -7,14 +7,14 @@ import type {
   Attempt,
   Backend,
   Granted,
-  Kept,
+  StoredLease,
   Refused,
   Release,
   Releasing,
   Renewing,
   Wanted,
 } from '../server-store.js';
-import type { Ears, Hearing } from '../wakers.js';
+import type { ReleaseFeed, ReleaseListener } from '../wakers.js';
 import { hasOneConnection, READING, type Collection } from './collection.js';
 import {
   acquiring,
@@ -58,7 +58,7 @@ const ignore = (): void => undefined;
 /** Leases as documents of a collection. Each operation is one command to the primary. */
 export class MongodbBackend implements Backend {
   readonly title = 'MongoDB';
-  readonly hearing: Hearing | undefined;
+  readonly releaseFeed: ReleaseFeed | undefined;
   readonly nameOf = idOf;
   readonly #collection: Collection;
   readonly #reading: object;
@@ -76,7 +76,8 @@ export class MongodbBackend implements Backend {
     this.#writeConcern = { w: 'majority', ...(isLimited && { wtimeoutMS: maxTimeMS }) };
     this.#writing = { ...this.#reading, writeConcern: this.#writeConcern };
     // On a client with a single connection, a stream would block all operations.
-    if (!hasOneConnection(collection)) this.hearing = { retryAfter: RETRY, open: (ears) => this.#hear(ears) };
+    if (!hasOneConnection(collection))
+      this.releaseFeed = { retryAfter: RETRY, open: (listener) => this.#watch(listener) };
   }
 
   retries(error: unknown): boolean {
@@ -115,7 +116,8 @@ export class MongodbBackend implements Backend {
     const document = await this.#collection.findOneAndUpdate({ _id }, pipeline, options);
     // The document after the update, of this owner or another. Never null with `upsert`.
     const found = foundIn(document, _id)!;
-    if (found.owner !== owner) return { place: 0, wakeIn: found.remaining, isKnown: operation.hears };
+    if (found.owner !== owner)
+      return { place: 0, wakeIn: found.remaining, isRegistered: operation.isSubscribed };
     const giveBack = (): void => {
       const exactly = heldBy(_id, owner, found.token);
       this.#collection.updateOne(exactly, FREEING, this.#writing).catch(ignore);
@@ -140,10 +142,10 @@ export class MongodbBackend implements Backend {
     const { name, owner, token } = keys[0]!;
     const freed = await this.#update(heldBy(name, owner, token), FREEING, operation);
     if (!freed) return ['not held'];
-    return [operation.hears ? 'freed' : 'untold'];
+    return [operation.isSubscribed ? 'freed' : 'unnotified'];
   }
 
-  async inspect(_id: string, operation: Operation): Promise<Kept | undefined> {
+  async inspect(_id: string, operation: Operation): Promise<StoredLease | undefined> {
     const options = {
       ...this.#reading,
       projection: FIELDS,
@@ -203,27 +205,27 @@ export class MongodbBackend implements Backend {
   }
 
   /** Opens a change stream. While it waits for changes, it occupies one connection of the client. */
-  #hear({ heard, ready, interrupted, lost }: Ears): () => unknown {
+  #watch({ released, subscribed, interrupted, lost }: ReleaseListener): () => unknown {
     const stream = this.#collection.watch(RELEASES, {
       ...READING,
       readConcern: { level: 'majority' },
       readPreference: 'primary',
     });
-    let hears = false;
+    let isSubscribed = false;
     // Each answer carries a resume token, even if nothing changed.
     stream.on('resumeTokenChanged', () => {
-      if (!hears) ready();
-      hears = true;
+      if (!isSubscribed) subscribed();
+      isSubscribed = true;
     });
     stream.on('change', (change) => {
       const { documentKey } = change as { documentKey?: { _id?: unknown } };
-      if (typeof documentKey?._id === 'string') heard(documentKey._id);
+      if (typeof documentKey?._id === 'string') released(documentKey._id);
     });
     stream.on('error', lost);
     // The driver usually resumes the stream, and does not report if it could not.
     for (const event of ['end', 'close']) {
       stream.on(event, () => {
-        hears = false;
+        isSubscribed = false;
         interrupted();
       });
     }

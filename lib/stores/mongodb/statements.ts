@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { LeaseStoreError } from '../../lease/contract/errors.js';
 import type { FencingToken } from '../../lease/contract/lease-store.js';
 import { encodeText, MARK } from '../exact-text.js';
-import type { Kept } from '../server-store.js';
+import type { StoredLease } from '../server-store.js';
 
 /*
  * The document of a key, as it is in the collection:
@@ -128,7 +128,7 @@ export const RELEASES: readonly object[] = [
  * Parses a document, even of an expired lease; `remaining` is then 0 or negative. Returns undefined for no document.
  * Throws a LeaseStoreError for a document that this kind of store did not write.
  */
-export function foundIn(document: unknown, _id: string): Kept | undefined {
+export function foundIn(document: unknown, _id: string): StoredLease | undefined {
   if (document === null || document === undefined) return undefined;
   const { owner, token, leaseEnds, info, ...rest } = document as { readonly [field: string]: unknown };
   // For a retried update, the server answers with the whole remembered document, without the computed fields. The

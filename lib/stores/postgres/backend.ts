@@ -8,14 +8,14 @@ import type {
   Attempt,
   Backend,
   Granted,
-  Kept,
+  StoredLease,
   Refused,
   Release,
   Releasing,
   Renewing,
   Wanted,
 } from '../server-store.js';
-import type { Ears, Hearing } from '../wakers.js';
+import type { ReleaseFeed, ReleaseListener } from '../wakers.js';
 import { ignore, type Connection, type Row, type Statement } from './connection.js';
 import { QUICKER, statementsOf, tableOf, topicOf, type Statements } from './statements.js';
 
@@ -51,7 +51,7 @@ const LOST = /^(?:57P0\d|08\w{3}|CONNECTION_CLOSED|CONNECTION_DESTROYED|E[A-Z]+)
 /** Leases as rows of a table. Each operation is one statement in an implicit transaction. */
 export class PostgresBackend implements Backend {
   readonly title = 'PostgreSQL';
-  readonly hearing: Hearing;
+  readonly releaseFeed: ReleaseFeed;
   readonly #connection: Connection;
   readonly #statements: Statements;
   /** How long a statement may wait for locks. */
@@ -67,8 +67,8 @@ export class PostgresBackend implements Backend {
     this.#statements = statementsOf(names);
     // The server takes 0 as no limit.
     this.#limit = `${Math.min(Math.max(1, Math.ceil(timeout)), LONGEST_DELAY)}ms`;
-    const open = (ears: Ears): (() => void) => connection.listen(names.channel, ears);
-    this.hearing = { retryAfter: RETRY, topicOf, open };
+    const open = (listener: ReleaseListener): (() => void) => connection.listen(names.channel, listener);
+    this.releaseFeed = { retryAfter: RETRY, topicOf, open };
   }
 
   nameOf(key: string): string {
@@ -88,21 +88,21 @@ export class PostgresBackend implements Backend {
   async acquire(wanted: Wanted, { known }: Attempt, operation: Operation): Promise<Granted | Refused> {
     const { names, owner, length, info } = wanted;
     const { acquire, acquireAll } = this.#statements;
-    const { hears } = operation;
+    const { isSubscribed } = operation;
     const floors = known.map(String);
     const isOne = names.length === 1;
     const [key, floor] = isOne ? [names[0], floors[0]] : [JSON.stringify(names), JSON.stringify(floors)];
-    const values = [key, owner, length, floor, info ?? null, this.#limit, hears];
+    const values = [key, owner, length, floor, info ?? null, this.#limit, isSubscribed];
     const rows = await this.#run(isOne ? acquire : acquireAll, values, operation);
     const granted = rows.filter(({ token }) => typeof token === 'string');
     if (granted.length > 0) return this.#granting(wanted, granted);
     const held = rows.find(({ remaining }) => typeof remaining === 'string');
     if (held === undefined) return { place: 0 };
-    const isKnown = held['marked'] === true;
+    const isRegistered = held['marked'] === true;
     // This store is subscribed but its wait was not recorded, because the row changed. No notification would come, so
     // retry now.
-    const wakeIn = hears && !isKnown ? 0 : Number(held['remaining']);
-    return { place: isOne ? 0 : Number(held['place']) - 1, wakeIn, isKnown };
+    const wakeIn = isSubscribed && !isRegistered ? 0 : Number(held['remaining']);
+    return { place: isOne ? 0 : Number(held['place']) - 1, wakeIn, isRegistered };
   }
 
   async renew(keys: readonly Renewing[], operation: Operation): Promise<(boolean | undefined)[]> {
@@ -144,11 +144,11 @@ export class PostgresBackend implements Backend {
     return byPlace(keys, rows).map((row) => {
       if (row === undefined) return 'not held';
       if (row['done'] === false) return undefined;
-      return row['waited'] === true ? 'freed' : 'untold';
+      return row['waited'] === true ? 'freed' : 'unnotified';
     });
   }
 
-  async inspect(name: string, operation: Operation): Promise<Kept | undefined> {
+  async inspect(name: string, operation: Operation): Promise<StoredLease | undefined> {
     const [row] = await this.#run(this.#statements.inspect, [name], operation);
     if (row === undefined) return undefined;
     const { owner, token, remaining, info } = row;

@@ -1,5 +1,5 @@
 import { LockError } from '../../common/errors.js';
-import type { Ears } from '../wakers.js';
+import type { ReleaseListener } from '../wakers.js';
 
 /** A statement, and the name under which the server may prepare it. Different texts have different names. */
 export interface Statement {
@@ -30,7 +30,7 @@ export interface Connection {
    * Subscribes to a channel in a lasting session. The returned function ends the session, or the attempt to connect,
    * and does not throw.
    */
-  listen(channel: string, ears: Ears): () => void;
+  listen(channel: string, listener: ReleaseListener): () => void;
   /** Removes the listeners that were added to the client. */
   close?(): void;
 }

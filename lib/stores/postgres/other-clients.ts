@@ -1,6 +1,6 @@
 import { queueMicrotask } from '../../common/host.js';
 import { NOT_ASKED } from '../requests.js';
-import type { Ears } from '../wakers.js';
+import type { ReleaseListener } from '../wakers.js';
 import { ignore, inTransaction, type Connection } from './connection.js';
 import type { Row, Statement, Terms } from './connection.js';
 
@@ -9,13 +9,13 @@ const OPEN = 'SELECT txid_current_if_assigned() IS NOT NULL AS open';
 
 /** The part of the package `postgres` that subscribes. */
 interface Listens {
-  listen(channel: string, heard: (payload: string) => void, ready: () => void): Promise<unknown>;
+  listen(channel: string, released: (payload: string) => void, subscribed: () => void): Promise<unknown>;
 }
 
 /** A subscription that the stores on one client share. */
 interface Channel {
-  readonly hearers: Set<Ears>;
-  hears: boolean;
+  readonly listeners: Set<ReleaseListener>;
+  isSubscribed: boolean;
 }
 
 const channels = new WeakMap<Listens, Map<string, Channel>>();
@@ -28,27 +28,27 @@ const channels = new WeakMap<Listens, Map<string, Channel>>();
  * happens where the library mistakes a failure of the previous session for a failed LISTEN, as 3.4.9 may. Until then,
  * waiters poll.
  */
-function hearOnChannel(client: Listens, name: string, ears: Ears): () => void {
+function subscribeToChannel(client: Listens, name: string, listener: ReleaseListener): () => void {
   let ofClient = channels.get(client);
   if (ofClient === undefined) channels.set(client, (ofClient = new Map<string, Channel>()));
   const channel = ofClient.get(name) ?? begin(client, name);
   ofClient.set(name, channel);
-  const { hearers } = channel;
-  hearers.add(ears);
-  if (channel.hears) queueMicrotask(() => hearers.has(ears) && ears.ready());
-  return () => hearers.delete(ears);
+  const { listeners } = channel;
+  listeners.add(listener);
+  if (channel.isSubscribed) queueMicrotask(() => listeners.has(listener) && listener.subscribed());
+  return () => listeners.delete(listener);
 }
 
 function begin(client: Listens, name: string): Channel {
-  const channel: Channel = { hearers: new Set(), hears: false };
-  const heard = (payload: string): void => {
-    for (const hearer of [...channel.hearers]) hearer.heard(payload);
+  const channel: Channel = { listeners: new Set(), isSubscribed: false };
+  const released = (payload: string): void => {
+    for (const listener of [...channel.listeners]) listener.released(payload);
   };
-  const ready = (): void => {
-    channel.hears = true;
-    for (const hearer of [...channel.hearers]) hearer.ready();
+  const subscribed = (): void => {
+    channel.isSubscribed = true;
+    for (const listener of [...channel.listeners]) listener.subscribed();
   };
-  client.listen(name, heard, ready).catch(ignore);
+  client.listen(name, released, subscribed).catch(ignore);
   return channel;
 }
 
@@ -86,10 +86,10 @@ export class PostgresJsConnection implements Connection {
     return this.#sql.unsafe(text);
   }
 
-  listen(channel: string, ears: Ears): () => void {
+  listen(channel: string, listener: ReleaseListener): () => void {
     // Absent inside a transaction, where nothing is ever granted.
     if (typeof this.#sql.listen !== 'function') return ignore;
-    return hearOnChannel(this.#sql, channel, ears);
+    return subscribeToChannel(this.#sql, channel, listener);
   }
 }
 
@@ -97,7 +97,7 @@ export class PostgresJsConnection implements Connection {
 export interface PgLite {
   query(text: string, values?: unknown[]): Promise<{ rows: Row[] }>;
   exec(text: string): Promise<unknown>;
-  listen(channel: string, heard: (payload: string) => void): Promise<() => Promise<unknown>>;
+  listen(channel: string, released: (payload: string) => void): Promise<() => Promise<unknown>>;
 }
 
 export class PgLiteConnection implements Connection {
@@ -124,9 +124,9 @@ export class PgLiteConnection implements Connection {
     }
   }
 
-  listen(channel: string, { heard, ready, lost }: Ears): () => void {
-    const begun = this.#database.listen(channel, heard);
-    begun.then(ready, lost);
+  listen(channel: string, { released, subscribed, lost }: ReleaseListener): () => void {
+    const begun = this.#database.listen(channel, released);
+    begun.then(subscribed, lost);
     return () => void begun.then((unlisten) => unlisten()).catch(ignore);
   }
 }

@@ -1,5 +1,5 @@
 import { NOT_ASKED } from '../requests.js';
-import type { Ears } from '../wakers.js';
+import type { ReleaseListener } from '../wakers.js';
 import { clientEnded, ignore, inTransaction, type Connection } from './connection.js';
 import type { Row, Statement, Terms } from './connection.js';
 
@@ -65,9 +65,14 @@ async function runOn(
 }
 
 /** Subscribes on a client. `end` is called when the subscription is closed. */
-function hearOn(client: PgClient, channel: string, { heard, lost }: Ears, end: () => void): () => void {
+function subscribeOn(
+  client: PgClient,
+  channel: string,
+  { released, lost }: ReleaseListener,
+  end: () => void,
+): () => void {
   const listener = (message: { channel: string; payload?: string }): void => {
-    if (message.channel === channel) heard(message.payload ?? '');
+    if (message.channel === channel) released(message.payload ?? '');
   };
   client.on('notification', listener);
   client.on('end', lost);
@@ -125,10 +130,10 @@ export class PoolConnection implements Connection {
     });
   }
 
-  listen(channel: string, ears: Ears): () => void {
+  listen(channel: string, listener: ReleaseListener): () => void {
     const client = new this.#pool.Client(this.#pool.options);
     client.on('error', ignore);
-    const close = hearOn(client, channel, ears, () => {
+    const close = subscribeOn(client, channel, listener, () => {
       client.end().catch(ignore);
       // A hanging server never answers, which must not keep the process alive.
       client.unref?.();
@@ -136,7 +141,7 @@ export class PoolConnection implements Connection {
     client
       .connect()
       .then(() => client.query(`LISTEN ${channel}`))
-      .then(ears.ready, ears.lost);
+      .then(listener.subscribed, listener.lost);
     return close;
   }
 
@@ -174,11 +179,11 @@ export class ClientConnection implements Connection {
     return this.#next(() => this.#client.query(text));
   }
 
-  listen(channel: string, ears: Ears): () => void {
-    const close = hearOn(this.#client, channel, ears, () => {
+  listen(channel: string, listener: ReleaseListener): () => void {
+    const close = subscribeOn(this.#client, channel, listener, () => {
       this.#next(() => this.#client.query(`UNLISTEN ${channel}`)).catch(ignore);
     });
-    this.#next(() => this.#client.query(`LISTEN ${channel}`)).then(ears.ready, ears.lost);
+    this.#next(() => this.#client.query(`LISTEN ${channel}`)).then(listener.subscribed, listener.lost);
     return close;
   }
 

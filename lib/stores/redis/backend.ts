@@ -6,14 +6,14 @@ import type {
   Attempt,
   Backend,
   Granted,
-  Kept,
+  StoredLease,
   Refused,
   Release,
   Releasing,
   Renewing,
   Wanted,
 } from '../server-store.js';
-import type { Hearing } from '../wakers.js';
+import type { ReleaseFeed } from '../wakers.js';
 import { connectionOf, type RedisConnection } from './client.js';
 import { highestOf, leaseName, waitersOf } from './key-names.js';
 import type { OwnClient } from './own-client.js';
@@ -39,14 +39,14 @@ const RETRY = 1000;
 /** Replies for a missing or wrong password, and for an ACL that forbids the script or one of its commands. */
 const DENIED = /^(?:NOPERM|NOAUTH|WRONGPASS)\b|ACL failure in script|user executing the script can't/;
 /** The error for keys in different cluster slots, as Redis and as proxies word it. */
-const APART = /CROSSSLOT|same slot/i;
+const CROSS_SLOT = /CROSSSLOT|same slot/i;
 /** Maps the numeric reply of the release script. */
-const RELEASES: readonly Release[] = ['not held', 'untold', 'freed'];
+const RELEASES: readonly Release[] = ['not held', 'unnotified', 'freed'];
 
 /** Leases as keys of a Redis server or cluster. Each operation is one script, so one round trip. */
 export class RedisBackend implements Backend {
   readonly title = 'Redis';
-  readonly hearing: Hearing | undefined;
+  readonly releaseFeed: ReleaseFeed | undefined;
   readonly #connection: RedisConnection;
   /** The client, if the store created it. */
   readonly #own: OwnClient | undefined;
@@ -54,7 +54,7 @@ export class RedisBackend implements Backend {
   /** The pub/sub channel on which only this store listens. */
   readonly #channel: string;
   /** Whether the client looks like one of a single server but a proxy leads to a cluster. */
-  #isApart = false;
+  #isProxiedCluster = false;
 
   /** `client` is the caller's client. It is ignored if `own` is given. */
   constructor(client: unknown, own: OwnClient | undefined, prefix: string) {
@@ -66,10 +66,10 @@ export class RedisBackend implements Backend {
     this.#channel = `${prefix}waiter:${store}${connection.isCluster ? OF_CLUSTER : ''}`;
     const { listen } = connection;
     if (listen === undefined) return;
-    this.hearing = {
+    this.releaseFeed = {
       retryAfter: RETRY,
-      passOn: (lease) => void this.#tell(PASS_ON, lease, [this.#channel]),
-      open: (ears) => listen(this.#channel, ears),
+      passOn: (lease) => void this.#runDetached(PASS_ON, lease, [this.#channel]),
+      open: (listener) => listen(this.#channel, listener),
     };
   }
 
@@ -88,12 +88,13 @@ export class RedisBackend implements Backend {
   inOneStep(names: readonly string[]): boolean {
     const first = highestOf(names[0]!);
     return (
-      names.every((lease) => highestOf(lease) === first) || !(this.#connection.isCluster || this.#isApart)
+      names.every((lease) => highestOf(lease) === first) ||
+      !(this.#connection.isCluster || this.#isProxiedCluster)
     );
   }
 
-  acquire(wanted: Wanted, attempt: Attempt, { hears }: Operation): Promise<Granted | Refused> {
-    const channel = attempt.isAwaited && hears ? this.#channel : undefined;
+  acquire(wanted: Wanted, attempt: Attempt, { isSubscribed }: Operation): Promise<Granted | Refused> {
+    const channel = attempt.isAwaited && isSubscribed ? this.#channel : undefined;
     if (wanted.names.length > 1) return this.#acquireAll(wanted, attempt.known, channel);
     return this.#acquireOne(wanted, attempt.known[0]!, channel);
   }
@@ -124,10 +125,10 @@ export class RedisBackend implements Backend {
    * finds nothing. That looks like an expired lease, so the result counts as unknown.
    */
   release(leases: readonly Releasing[]): Promise<(Release | undefined)[]> {
-    const cuts = this.#connection.cuts?.count;
+    const disconnects = this.#connection.disconnects?.count;
     const released = (reply: unknown): Release | undefined => {
       const release = RELEASES[Number(reply)];
-      if (release !== 'not held' || this.#connection.cuts?.count === cuts) return release;
+      if (release !== 'not held' || this.#connection.disconnects?.count === disconnects) return release;
       throw new LeaseStoreError(
         'Redis failed: the connection was cut before the reply, and the lease may have been released before',
       );
@@ -142,7 +143,7 @@ export class RedisBackend implements Backend {
     return this.#runAll(RELEASE_ALL, keys, args, (replies) => replies.map(released));
   }
 
-  inspect(lease: string): Promise<Kept | undefined> {
+  inspect(lease: string): Promise<StoredLease | undefined> {
     return this.#run(INSPECT, [lease], [], (reply) => {
       if (!Array.isArray(reply)) return undefined;
       const [text, token, remaining] = reply as unknown[];
@@ -172,7 +173,7 @@ export class RedisBackend implements Backend {
     if (info) args.push(textOf(info));
     return this.#run(ACQUIRE, keys, args, (reply) => {
       if (Array.isArray(reply)) {
-        return { place: 0, wakeIn: Number((reply as unknown[])[0]), isKnown: channel !== undefined };
+        return { place: 0, wakeIn: Number((reply as unknown[])[0]), isRegistered: channel !== undefined };
       }
       const granted = this.#granted(wanted, [reply]);
       const isLost = floor === undefined && granted.tokens[0]! <= known;
@@ -193,7 +194,7 @@ export class RedisBackend implements Backend {
     const args = [owner, String(length), textOf(info), channel ?? '', ...floors];
     return this.#runAll(ACQUIRE_ALL, keys, args, ([isGranted, ...rest]) => {
       if (Number(isGranted) === 1) return this.#granted(wanted, rest);
-      return { place: Number(rest[0]), wakeIn: Number(rest[1]), isKnown: channel !== undefined };
+      return { place: Number(rest[0]), wakeIn: Number(rest[1]), isRegistered: channel !== undefined };
     });
   }
 
@@ -201,7 +202,7 @@ export class RedisBackend implements Backend {
     return {
       tokens: replies.map((token) => BigInt(String(token))),
       giveBack: (place) => {
-        void this.#tell(RELEASE, names[place]!, [owner, String(replies[place])]);
+        void this.#runDetached(RELEASE, names[place]!, [owner, String(replies[place])]);
       },
     };
   }
@@ -223,7 +224,7 @@ export class RedisBackend implements Backend {
   }
 
   /** Runs a script on a lease and its waiters without waiting for the result. Never rejects. */
-  async #tell(script: Script, lease: string, args: readonly string[]): Promise<void> {
+  async #runDetached(script: Script, lease: string, args: readonly string[]): Promise<void> {
     try {
       await this.#run(script, [lease, waitersOf(lease)], args, () => undefined);
     } catch {
@@ -239,7 +240,7 @@ export class RedisBackend implements Backend {
     answered: (replies: readonly unknown[]) => T,
   ): Promise<T> {
     return this.#run(script, keys, args, (reply) => answered(reply as unknown[])).catch((error: unknown) => {
-      if (APART.test(String(error))) this.#isApart = true;
+      if (CROSS_SLOT.test(String(error))) this.#isProxiedCluster = true;
       throw error;
     });
   }

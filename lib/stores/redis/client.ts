@@ -1,5 +1,5 @@
 import { invalidArgType } from '../../common/errors.js';
-import type { Ears } from '../wakers.js';
+import type { ReleaseListener } from '../wakers.js';
 import type { Script } from './scripts.js';
 
 const ignore = (): void => undefined;
@@ -11,9 +11,9 @@ export type RedisClient = object;
  * Subscribes to a channel on a second connection and reconnects while the server is unreachable. The returned function
  * unsubscribes, stops reconnecting, and does not throw.
  */
-type Listen = (channel: string, ears: Ears) => () => void;
+type Listen = (channel: string, listener: ReleaseListener) => () => void;
 
-interface Cuts {
+interface Disconnects {
   count: number;
 }
 
@@ -23,7 +23,7 @@ export interface RedisConnection {
   run(script: Script, keys: readonly string[], args: readonly string[], bySource: boolean): Promise<unknown>;
   readonly isCluster: boolean;
   /** Counts lost connections, for a client that resends unanswered commands after reconnecting. */
-  readonly cuts?: Cuts;
+  readonly disconnects?: Disconnects;
   /** Undefined if the client cannot open a second connection. */
   readonly listen?: Listen;
 }
@@ -52,31 +52,32 @@ export interface IoRedis {
 }
 
 /** One counter per client, so that further stores on the same client add no listeners. */
-const cutsOf = new WeakMap<IoRedis, Cuts>();
+const disconnectsOf = new WeakMap<IoRedis, Disconnects>();
 
-function countCuts(client: IoRedis): Cuts {
-  let cuts = cutsOf.get(client);
-  if (cuts === undefined) {
+function countDisconnects(client: IoRedis): Disconnects {
+  let disconnects = disconnectsOf.get(client);
+  if (disconnects === undefined) {
     const counted = { count: 0 };
-    cutsOf.set(client, (cuts = counted));
+    disconnectsOf.set(client, (disconnects = counted));
     // The second event is a cluster's, when it loses a node.
     for (const event of ['close', '-node']) client.on(event, () => counted.count++);
   }
-  return cuts;
+  return disconnects;
 }
 
 /** ioredis and its fork iovalkey. */
 class IoRedisConnection implements RedisConnection {
   readonly isCluster: boolean;
-  readonly cuts: Cuts;
+  readonly disconnects: Disconnects;
   readonly listen?: Listen;
   readonly #client: IoRedis;
 
   constructor(client: IoRedis) {
     this.#client = client;
     this.isCluster = client.isCluster === true;
-    this.cuts = countCuts(client);
-    if (typeof client.duplicate === 'function') this.listen = (channel, ears) => this.#listen(channel, ears);
+    this.disconnects = countDisconnects(client);
+    if (typeof client.duplicate === 'function')
+      this.listen = (channel, listener) => this.#listen(channel, listener);
   }
 
   run(
@@ -91,7 +92,7 @@ class IoRedisConnection implements RedisConnection {
       : client.evalsha(sha, keys.length, ...keys, ...args);
   }
 
-  #listen(channel: string, { heard, ready, interrupted, lost }: Ears): () => void {
+  #listen(channel: string, { released, subscribed, interrupted, lost }: ReleaseListener): () => void {
     // Subscribing before the connection is up needs the offline queue. Automatic resubscribing is off: if it failed
     // because the client was closed, its rejection would be unhandled and end the process.
     const options = this.isCluster ? [] : [{ enableOfflineQueue: true, autoResubscribe: false }];
@@ -101,17 +102,17 @@ class IoRedisConnection implements RedisConnection {
     client.on('error', ignore);
     // The key prefix of the client applies to keys, but not to channel names.
     const prefix = client.options?.keyPrefix ?? '';
-    client.on('message', (_channel: string, message: string) => heard(message.slice(prefix.length)));
+    client.on('message', (_channel: string, message: string) => released(message.slice(prefix.length)));
     client.on('close', () => {
       if (hasBegun) interrupted();
     });
     // A release may have been missed during the interruption.
     client.on('ready', () => {
-      if (hasBegun) client.subscribe(channel).then(ready, ignore);
+      if (hasBegun) client.subscribe(channel).then(subscribed, ignore);
     });
     client.subscribe(channel).then(() => {
       hasBegun = true;
-      ready();
+      subscribed();
     }, lost);
     return () => client.disconnect();
   }
@@ -137,7 +138,8 @@ class NodeRedisConnection implements RedisConnection {
   constructor(client: NodeRedis) {
     this.#client = client;
     this.isCluster = 'slots' in client;
-    if (typeof client.duplicate === 'function') this.listen = (channel, ears) => this.#listen(channel, ears);
+    if (typeof client.duplicate === 'function')
+      this.listen = (channel, listener) => this.#listen(channel, listener);
   }
 
   run(
@@ -150,7 +152,7 @@ class NodeRedisConnection implements RedisConnection {
     return bySource ? this.#client.eval(source, given) : this.#client.evalSha(sha, given);
   }
 
-  #listen(channel: string, { heard, ready, interrupted, lost }: Ears): () => void {
+  #listen(channel: string, { released, subscribed, interrupted, lost }: ReleaseListener): () => void {
     const client = this.#client.duplicate!();
     client.on('error', ignore);
     let closed = false;
@@ -160,15 +162,15 @@ class NodeRedisConnection implements RedisConnection {
       if (hasBegun) interrupted();
     });
     client.on('ready', () => {
-      if (hasBegun) ready();
+      if (hasBegun) subscribed();
     });
     client
       .connect()
       // The subscription may have been closed while it connected.
-      .then(() => (closed ? endNodeRedis(client) : client.subscribe(channel, heard)))
+      .then(() => (closed ? endNodeRedis(client) : client.subscribe(channel, released)))
       .then(() => {
         hasBegun = true;
-        ready();
+        subscribed();
       }, lost);
     return () => {
       closed = true;

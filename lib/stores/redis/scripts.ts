@@ -16,7 +16,7 @@ export interface Script {
  * Milliseconds for which a released key is reserved for the notified waiter. That is enough for a distant or busy
  * store. A store that hangs delays the others by this time once.
  */
-export const KEPT_FOR = 100;
+export const RESERVED_FOR = 100;
 
 /**
  * The value at a lease's key (KEYS[1]) consists of the token in 19 digits, a mark and the owner. If the lease has an
@@ -149,7 +149,7 @@ local function wake(lease, waiters)
     local heard = redis.pcall('PUBLISH', first, lease)
     local known = string.sub(first, -1) ~= '${OF_CLUSTER}'
     if not kept and (not known or (type(heard) == 'number' and heard > 0)) then
-      redis.call('PSETEX', lease, ${KEPT_FOR}, '${'0'.repeat(19)}~' .. first)
+      redis.call('PSETEX', lease, ${RESERVED_FOR}, '${'0'.repeat(19)}~' .. first)
       kept = true
     end
     if kept and known then break end

@@ -1,6 +1,6 @@
 import { randomName } from '../../common/random-name.js';
 import { MARK } from '../exact-text.js';
-import type { Kept, Releasing, Renewing } from '../server-store.js';
+import type { StoredLease, Releasing, Renewing } from '../server-store.js';
 import type { Connection, SqliteRow, SqliteStatement } from './database.js';
 import { StoreClock, type ClockRow, type Reading } from './store-clock.js';
 
@@ -8,12 +8,12 @@ import { StoreClock, type ClockRow, type Reading } from './store-clock.js';
 const PURGED_PER_ACQUISITION = 4n;
 const NANOSECONDS = 1_000_000n;
 /** The token of a row that reserves its key for a waiter. Tokens of leases are higher. */
-const KEPT = 0n;
+const RESERVED = 0n;
 /**
  * Milliseconds for which a released key is reserved for a waiter: three of the longest poll intervals. A waiter that
  * hangs or died delays the others by this time once.
  */
-const KEPT_FOR = 200n;
+const RESERVED_FOR = 200n;
 /** Milliseconds for which a waiter's record lasts. A live process extends its record after half of that time. */
 const RECORDED_FOR = 5000n;
 
@@ -34,7 +34,7 @@ export interface WaiterRow {
  *     <table>_waiters   a row for each store that waits for a key, in order of arrival, and when that record expires
  *
  * A release deletes the record of the first waiter and reserves the key for that waiter's store for a moment: it writes
- * a row with the store in place of the owner, and the token {@link KEPT}. So stores take turns, and a dead waiter with
+ * a row with the store in place of the owner, and the token {@link RESERVED}. So stores take turns, and a dead waiter with
  * an unexpired record delays the others only once.
  *
  * The store's clock follows the wall clock until the wall clock is set. Then {@link StoreClock} continues by monotonic
@@ -71,10 +71,10 @@ export class LeaseRows {
   }
 
   /** Reads without a transaction, so the result may be outdated when it returns. */
-  find(key: string): Kept | undefined {
+  find(key: string): StoredLease | undefined {
     return this.#withTables(({ clock, lease }) => {
       const found = lease.get(key);
-      if (found === undefined || found['token'] === KEPT) return undefined;
+      if (found === undefined || found['token'] === RESERVED) return undefined;
       const remaining = (found['expires'] as bigint) - this.#clock.now(rowOf(clock.get()), this.#read());
       if (remaining <= 0n) return undefined;
       const info = (found['info'] as string | null) ?? '';
@@ -161,7 +161,7 @@ export class LeaseRows {
         const next = statements.firstWaiter.get(key, now)?.['store'] as string | undefined;
         if (next !== undefined) {
           statements.forget.run(next, key);
-          statements.put.run(key, next, KEPT, now + KEPT_FOR, null);
+          statements.put.run(key, next, RESERVED, now + RESERVED_FOR, null);
         }
         return true;
       });
@@ -199,7 +199,7 @@ export class LeaseRows {
     return keys.findIndex((key) => {
       const row = lease.get(key);
       if (row === undefined || (row['expires'] as bigint) <= now) return false;
-      return row['owner'] !== (row['token'] === KEPT ? this.#store : owner);
+      return row['owner'] !== (row['token'] === RESERVED ? this.#store : owner);
     });
   }
 

@@ -1,6 +1,6 @@
 import { timerNow } from '../../common/elapsed.js';
 import { clearTimeout, setTimeout } from '../../common/host.js';
-import { Listeners } from '../wakers.js';
+import { Waiters } from '../wakers.js';
 import type { LeaseRows } from './lease-rows.js';
 
 /**
@@ -15,7 +15,7 @@ const LONGEST_PAUSE = 64;
 const TURN = 50;
 
 /** The waiters of this store for one key. */
-class LocalWaiters extends Listeners {
+class LocalWaiters extends Waiters {
   /** When this store got the key; undefined if it does not have the key, or its turn has ended. */
   since: number | undefined;
 }
@@ -46,7 +46,7 @@ export class Releases {
     if (!listeners) this.#keys.set(key, (listeners = new LocalWaiters()));
     listeners.all.add(listener);
     this.#pause = FIRST_PAUSE;
-    this.#timer ??= this.#nextLook();
+    this.#timer ??= this.#schedulePoll();
     return () => this.#leave(key, listeners, listener);
   }
 
@@ -77,7 +77,7 @@ export class Releases {
     if (this.#timer === undefined) return;
     clearTimeout(this.#timer);
     this.#timer = undefined;
-    this.#look();
+    this.#poll();
   }
 
   #leave(key: string, listeners: LocalWaiters, listener: () => void): void {
@@ -91,16 +91,16 @@ export class Releases {
    * Polls once more after the last waiter left, to delete the records. The waiters keep the process alive, so the timer
    * need not.
    */
-  #nextLook(): NodeJS.Timeout {
+  #schedulePoll(): NodeJS.Timeout {
     const pause = this.#pause;
     this.#pause = Math.min(2 * pause, LONGEST_PAUSE);
     return setTimeout(() => {
-      this.#timer = this.#keys.size > 0 ? this.#nextLook() : undefined;
-      this.#look();
+      this.#timer = this.#keys.size > 0 ? this.#schedulePoll() : undefined;
+      this.#poll();
     }, pause).unref();
   }
 
-  #look(): void {
+  #poll(): void {
     const unrecorded = new Set(this.#keys.values());
     try {
       for (const { key, remaining } of this.#rows.recorded(this.isAwaited)) {

@@ -49,16 +49,16 @@ export class StoreClock {
     let passed = Math.max(Number(wall - row.wall), 0);
     if (passed < least - TOLERANCE) passed = least;
     else if (passed > most + TOLERANCE) passed = most;
-    this.#looked(row, passed, reading);
+    this.#record(row, passed, reading);
     return row.time + BigInt(Math.floor(passed));
   }
 
   /** Records that this process wrote the row with this reading. */
   wrote(row: ClockRow, reading: Reading): void {
-    this.#looked(row, 0, reading);
+    this.#record(row, 0, reading);
   }
 
-  #looked(row: ClockRow, passed: number, { before, after }: Reading): void {
+  #record(row: ClockRow, passed: number, { before, after }: Reading): void {
     this.#seen = row;
     this.#passed = passed;
     this.#before = before;

@@ -21,7 +21,7 @@ import { checkTerms, SeveralServerStore } from '../server-store.js';
 import type {
   Backend,
   Granted,
-  Kept,
+  StoredLease,
   Refused,
   Release,
   Releasing,
@@ -166,7 +166,7 @@ class SqliteBackend implements Backend {
     return Promise.resolve(freed.map((isFreed) => (isFreed ? 'freed' : 'not held')));
   }
 
-  inspect(name: string): Promise<Kept | undefined> {
+  inspect(name: string): Promise<StoredLease | undefined> {
     this.#connection.checkInPlace();
     return Promise.resolve(this.#rows.find(name));
   }
