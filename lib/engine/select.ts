@@ -1,4 +1,5 @@
 import { getEnvironmentData, setEnvironmentData } from 'node:worker_threads';
+import { fromEnvironment } from '../common/environment.js';
 import { LockError } from '../common/errors.js';
 import type { ContentionEngine } from './contract/contention.js';
 import type { Engine, EngineName, LockTable } from './contract/engine.js';
@@ -34,6 +35,8 @@ let native: ReturnType<typeof loadNativeEngine> | undefined;
 let nativeLeases: LeaseEngine | undefined;
 let nativeWebLocks: WebLockEngine | undefined;
 let nativeFailure: unknown;
+/** Set by `STRIPELOCK_ENGINE=native`: without the addon, an error is thrown instead of falling back to JavaScript. */
+let nativeIsRequired = false;
 
 /** Creates a lock on the requested engine, or on the best one available. */
 export function createTable(name: EngineName | undefined, shape: TableShape): LockTable {
@@ -72,7 +75,7 @@ export function openTable(memory: TableMemory, shape: TableShape): LockTable {
 export function leaseEngine(): LeaseEngine {
   const leases = nativeOrUndefined()?.leases;
   if (leases === undefined) {
-    warnOnce();
+    fallBack();
     return (javascriptLeases ??= new JavaScriptLeases());
   }
   const { name, id, elapsed } = leases;
@@ -97,7 +100,7 @@ export function nativeWebLockEngine(): WebLockEngine | undefined {
 export function webLockEngine(): WebLockEngine {
   const engine = nativeWebLockEngine();
   if (engine !== undefined) return engine;
-  warnOnce();
+  fallBack();
   return (javascriptWebLocks ??= new JavaScriptWebLockEngine());
 }
 
@@ -144,7 +147,7 @@ export function engineClock(): (() => number) | undefined {
 
 function bestEngine(): Engine {
   if (nativeOrUndefined()) return native!;
-  warnOnce();
+  fallBack();
   return engineNamed('javascript');
 }
 
@@ -159,9 +162,13 @@ function engineNamed(name: EngineName): Engine {
   );
 }
 
-/** Undefined if the addon does not load. Throws if another version of this package already uses it. */
+/**
+ * Undefined if the addon does not load. Throws if another version of this package already uses it, or if `STRIPELOCK_ENGINE`
+ * has an unknown value.
+ */
 function nativeOrUndefined(): typeof native {
   if (native === undefined && nativeFailure === undefined) {
+    nativeIsRequired = readNativeIsRequired();
     try {
       native = loadNativeEngine();
     } catch (error) {
@@ -189,15 +196,39 @@ function withOurErrors<T>(run: () => T): T {
   }
 }
 
+/** Whether `STRIPELOCK_ENGINE` is `native`. A misspelt value must not permit a fallback silently. */
+function readNativeIsRequired(): boolean {
+  const name = fromEnvironment(({ STRIPELOCK_ENGINE }) => STRIPELOCK_ENGINE) ?? '';
+  if (name === '' || name === 'native') return name !== '';
+  throw new LockError(
+    'ERR_LOCK_ENGINE',
+    `STRIPELOCK_ENGINE must be native or empty, and is ${JSON.stringify(name)}`,
+  );
+}
+
+/** Permits the JavaScript engine as a substitute for the native one, with a warning. */
+function fallBack(): void {
+  if (nativeIsRequired) {
+    throw new LockError(
+      'ERR_LOCK_ENGINE',
+      `the native addon could not be loaded, and STRIPELOCK_ENGINE=native forbids the JavaScript engine instead.\n${failureReason()}`,
+      { cause: nativeFailure },
+    );
+  }
+  warnOnce();
+}
+
+const failureReason = (): string =>
+  nativeFailure instanceof Error ? nativeFailure.message : String(nativeFailure);
+
 const WARNED = 'stripelock: warned that the addon is missing';
 
 /** One warning per process, not per thread: workers inherit their parent's environment data. */
 function warnOnce(): void {
   if (getEnvironmentData(WARNED) === true) return;
   setEnvironmentData(WARNED, true);
-  const reason = nativeFailure instanceof Error ? nativeFailure.message : String(nativeFailure);
   process.emitWarning(
-    `the native addon could not be loaded, so locks use the slower JavaScript engine.\n${reason}`,
+    `the native addon could not be loaded, so locks use the slower JavaScript engine.\n${failureReason()}`,
     { type: 'StripelockWarning', code: 'STRIPELOCK_NO_ADDON' },
   );
 }

@@ -1,4 +1,5 @@
 import { checkBoolean, checkCount, checkString, checkTimeout } from '../common/checks.js';
+import { fromEnvironment } from '../common/environment.js';
 import { invalidArgType } from '../common/errors.js';
 import type {
   KeyedLockHandle,
@@ -111,7 +112,7 @@ let isProfiled = false;
 function profileIfAsked(): void {
   if (isProfiled) return;
   isProfiled = true;
-  const file = profileFile();
+  const file = fromEnvironment(({ STRIPELOCK_PROFILE }) => STRIPELOCK_PROFILE);
   if (file === undefined || file === '') return;
   import(programFile())
     .then(({ profileWholeProgram }: WholeProgram) => profileWholeProgram(file))
@@ -121,15 +122,6 @@ function profileIfAsked(): void {
         code: 'STRIPELOCK_NO_PROFILE',
       });
     });
-}
-
-function profileFile(): string | undefined {
-  try {
-    const { STRIPELOCK_PROFILE } = process.env;
-    return STRIPELOCK_PROFILE;
-  } catch {
-    return undefined; // Deno throws if the program may not read it.
-  }
 }
 
 /** A new lock, or one that is open. */
