@@ -71,5 +71,16 @@ const shown = {
 /** @param {Measured} workload */
 export const metricsOf = ({ runner, measure }) => shown[measure ?? runner];
 
+/** Metrics that pages and charts show besides the one that counts. */
+const ALSO_KEPT = ['p999', 'minShare'];
+
+/**
+ * The metrics that a file of results keeps. The tables on the terminal show all.
+ *
+ * @param {Measured} workload
+ */
+export const keptMetrics = (workload) =>
+  metricsOf(workload).filter((name, i) => i === 0 || ALSO_KEPT.includes(name));
+
 /** @param {Measured} workload */
 export const primaryMetric = (workload) => metricsOf(workload)[0];

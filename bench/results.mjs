@@ -1,9 +1,9 @@
-// The output of a run: one JSON file with every figure, round by round.
+// The output of a run: one JSON file with the figures that pages and charts show, round by round.
 
 import { mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { summary } from './support/statistics.mjs';
-import { metrics, primaryMetric } from './metrics.mjs';
+import { keptMetrics, metrics, primaryMetric } from './metrics.mjs';
 import { commit, machine, versions } from './support/machine.mjs';
 import { subjects } from './subjects/index.mjs';
 import { processLocks } from './subjects/process-locks.mjs';
@@ -52,6 +52,38 @@ export function newResults(effort) {
   };
 }
 
+/** Significant digits of a figure in a file: more than any page or chart shows. */
+const DIGITS = 6;
+
+/**
+ * The text of a file of results: one line for each row, with the {@link keptMetrics}.
+ *
+ * @param {Results} results
+ */
+export function fileText({ workloads, ...run }) {
+  const head = JSON.stringify(run, undefined, 1).replace(/\n\}$/, '');
+  const parts = workloads.map(({ rows, ...workload }) => {
+    const kept = keptMetrics(workload);
+    const lines = rows.map((row) => `   ${JSON.stringify(keptOf(row, kept))}`);
+    return `  ${JSON.stringify(workload).slice(0, -1)},"rows":[\n${lines.join(',\n')}\n  ]}`;
+  });
+  return `${head},\n "workloads": [\n${parts.join(',\n')}\n ]\n}\n`;
+}
+
+/**
+ * @param {MeasuredRow} row
+ * @param {readonly string[]} kept
+ */
+function keptOf({ rounds, ...row }, kept) {
+  const figuresOf = (/** @type {MeasuredRow['rounds'][number]} */ figures) =>
+    Object.fromEntries(
+      kept
+        .filter((metric) => figures[metric] !== undefined)
+        .map((metric) => [metric, Number(figures[metric].toPrecision(DIGITS))]),
+    );
+  return { ...row, rounds: rounds.map(figuresOf) };
+}
+
 /**
  * @param {Results} results
  * @param {string} folder
@@ -63,7 +95,7 @@ export function writeResults(results, folder, partial) {
   const suffix = `${results.effort === 'default' ? '' : `-${results.effort}`}${partial ? '-partial' : ''}`;
   const file = path.join(folder, `${results.date.slice(0, 10)}-node${major}${suffix}.json`);
   mkdirSync(folder, { recursive: true });
-  writeFileSync(file, `${JSON.stringify(results, undefined, 1)}\n`);
+  writeFileSync(file, fileText(results));
   return file;
 }
 
