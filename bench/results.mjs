@@ -77,9 +77,10 @@ export function fileText({ workloads, ...run }) {
 function keptOf({ rounds, ...row }, kept) {
   const figuresOf = (/** @type {MeasuredRow['rounds'][number]} */ figures) =>
     Object.fromEntries(
-      kept
-        .filter((metric) => figures[metric] !== undefined)
-        .map((metric) => [metric, Number(figures[metric].toPrecision(DIGITS))]),
+      kept.flatMap((metric) => {
+        const figure = figures[metric];
+        return figure === undefined ? [] : [[metric, Number(figure.toPrecision(DIGITS))]];
+      }),
     );
   return { ...row, rounds: rounds.map(figuresOf) };
 }

@@ -10,6 +10,7 @@ import path from 'node:path';
 
 import extractor from '@microsoft/api-extractor';
 import * as prettier from 'prettier';
+import ts from 'typescript';
 
 import { isMain, packageRoot } from '../addon-inputs.mjs';
 
@@ -45,6 +46,7 @@ function reportOf(declarations, folder) {
       apiReport: {
         enabled: true,
         reportFileName: 'report.api.md',
+        includeForgottenExports: true,
         reportFolder: folder,
         reportTempFolder: folder,
       },
@@ -74,6 +76,77 @@ function reportOf(declarations, folder) {
   return code.replace(/^\s*(?:\/\/\/ <reference [^\n]*\n)*\s*/, '').trimEnd();
 }
 
+/**
+ * @typedef {object} Declaration A statement of a report.
+ * @property {string} name
+ * @property {string} text
+ * @property {ts.Statement} node
+ * @property {boolean} exported
+ */
+
+/**
+ * @param {string} report
+ * @returns {Declaration[]}
+ */
+function declarationsIn(report) {
+  const file = ts.createSourceFile('report.ts', report, ts.ScriptTarget.Latest, true);
+  return file.statements.map((node) => {
+    const named = ts.isVariableStatement(node) ? node.declarationList.declarations[0] : node;
+    const name = /** @type {ts.DeclarationStatement} */ (named).name?.getText() ?? '';
+    const exported =
+      (ts.getCombinedModifierFlags(/** @type {any} */ (named)) & ts.ModifierFlags.Export) !== 0;
+    return { name, text: node.getFullText().trim(), node, exported };
+  });
+}
+
+/**
+ * A report without the names of the declarations' bundler. A declaration that is not exported is shown in one of three ways:
+ *
+ * - An interface that extends it lists its members, too.
+ * - A class behind an exported type gets the name of that type.
+ * - Any other is listed, unless the main entry point exports it.
+ *
+ * @param {string} report
+ * @param {ReadonlySet<string>} exportedByMain
+ */
+function withoutInternalNames(report, exportedByMain) {
+  const all = declarationsIn(report);
+  const hidden = new Map(all.filter(({ exported }) => !exported).map((each) => [each.name, each]));
+  const replaced = new Set(exportedByMain);
+  /** The class that a type stands for. */
+  const classOf = (/** @type {ts.Statement} */ node) => {
+    if (!ts.isTypeAliasDeclaration(node) || !ts.isTypeReferenceNode(node.type)) return undefined;
+    const target = hidden.get(node.type.typeName.getText());
+    return target && ts.isClassDeclaration(target.node) ? target : undefined;
+  };
+  const classNames = new Set();
+  for (const { name, node } of all) {
+    const known = classOf(node);
+    if (known === undefined) continue;
+    classNames.add(name);
+    replaced.add(known.name);
+  }
+
+  /** @param {Declaration} declaration */
+  const shown = ({ name, text, node }) => {
+    const known = classOf(node);
+    if (known !== undefined) return known.text.replace(`class ${known.name}`, `export class ${name}`);
+    // The class stands for the type and for the constructor.
+    if (ts.isVariableStatement(node) && classNames.has(name)) return '';
+    const base = ts.isInterfaceDeclaration(node) && node.heritageClauses?.[0]?.types[0]?.getText();
+    const inherited = base && hidden.get(base);
+    if (!inherited || exportedByMain.has(base) || !ts.isInterfaceDeclaration(inherited.node)) return text;
+    replaced.add(base);
+    const members = inherited.node.members.map((member) => member.getText()).join('\n');
+    return text.replace(` extends ${base} {`, ` {\n${members}`);
+  };
+  return all
+    .map((declaration) => ({ ...declaration, text: shown(declaration) }))
+    .filter(({ name, exported, text }) => text !== '' && (exported || !replaced.has(name)))
+    .map(({ text }) => text)
+    .join('\n\n');
+}
+
 /** The page. */
 export async function apiPage() {
   /** @type {{ exports: Record<string, string | { require: { types: string } }> }} */
@@ -82,10 +155,15 @@ export async function apiPage() {
     throw new Error('there is no dist/: run `npm run build:ts` first');
   const folder = mkdtempSync(path.join(os.tmpdir(), 'stripelock-api-'));
   try {
+    /** @type {Set<string>} */
+    const exportedByMain = new Set();
     const parts = Object.entries(exports).flatMap(([name, target]) => {
       if (typeof target === 'string') return [];
       const report = reportOf(target.require.types, folder);
-      return [`## ${path.posix.join('stripelock', name)}\n\n\`\`\`ts\n${report}\n\`\`\`\n`];
+      const shown = withoutInternalNames(report, exportedByMain);
+      if (name === '.')
+        for (const each of declarationsIn(shown)) if (each.exported) exportedByMain.add(each.name);
+      return [`## ${path.posix.join('stripelock', name)}\n\n\`\`\`ts\n${shown}\n\`\`\`\n`];
     });
     const head =
       '# The public API\n\nEvery public export with its signature. `npm run docs` writes this file, and `npm run lint` fails if ' +
