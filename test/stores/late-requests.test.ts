@@ -1,8 +1,10 @@
 import { beforeAll, beforeEach, afterAll, describe, expect, it, onTestFinished } from 'vitest';
 import { LeaseManager, type ExactLeaseStore, type SeveralKeysLeaseStore } from 'stripelock';
+import { cacheLeaseStore } from 'stripelock/cache';
 import { mongodbLeaseStore } from 'stripelock/mongodb';
 import { postgresLeaseStore } from 'stripelock/postgres';
 import { redisLeaseStore } from 'stripelock/redis';
+import { clientOf, FakeCache } from '../support/fake-cache.js';
 import { HeldRequests } from '../support/held-requests.js';
 import { mongodbClients } from '../support/mongodb-clients.mjs';
 import { StandIn } from '../support/mongodb/stand-in.mjs';
@@ -10,6 +12,7 @@ import { postgresClients } from '../support/postgres-clients.mjs';
 import { hasPostgres, PostgresServer } from '../support/postgres-server.mjs';
 import { redisClients } from '../support/redis-clients.mjs';
 import { redisCommand, RedisServer } from '../support/redis-server.mjs';
+import { turns } from '../support/waiting.js';
 
 /** Milliseconds: a lease that does not expire in these tests, and one that would be short. */
 const LONG = 600_000;
@@ -86,6 +89,20 @@ const servers: Record<string, () => Promise<Server>> = {
       },
     };
   },
+  'a cache': () =>
+    Promise.resolve({
+      open: (requests) => {
+        const cache = requests.before(clientOf(new FakeCache()), ['add', 'cas']);
+        const store = cacheLeaseStore<bigint>({
+          get: (...of) => cache.get(...of),
+          add: (...of) => cache.add(...of),
+          cas: (...of) => cache.cas(...of),
+          timeout: HASTE,
+        });
+        return Promise.resolve(store);
+      },
+      stop: () => Promise.resolve(),
+    }),
 };
 
 describe.each(Object.entries(servers))('a request that comes late to %s', (_name, start) => {
@@ -177,7 +194,7 @@ describe.each(Object.entries(servers))('a request that comes late to %s', (_name
     requests.holdsAnswers = false;
     const token = await store.tryAcquire('key', 'me', LONG);
     await requests.letGo();
-    await new Promise((resolve) => setImmediate(resolve));
+    await turns();
     await requests.settled();
     expect(await store.inspect('key')).toMatchObject({ owner: 'me', token });
   });
