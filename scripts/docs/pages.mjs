@@ -15,6 +15,7 @@ const order = {
     'docs/stores.md',
     'docs/stores/*.md',
     'docs/hosts-and-bundlers.md',
+    'docs/testing.md',
     'docs/observability.md',
     'docs/troubleshooting.md',
     'docs/migrating.md',
