@@ -7,8 +7,8 @@
 //
 // Pages of the API all look alike, so they are opened as on a phone only, where there is the least room.
 //
-// A page must load nothing from other hosts, write no error to the console, draw its diagrams, show its pictures, and not
-// scroll sideways. The search must find something.
+// A page must load nothing from other hosts, write no error to the console, draw its diagrams, show its pictures, keep the
+// lines of its code, and not scroll sideways. The remedies of a table of errors must be in sight. The search must find something.
 
 import { once } from 'node:events';
 import { existsSync, mkdirSync, readdirSync } from 'node:fs';
@@ -63,12 +63,22 @@ const isWritten = (/** @type {string} */ name) => name.startsWith('documents/') 
  * @returns {string[]}
  */
 function look() {
-  const { document } = /** @type {any} */ (globalThis);
+  const { document, getComputedStyle } = /** @type {any} */ (globalThis);
   const { scrollWidth, clientWidth } = document.documentElement;
   const wrong = [];
   if (scrollWidth > clientWidth) wrong.push(`scrolls sideways: ${scrollWidth} of ${clientWidth} pixels`);
   for (const diagram of document.querySelectorAll('.mermaid, .diagram')) {
     if (diagram.querySelector('svg') === null) wrong.push('a diagram was not drawn');
+  }
+  for (const code of document.querySelectorAll('pre, pre > code')) {
+    if (getComputedStyle(code).whiteSpace !== 'pre') wrong.push('lines of code wrap');
+  }
+  for (const table of document.querySelectorAll('table')) {
+    if (table.querySelector('th:last-child')?.textContent !== 'what to do') continue;
+    const ends = [...table.querySelectorAll('td:last-child')].map(
+      (cell) => cell.getBoundingClientRect().right,
+    );
+    if (Math.max(...ends) > clientWidth) wrong.push('what to do about an error is out of sight');
   }
   for (const image of document.images) if (image.naturalWidth === 0) wrong.push(`no picture at ${image.src}`);
   return wrong;

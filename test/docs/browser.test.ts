@@ -19,6 +19,11 @@ const faults: Record<string, readonly [body: string, said: string]> = {
   ],
   'a picture that is missing': ['<img src="missing.png">', 'no picture at'],
   'a diagram that is text': ['<code class="mermaid">flowchart</code>', 'a diagram was not drawn'],
+  'code whose lines wrap': ['<pre style="white-space: pre-wrap">wait();</pre>', 'lines of code wrap'],
+  'a remedy beside the screen': [
+    '<div style="overflow: auto"><table style="width: 2000px"><tr><th>code</th><th>what to do</th></tr><tr><td>E</td><td>retry</td></tr></table></div>',
+    'what to do about an error is out of sight',
+  ],
   'more width than a phone': ['<div style="width: 2000px">wide</div>', 'scrolls sideways'],
 };
 
