@@ -1,7 +1,6 @@
 // Opens every page of the site in a real browser, as on a desk and as on a phone, and looks whether it is as it should be.
 //
-//   node scripts/docs/browser.mjs [folder]             the site that `npm run docs` has built
-//   node scripts/docs/browser.mjs [folder] --shots to  also takes pictures of some pages
+//   node scripts/docs/browser.mjs [folder]   the site that `npm run docs` has built
 //
 // A missing browser is said loudly, and is a failure in CI.
 //
@@ -11,10 +10,9 @@
 // lines of its code, and not scroll sideways. The remedies of a table of errors must be in sight. The search must find something.
 
 import { once } from 'node:events';
-import { existsSync, mkdirSync, readdirSync } from 'node:fs';
+import { existsSync, readdirSync } from 'node:fs';
 import http from 'node:http';
 import path from 'node:path';
-import { parseArgs } from 'node:util';
 
 import puppeteer from 'puppeteer-core';
 import handler from 'serve-handler';
@@ -30,13 +28,6 @@ export const BROWSER_ADVICE = 'apt-get install chromium, or set CHROME to the pr
 const SIZES = [
   { name: 'desk', width: 1280, height: 900, ofAll: false },
   { name: 'phone', width: 360, height: 740, ofAll: true },
-];
-/** Pages to take pictures of. */
-const SHOWN = [
-  'index.html',
-  'documents/Recipes.html',
-  'documents/Leases.html',
-  'classes/stripelock.KeyedLock.html',
 ];
 /** Milliseconds: only what hangs. CI does this beside other work. */
 const HANGS = 180_000;
@@ -138,12 +129,10 @@ async function found(page, url) {
  * What is wrong with the site.
  *
  * @param {string} folder
- * @param {{ pages?: readonly string[], shots?: string | undefined, patience?: number }} [options] `patience`: milliseconds
- *   for the diagrams of a page.
+ * @param {{ pages?: readonly string[], patience?: number }} [options] `patience`: milliseconds for the diagrams of a page.
  * @returns {Promise<string[]>}
  */
-export async function wrongInBrowser(folder, { pages = pagesOf(folder), shots, patience = HANGS } = {}) {
-  if (shots !== undefined) mkdirSync(shots, { recursive: true });
+export async function wrongInBrowser(folder, { pages = pagesOf(folder), patience = HANGS } = {}) {
   const server = http.createServer(
     (request, response) => void handler(request, response, { public: folder, cleanUrls: false }),
   );
@@ -169,9 +158,6 @@ export async function wrongInBrowser(folder, { pages = pagesOf(folder), shots, p
         if (!size.ofAll && !isWritten(name)) continue;
         const lines = await wrongOn(page, `http://127.0.0.1:${port}/${name}`, patience);
         wrong.push(...lines.map((line) => `${name}, ${size.name}: ${line}`));
-        if (shots === undefined || !SHOWN.includes(name)) continue;
-        const file = `${path.basename(name, '.html')}-${size.name}.png`;
-        await page.screenshot({ path: /** @type {`${string}.png`} */ (path.join(shots, file)) });
       }
     }
     if ((await found(page, `http://127.0.0.1:${port}/index.html`)) === 0) {
@@ -185,16 +171,12 @@ export async function wrongInBrowser(folder, { pages = pagesOf(folder), shots, p
 }
 
 if (isMain(import.meta.url)) {
-  const { values, positionals } = parseArgs({
-    options: { shots: { type: 'string' } },
-    allowPositionals: true,
-  });
-  const folder = path.resolve(positionals[0] ?? path.join(packageRoot, 'site'));
+  const folder = path.resolve(process.argv[2] ?? path.join(packageRoot, 'site'));
   if (browser === undefined) {
     console.error(`NOT CHECKED in a browser: there is none. ${BROWSER_ADVICE}.`);
     if (process.env['CI']) process.exitCode = 1;
   } else {
-    const wrong = await wrongInBrowser(folder, values);
+    const wrong = await wrongInBrowser(folder);
     for (const line of wrong) console.error(line);
     const count = pagesOf(folder).length;
     console.log(
