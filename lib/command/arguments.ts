@@ -65,7 +65,7 @@ export const defaultPath = (): string => path.join(homedir(), '.cache', 'stripel
 /** @throws UsageError */
 export function parse(args: readonly string[]): Request {
   const [what, ...rest] = args;
-  if (what === undefined) throw new UsageError('say what to do: run or inspect');
+  if (what === undefined) throw new UsageError('name a subcommand: run or inspect');
   const end = rest.indexOf('--');
   const options = end < 0 ? rest : rest.slice(0, end);
   if (['help', '--help', '-h'].includes(what) || options.some((each) => each === '--help' || each === '-h'))

@@ -31,7 +31,7 @@ export async function inspect({ path, json }: InspectRequest): Promise<string> {
     ];
     return [...holders.map((one) => row('holds', one)), ...waiters.map((one) => row('waits', one))];
   });
-  if (rows.length === 0) return `nobody holds or waits for a key of ${path}`;
+  if (rows.length === 0) return `no process holds or waits for a key of ${path}`;
   return aligned([['KEY', 'STATE', 'MODE', 'PID', 'THREAD', 'SINCE', 'COMMAND'], ...rows]);
 }
 

@@ -37,32 +37,32 @@ async function acquire(lock: ProcessLock, request: RunRequest): Promise<ProcessG
   const name = nameOf(path, key);
   const waited = secondsText(performance.now() - asked);
   if (guard === undefined) {
-    const whom = holdersText(lock, key);
-    say(`${name} is not free${timeout > 0 ? ` after ${waited}` : ''}${whom === '' ? '' : `: ${whom}`}`);
+    const holders = holdersText(lock, key);
+    say(`${name} is not free${timeout > 0 ? ` after ${waited}` : ''}${holders === '' ? '' : `: ${holders}`}`);
   } else {
-    if (guard.abandoned) say(`whoever held ${name} before died without releasing it`);
+    if (guard.abandoned) say(`the previous holder of ${name} died without releasing it`);
     if (verbose) say(`has ${name} after ${waited}`);
   }
   return guard;
 }
 
 /** Milliseconds until the first report of the holders that it waits for, and between later checks for changes. */
-const FIRST_LOOK = 300;
-const NEXT_LOOK = 1000;
+const FIRST_REPORT = 300;
+const REPORT_INTERVAL = 1000;
 
 /** Waits, and reports the holders that it waits for. Undefined after a timeout. */
 async function waitFor(
   lock: ProcessLock,
   { path, key, mode, timeout }: RunRequest,
 ): Promise<ProcessGuard | undefined> {
-  let told = '';
-  const look = (): void => {
-    const whom = holdersText(lock, key);
-    if (whom !== '' && whom !== told) say(`waits for ${nameOf(path, key)}: ${whom}`);
-    if (whom !== '') told = whom;
-    timer = setTimeout(look, NEXT_LOOK);
+  let reported = '';
+  const report = (): void => {
+    const holders = holdersText(lock, key);
+    if (holders !== '' && holders !== reported) say(`waits for ${nameOf(path, key)}: ${holders}`);
+    if (holders !== '') reported = holders;
+    timer = setTimeout(report, REPORT_INTERVAL);
   };
-  let timer = setTimeout(look, FIRST_LOOK);
+  let timer = setTimeout(report, FIRST_REPORT);
   try {
     return await lock.acquire(key, { mode, timeout });
   } catch (error) {
@@ -139,7 +139,7 @@ async function runUnder(lock: ProcessLock, { command, verbose }: RunRequest): Pr
   const stdio = streamsFor(lock.path);
   const running: Running = {};
   // Registered before the command starts, so that no signal ends only this process.
-  passOnSignals(running);
+  forwardSignals(running);
   try {
     running.child = spawn(program, args, { stdio });
     const [code, signal] = (await once(running.child, 'exit')) as [number | null, NodeJS.Signals | null];
@@ -156,18 +156,18 @@ interface Running {
   child?: ChildProcess;
 }
 
-const PASSED_ON: readonly NodeJS.Signals[] = ['SIGHUP', 'SIGINT', 'SIGQUIT', 'SIGTERM', 'SIGUSR1', 'SIGUSR2'];
+const FORWARDED: readonly NodeJS.Signals[] = ['SIGHUP', 'SIGINT', 'SIGQUIT', 'SIGTERM', 'SIGUSR1', 'SIGUSR2'];
 /** A terminal sends these to all processes of its foreground process group, which includes the command. */
-const OF_TERMINALS: readonly NodeJS.Signals[] = ['SIGINT', 'SIGQUIT'];
+const TERMINAL_SIGNALS: readonly NodeJS.Signals[] = ['SIGINT', 'SIGQUIT'];
 
 /**
  * Forwards each signal, unless it came from a terminal: a second SIGINT makes many programs end without cleaning up.
  */
-function passOnSignals(running: Running): void {
+function forwardSignals(running: Running): void {
   const terminal = terminalSignals();
-  for (const signal of PASSED_ON.filter((name) => name in constants.signals)) {
+  for (const signal of FORWARDED.filter((name) => name in constants.signals)) {
     const number = constants.signals[signal];
-    const mayBeOfTerminal = OF_TERMINALS.includes(signal);
+    const mayBeOfTerminal = TERMINAL_SIGNALS.includes(signal);
     process.on(signal, () => {
       if (!(mayBeOfTerminal && terminal.take(number))) running.child?.kill(signal);
     });

@@ -163,7 +163,7 @@ export function invalidArg(message: string): TypeError & { code: string } {
 
 /** The message for a handle that came from another process. */
 export const ONLY_FOR_THREADS =
-  'a handle is for the threads of its process, by workerData or postMessage; processes share leases, by a store such as sqliteLeaseStore';
+  'a handle works only in the threads of its process, passed by workerData or postMessage; processes share leases in a store such as sqliteLeaseStore';
 
 export function outOfRange(name: string, expected: string, actual: unknown): RangeError & { code: string } {
   const error = new RangeError(`${name} must be ${expected}; received ${describe(actual)}`);

@@ -53,8 +53,8 @@ export function openTable(memory: TableMemory, shape: TableShape): LockTable {
   if (memory.local !== undefined) return openKeyedTable(memory.local, shape);
   const span = spanOf(memory, stripes);
   const header = new Int32Array(span.buffer, span.offset, HEADER_INTS);
-  if (header[MAGIC_INDEX] !== MAGIC) throw corrupt('its memory is not that of a lock');
-  if (header[VERSION_INDEX] !== VERSION) throw corrupt('it was made by another version of stripelock');
+  if (header[MAGIC_INDEX] !== MAGIC) throw corrupt('its memory does not belong to a lock');
+  if (header[VERSION_INDEX] !== VERSION) throw corrupt('another version of stripelock created it');
   if (header[STRIPES_INDEX] !== stripes) throw corrupt('its stripe counts differ');
   if (header[EXACT_INDEX] !== (exact ? 1 : 0)) throw corrupt('it is the handle of another class');
   if (header[LIMIT_INDEX] !== limit) throw corrupt('its limits differ');
@@ -157,7 +157,7 @@ function engineNamed(name: EngineName): Engine {
   if (engine) return engine;
   throw new LockError(
     'ERR_LOCK_ENGINE',
-    'the native engine is needed here and its addon could not be loaded; all threads that share a lock must use the same engine',
+    'this needs the native engine, whose addon could not be loaded; all threads that share a lock must use the same engine',
     { cause: nativeFailure },
   );
 }

@@ -330,8 +330,8 @@ export class ServerStore implements InfoLeaseStore, ExactLeaseStore, WakingLease
   }
 
   /**
-   * Gives back a grant that arrived after its attempt timed out. It is kept if it replaced an earlier grant that the
-   * owner relies on: releasing that one then frees the key.
+   * Gives back a grant that arrived after its attempt timed out. It stays if it replaced an earlier grant that the
+   * owner relies on; the owner's release then frees the key.
    */
   #giveBack(wanted: Wanted, answer: Granted | Refused): void {
     if (!('tokens' in answer)) return;

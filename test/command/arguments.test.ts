@@ -14,7 +14,7 @@ beforeEach(() => {
 afterEach(() => place.remove());
 
 it.each([
-  [[], 'say what to do: run or inspect'],
+  [[], 'name a subcommand: run or inspect'],
   [['walk'], '"walk" is neither run nor inspect'],
   [['run'], 'name a command after --'],
   [['run', '--key', 'a', '--'], 'name a command after --'],

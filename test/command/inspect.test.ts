@@ -61,7 +61,7 @@ it('shows the same as JSON', async () => {
 it('says that nobody holds a key', async () => {
   await place.run('--', process.execPath, '-e', '').ended;
   const table = await place.stripelock('inspect', '--path', place.lock).ended;
-  expect(table).toMatchObject({ code: 0, stdout: `nobody holds or waits for a key of ${place.lock}\n` });
+  expect(table).toMatchObject({ code: 0, stdout: `no process holds or waits for a key of ${place.lock}\n` });
   const json = await place.stripelock('inspect', '--path', place.lock, '--json').ended;
   expect(json).toMatchObject({ code: 0, stdout: '[]\n' });
 });

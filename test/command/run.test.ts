@@ -178,7 +178,7 @@ describe.runIf(process.platform !== 'win32')('SIGKILL of stripelock itself', () 
     writeFileSync(path.join(place.folder, 'told'), '');
     const { code, stdout, stderr } = await next.ended;
     expect({ code, stdout }).toEqual({ code: 0, stdout: 'next\n' });
-    expect(stderr).toMatch(/whoever held .* before died without releasing it\n$/);
+    expect(stderr).toMatch(/the previous holder of .* died without releasing it\n$/);
     // Its output is open as long as the command that it left has it.
     expect(await started.ended).toMatchObject({ signal: 'SIGKILL', stdout: 'runs\nends\n' });
   });

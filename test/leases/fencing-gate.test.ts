@@ -58,7 +58,7 @@ describe('FencingGate', () => {
     expect(() => new FencingGate({ capacity: 0 })).toThrow(range);
     expect(() => new FencingGate({ capacity: '5' as never })).toThrow(type);
     expect(() => FencingGate.from({})).toThrow(type);
-    expect(() => FencingGate.from({ ...gate.handle, number: 1e9 } as object)).toThrow('names nothing');
+    expect(() => FencingGate.from({ ...gate.handle, number: 1e9 } as object)).toThrow('refers to nothing');
     gate.admit('key', 2n ** 64n - 1n);
   });
 });

@@ -171,7 +171,7 @@ describe('without the addon', () => {
     const leases = new JavaScriptLeases();
     const table = leases.openTable(false);
     expect(leases.openTable(false, table.number)).toBe(table);
-    expect(() => leases.openTable(false, table.number + 1)).toThrow('names nothing');
+    expect(() => leases.openTable(false, table.number + 1)).toThrow('refers to nothing');
     expect(new JavaScriptLeases().id).not.toEqual(leases.id);
   });
 

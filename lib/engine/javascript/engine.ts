@@ -34,7 +34,7 @@ export class JavaScriptEngine implements Engine {
   }
 
   open({ arena }: TableMemory, { buffer }: TableSpan, shape: TableShape): LockTable {
-    if (arena !== undefined || shape.exact) throw corrupt('its memory is not for its engine');
+    if (arena !== undefined || shape.exact) throw corrupt('its memory belongs to another engine');
     return tableOf(buffer, shape);
   }
 }
@@ -56,7 +56,7 @@ export function openKeyedTable(
   if (keyed === undefined || low !== keyed.id[0] || high !== keyed.id[1]) {
     throw new LockError(
       'ERR_LOCK_ENGINE',
-      "a KeyedLock on the JavaScript engine works only in the thread that made it. Make it on the native engine, without the option engine: 'javascript'. " +
+      "a KeyedLock on the JavaScript engine works only in the thread that created it. Create it on the native engine, without the option engine: 'javascript'. " +
         'If the addon of that engine does not load, the warning STRIPELOCK_NO_ADDON says why, and how to compile it',
     );
   }

@@ -39,7 +39,7 @@ export class JavaScriptLeases implements LeaseEngine {
 }
 
 function unknownNumber(): LockError {
-  return new LockError('ERR_LOCK_ENGINE', 'the handle names nothing that this thread still uses');
+  return new LockError('ERR_LOCK_ENGINE', 'the handle refers to nothing that this thread still uses');
 }
 
 interface Entry {

@@ -73,8 +73,8 @@ export class NativeLeases implements LeaseEngine {
       handedOver = this.addon.takeReleasedKeys(this.#batch);
       const ids = this.#batch.subarray(0, handedOver & ~MORE);
       // A callback may end another watch, whose id may be reused immediately.
-      const told = Array.from(ids, (id) => ({ id, freed: this.#watches.get(id) }));
-      for (const { id, freed } of told) {
+      const notified = Array.from(ids, (id) => ({ id, freed: this.#watches.get(id) }));
+      for (const { id, freed } of notified) {
         if (this.#watches.get(id) === freed) freed?.();
       }
     } while ((handedOver & MORE) !== 0);
@@ -155,5 +155,5 @@ class NativeGate implements GateTable {
 }
 
 function unknownNumber(): LockError {
-  return new LockError('ERR_LOCK_ENGINE', 'the handle names nothing that was made in this process');
+  return new LockError('ERR_LOCK_ENGINE', 'the handle refers to nothing that this process has created');
 }

@@ -58,7 +58,7 @@ const RETRY = 250;
 const MOST_ACQUIRING = 2;
 const MOST_OTHERS = 8;
 
-/** An attempt to acquire all of some keys. */
+/** An attempt to acquire several keys, all or none. */
 interface AttemptRequest extends Wanted {
   /** Whether the keys are read first. A read costs the servers less than a refused transaction. */
   readonly readsFirst: boolean;

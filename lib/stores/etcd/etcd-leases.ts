@@ -91,7 +91,7 @@ export class EtcdLeases {
     };
   }
 
-  /** Makes a lease that no key is bound to available again. */
+  /** Keeps a lease for reuse. No key may be bound to it any more. */
   park(lease: EtcdLease): void {
     if (lease.tainted || this.#closed) {
       this.withdraw(lease);

@@ -41,9 +41,9 @@ const CLOSES_IN = 1000;
  */
 const COLLISIONS: ReadonlySet<unknown> = new Set([11000, 112]);
 /**
- * Errors of servers without pipeline updates, `$$NOW` in them, or expressions in a projection. In order: failed to
- * parse, no such command, option not supported, no such operator, not implemented, those of Amazon's engine, undefined
- * variable, unknown stage.
+ * Errors of servers that lack pipeline updates, `$$NOW` in them, or expressions in a projection. They mean: failed to
+ * parse, no such command, option not supported, no such operator, not implemented, undefined variable, unknown stage.
+ * 303 and 304 come from Amazon's engine.
  */
 const NOT_UNDERSTOOD: ReadonlySet<unknown> = new Set([9, 59, 72, 115, 168, 238, 303, 304, 17276, 40324]);
 /** Some servers report the same as a bad value. */
@@ -93,7 +93,7 @@ export class MongodbBackend implements Backend {
     }
     return new LockError(
       'ERR_MONGODB_UNSUPPORTED',
-      `the server does not understand what leases need, which MongoDB 4.4 and later do: updates by a pipeline, with $$NOW: ${reason}`,
+      `the server does not support update pipelines with $$NOW, which leases need (MongoDB 4.4 and later have them): ${reason}`,
       { cause: error },
     );
   }

@@ -38,8 +38,8 @@ export interface Connection {
 export function inTransaction(): LockError {
   return new LockError(
     'ERR_LEASE_IN_TRANSACTION',
-    'a transaction is open on the client: others would not see a lease that is taken in it before it commits, and it ' +
-      'would be lost if the transaction rolls back. Give the store a client of its own, or a pool',
+    'a transaction is open on the client: no other client would see a lease acquired in it before the commit, and a ' +
+      'rollback would remove the lease. Give the store a separate client, or a pool',
   );
 }
 

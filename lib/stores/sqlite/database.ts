@@ -166,8 +166,8 @@ export class Connection {
     if (!open) return;
     throw new LockError(
       'ERR_LEASE_IN_TRANSACTION',
-      'a transaction is open on the database: others would not see a lease that is taken in it before it commits, and ' +
-        'it would be lost if the transaction rolls back. Give the store a connection of its own',
+      'a transaction is open on the database: no other connection would see a lease acquired in it before the commit, ' +
+        'and a rollback would remove the lease. Give the store a separate connection',
     );
   }
 

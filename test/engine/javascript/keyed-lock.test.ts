@@ -1,4 +1,4 @@
-// A KeyedLock on the JavaScript engine is for the thread that made it.
+// A KeyedLock on the JavaScript engine works only in the thread that created it.
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { KeyedLock, type LockKey } from 'stripelock';
 import { runProgram } from '../../support/programs.js';
@@ -17,7 +17,9 @@ describe('a KeyedLock on the JavaScript engine', () => {
       expect(opened).toEqual({
         name: 'LockError',
         code: 'ERR_LOCK_ENGINE',
-        message: expect.stringMatching(/KeyedLock.*only in the thread that made it.*native engine/) as string,
+        message: expect.stringMatching(
+          /KeyedLock.*only in the thread that created it.*native engine/,
+        ) as string,
       });
       guard.release();
       expect(lock.stats()).toMatchObject({ held: 0, waiting: 0 });
