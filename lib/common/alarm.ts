@@ -1,4 +1,4 @@
-import { keepAlive, letGo, startTimer, stopTimer, type Timer } from './host.js';
+import { keepAlive, unrefTimer, startTimer, stopTimer, type Timer } from './host.js';
 
 /** The longest delay of a timer, in milliseconds. Node fires a timer with a longer delay at once. */
 export const LONGEST_DELAY = 2 ** 31 - 1;
@@ -11,7 +11,7 @@ export const LONGEST_DELAY = 2 ** 31 - 1;
  * method that threw can be called again.
  */
 export class Alarm {
-  readonly #ring: () => void;
+  readonly #fire: () => void;
   readonly #longest: number;
   #keepsAlive: boolean;
   #timer: Timer;
@@ -21,15 +21,15 @@ export class Alarm {
     this.#timer = undefined;
     this.#due = Infinity;
     this.#delay = Infinity;
-    this.#ring();
+    this.#fire();
   };
 
   /**
    * `keepsAlive`: whether a set timer keeps the event loop alive; see {@link keepAlive}. `longest`: the longest delay
    * of the timer in milliseconds. A later alarm fires after this delay, and is then set again by its owner.
    */
-  constructor(ring: () => void, keepsAlive: boolean, longest = LONGEST_DELAY) {
-    this.#ring = ring;
+  constructor(fire: () => void, keepsAlive: boolean, longest = LONGEST_DELAY) {
+    this.#fire = fire;
     this.#keepsAlive = keepsAlive;
     this.#longest = longest;
   }
@@ -52,7 +52,7 @@ export class Alarm {
     this.#timer = startTimer(this.#onTimer, Math.max(1, Math.ceil(Math.min(delay, this.#longest))));
     this.#due = at;
     this.#delay = delay;
-    if (!this.#keepsAlive) letGo(this.#timer);
+    if (!this.#keepsAlive) unrefTimer(this.#timer);
     // If this throws, the old timer is still set, and fires needlessly.
     if (old !== undefined) stopTimer(old);
   }
@@ -61,7 +61,7 @@ export class Alarm {
   keepAlive(keeps: boolean): void {
     if (keeps === this.#keepsAlive) return;
     if (keeps) keepAlive(this.#timer);
-    else letGo(this.#timer);
+    else unrefTimer(this.#timer);
     this.#keepsAlive = keeps;
   }
 }

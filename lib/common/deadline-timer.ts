@@ -16,14 +16,14 @@ export class DeadlineTimer<T extends Timed> {
   readonly #now: () => number;
   readonly #alarm: Alarm;
   readonly #arming = new DeferredCall(() => this.rearm());
-  /** The earliest time passed to {@link ringBy} for which the timer is not yet set. */
-  #ringBy = Infinity;
+  /** The earliest time passed to {@link fireBy} for which the timer is not yet set. */
+  #fireBy = Infinity;
   #keepsAlive: boolean;
 
   /** `now` is the clock of the deadlines, in milliseconds. {@link Alarm} describes the other parameters. */
-  constructor(now: () => number, ring: () => void, keepsAlive: boolean, longest?: number) {
+  constructor(now: () => number, fire: () => void, keepsAlive: boolean, longest?: number) {
     this.#now = now;
-    this.#alarm = new Alarm(ring, keepsAlive, longest);
+    this.#alarm = new Alarm(fire, keepsAlive, longest);
     this.#keepsAlive = keepsAlive;
   }
 
@@ -56,10 +56,10 @@ export class DeadlineTimer<T extends Timed> {
   }
 
   /** Makes the timer fire at this time at the latest, even if nothing is due then. */
-  ringBy(at: number): void {
+  fireBy(at: number): void {
     if (at >= this.#alarm.due) return;
     this.#arming.schedule();
-    if (at < this.#ringBy) this.#ringBy = at;
+    if (at < this.#fireBy) this.#fireBy = at;
   }
 
   /**
@@ -67,10 +67,10 @@ export class DeadlineTimer<T extends Timed> {
    * microtasks have.
    */
   rearm(): void {
-    const at = Math.min(this.#ringBy, this.#entries.first?.deadline ?? Infinity);
+    const at = Math.min(this.#fireBy, this.#entries.first?.deadline ?? Infinity);
     this.#alarm.keepAlive(this.#keepsAlive);
     if (at < this.#alarm.due) this.#alarm.setFor(at, at - this.#now());
-    this.#ringBy = Infinity;
+    this.#fireBy = Infinity;
   }
 
   /** Whether the timer keeps the event loop alive, from the next microtask on. */

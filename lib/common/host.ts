@@ -70,7 +70,7 @@ function hasNodeTimers(): boolean {
 
 const faked = !hasNodeTimers();
 
-/** Starts a timer that keeps the event loop alive until {@link letGo}. If this throws, no timer was started. */
+/** Starts a timer that keeps the event loop alive until {@link unrefTimer}. If this throws, no timer was started. */
 export function startTimer(callback: () => void, delay: number): Timer {
   return faked ? new SignalTimer(callback, delay) : setTimeout(callback, delay);
 }
@@ -81,7 +81,7 @@ export function keepAlive(timer: Timer): void {
 }
 
 /** Stops the timer from keeping the event loop alive. */
-export function letGo(timer: Timer): void {
+export function unrefTimer(timer: Timer): void {
   (timer as { unref?: () => void } | undefined)?.unref?.();
 }
 

@@ -12,7 +12,7 @@ const ADDRESS_SHIFT = STRIPE_SHIFT + 2;
 const ONE_SHARE = SHARED | 1;
 
 /** The error of the last `giveBackMany` that did not return 0. */
-export let cutBy: unknown;
+export let overflowError: unknown;
 
 /**
  * The part of a guard that reaches its table. The functions below are the transitions of a stripe's word that need no
@@ -140,7 +140,7 @@ export class FastPath {
       if (code === EXCLUSIVE_MODE.code) for (; left > 0; left--) giveBack(path, stripes[left - 1]!);
       else for (; left > 0; left--) giveBackShared(path, stripes[left - 1]!);
     } catch (error) {
-      cutBy = error;
+      overflowError = error;
     }
     return left;
   }

@@ -6,7 +6,7 @@ import { defer } from '../common/host.js';
 import type { LockKey, LockMode } from '../common/types.js';
 import type { AsyncWaiter, Outcome, Request } from '../engine/contract/engine.js';
 import { MODE_MASK, modeCoded, type Mode } from '../engine/contract/mode.js';
-import { cutBy, FastPath } from '../engine/fast-path.js';
+import { overflowError, FastPath } from '../engine/fast-path.js';
 import type { KeySet } from './key-set.js';
 import { traceReleased } from './trace.js';
 
@@ -205,7 +205,7 @@ class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> 
       guard.#state = (state & State.FLAGS & ~State.HELD) | (left << State.NUMBER_SHIFT);
     if (left === 0) return;
     if (left < count) defer(() => guard.release(), undefined);
-    throw cutBy;
+    throw overflowError;
   }
 
   /** {@link release}, at the end of a `using` block. */

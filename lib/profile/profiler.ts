@@ -1,6 +1,6 @@
 import { checkPart, type Names } from '../common/checks.js';
 import { invalidArgType, LockError, outOfRange } from '../common/errors.js';
-import { letGo, performance, sharedNow, startTimer, stopTimer, type Timer } from '../common/host.js';
+import { unrefTimer, performance, sharedNow, startTimer, stopTimer, type Timer } from '../common/host.js';
 import type { ContentionEngine } from '../engine/contract/contention.js';
 import { contentionEngine } from '../engine/select.js';
 import { Collector } from './collector.js';
@@ -124,6 +124,6 @@ export class Profiler implements ContentionProfiler {
       this.#fetch();
       this.#schedule();
     }, FETCH);
-    letGo(this.#timer);
+    unrefTimer(this.#timer);
   }
 }

@@ -120,7 +120,7 @@ export class LockRequest implements WebLockRequester, Abortable, Expiring {
     // As in the standard, the callback of a granted request is called even if the lock was stolen since.
     if (this.#stage !== RUNNING) return;
     this.#result?.settle(stolenError(), true);
-    this.#tell('stolen');
+    this.#publish('stolen');
   }
 
   abort(reason: unknown): void {
@@ -172,7 +172,7 @@ export class LockRequest implements WebLockRequester, Abortable, Expiring {
     if (this.#wake !== undefined) return undefined;
     if (this.#stage === GRANTED) return this.#run();
     const isLate = timeout === 0;
-    this.#tell(isLate ? 'timeout' : 'unavailable');
+    this.#publish(isLate ? 'timeout' : 'unavailable');
     if (isLate) throw timeoutError(timeout);
     const callback = this.#callback;
     return callback(null);
@@ -182,7 +182,7 @@ export class LockRequest implements WebLockRequester, Abortable, Expiring {
     this.#forget();
     if (this.#stage === GRANTED) return this.#run();
     const isLate = this.#stage === TIMED_OUT;
-    this.#tell(isLate ? 'timeout' : 'aborted');
+    this.#publish(isLate ? 'timeout' : 'aborted');
     throw isLate ? timeoutError(this.#limit!.timeout) : this.#reason;
   }
 
@@ -193,12 +193,12 @@ export class LockRequest implements WebLockRequester, Abortable, Expiring {
     if (signal?.aborted === true) {
       this.#stage = ABORTED;
       this.#manager.locks.release(this);
-      this.#tell('aborted');
+      this.#publish('aborted');
       throw signal.reason;
     }
     this.#stage = RUNNING;
-    this.#tell('granted');
-    if (this.#isStolen) this.#tell('stolen');
+    this.#publish('granted');
+    if (this.#isStolen) this.#publish('stolen');
     const callback = this.#callback;
     let result: unknown;
     try {
@@ -250,7 +250,7 @@ export class LockRequest implements WebLockRequester, Abortable, Expiring {
     if (this.#isStolen) throw stolenError();
     // Releasing first grants the next request before this one's promise settles.
     const kept = this.#manager.locks.release(this);
-    this.#tell(kept ? 'released' : 'stolen');
+    this.#publish(kept ? 'released' : 'stolen');
     if (!kept) throw stolenError();
   }
 
@@ -266,7 +266,7 @@ export class LockRequest implements WebLockRequester, Abortable, Expiring {
     this.#limit?.end();
   }
 
-  #tell(event: WebLockMessage['event']): void {
+  #publish(event: WebLockMessage['event']): void {
     if (!webLockChannel.hasSubscribers) return;
     const now = performance.now();
     const elapsed = this.#since === undefined ? undefined : now - this.#since;

@@ -33,7 +33,7 @@ vi.mock('../../lib/common/host.js', () => ({
     host.timers.splice(host.timers.indexOf(timer), 1);
   },
   keepAlive: (timer: FakeTimer | undefined) => timer && (timer.keepsAlive = true),
-  letGo: (timer: FakeTimer | undefined) => timer && (timer.keepsAlive = false),
+  unrefTimer: (timer: FakeTimer | undefined) => timer && (timer.keepsAlive = false),
   defer(run: () => void): void {
     host.fail('defer');
     host.microtasks.push(run);
@@ -190,11 +190,11 @@ describe('a deadline timer', () => {
   it('rings before its deadlines where it is told to', () => {
     const timer = new DeadlineTimer<Timed>(clock, () => undefined, true);
     timer.add(entry(130));
-    timer.ringBy(140);
+    timer.fireBy(140);
     runMicrotasks();
     expect(delays()).toEqual([30]);
-    timer.ringBy(110);
-    timer.ringBy(120);
+    timer.fireBy(110);
+    timer.fireBy(120);
     runMicrotasks();
     expect(delays()).toEqual([10]);
     now = 110;
@@ -206,7 +206,7 @@ describe('a deadline timer', () => {
   it('sets no timer, and changes none, within a call of the program, which may be near a stack overflow', () => {
     const timer = new DeadlineTimer<Timed>(clock, () => undefined, false);
     timer.add(entry(130));
-    timer.ringBy(110);
+    timer.fireBy(110);
     timer.keepAlive(true);
     expect(host.timers).toEqual([]);
     // The call itself takes a while.

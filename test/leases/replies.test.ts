@@ -23,7 +23,7 @@ vi.mock('../../unbundled/common/host.js', async (original) => ({
     return timer;
   },
   stopTimer: (timer: FakeTimer) => host.timers.delete(timer),
-  letGo: () => undefined,
+  unrefTimer: () => undefined,
   afterTurn: (run: () => void) => host.immediates.push(run),
 }));
 

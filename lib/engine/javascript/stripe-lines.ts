@@ -22,7 +22,7 @@ import {
  * | integer      | meaning                                                                         |
  * | ------------ | ------------------------------------------------------------------------------- |
  * | BACK         | counts wakes of recent waiters, which sleep there                               |
- * | FRONT        | the same for waiters that have waited longer than {@link HUNGRY_AFTER}          |
+ * | FRONT        | the same for waiters that have waited longer than {@link BARGING_PERIOD}          |
  * | RESERVED_AT  | when the stripe was last released while other threads waited                    |
  * | WRITER_AT    | when a writer last announced that it waits                                      |
  * | LASTING_AT   | when a writer without timeout and signal last announced that it waits           |
@@ -84,9 +84,9 @@ export type Place = typeof BACK | typeof FRONT;
  * Why an acquisition may take a stripe that others also wait for: it was woken at a place, it polls, or the stripe is
  * kept for its thread.
  */
-export const LOOKS = 0;
+export const POLL = 0;
 export const KEPT = -1;
-export type Cause = typeof LOOKS | typeof KEPT | Place;
+export type Cause = typeof POLL | typeof KEPT | Place;
 
 /** The parts of a waiting acquisition that stripes use. */
 export interface Waiting {
@@ -112,7 +112,7 @@ export const patience = {
 };
 
 /** Milliseconds during which newcomers may pass a waiter. */
-const HUNGRY_AFTER = 1;
+const BARGING_PERIOD = 1;
 
 const [seconds, nanoseconds] = process.hrtime();
 const OFFSET = seconds * 1000 + nanoseconds / 1e6 - performance.now();
@@ -135,7 +135,7 @@ function isBefore(a: number, b: number): boolean {
 
 /** The place where a waiter sleeps whose wait started at `since`. */
 export function placeFor(since: number): Place {
-  return performance.now() - since < HUNGRY_AFTER ? BACK : FRONT;
+  return performance.now() - since < BARGING_PERIOD ? BACK : FRONT;
 }
 
 /**
@@ -181,7 +181,7 @@ export class StripeLines {
   }
 
   /**
-   * Takes a stripe for an acquisition that has just arrived, or polls. A reader must then call {@link letReadersIn}.
+   * Takes a stripe for an acquisition that has just arrived, or polls. A reader must then call {@link wakeReaders}.
    */
   arrive(stripe: number, mode: Mode, cause: Cause): boolean {
     for (;;) {
@@ -209,7 +209,7 @@ export class StripeLines {
   }
 
   /** Whether this thread's own hold prevents it from taking the stripe, unless others give up or release. */
-  standsInItsOwnWay(stripe: number, mode: Mode): boolean {
+  blocksItself(stripe: number, mode: Mode): boolean {
     if (this.isOwn(stripe)) return true;
     if ((this.shares?.[stripe] ?? 0) === 0) return false;
     const word = this.load(stripe);
@@ -217,7 +217,7 @@ export class StripeLines {
     if (!admits(word & ~QUEUED, mode, mostHolds(this.limit))) return true;
     // The thread would queue behind a writer that waits for this thread's share. A writer with a timeout or a signal
     // may give up.
-    return (word & QUEUED) !== 0 && this.#isOfLate(stripe, LASTING_AT, 2 * patience.longest);
+    return (word & QUEUED) !== 0 && this.#isRecent(stripe, LASTING_AT, 2 * patience.longest);
   }
 
   /**
@@ -253,7 +253,7 @@ export class StripeLines {
   /** Passes on a wake that a waiter will not use (I4). */
   relay(stripe: number): void {
     const word = this.load(stripe);
-    if (modeOfWord(word)?.counted === true) this.letReadersIn(stripe);
+    if (modeOfWord(word)?.counted === true) this.wakeReaders(stripe);
     else if ((word & HOLDER_MASK) === 0) this.#free(stripe);
   }
 
@@ -275,7 +275,7 @@ export class StripeLines {
   }
 
   /** Wakes waiting readers of a shared stripe, up to the first writer. If none is left, opens the fast path. */
-  letReadersIn(stripe: number): void {
+  wakeReaders(stripe: number): void {
     for (;;) {
       const word = this.load(stripe);
       if ((word & QUEUED) === 0 || modeOfWord(word)?.counted !== true || this.#call(stripe)) return;
@@ -320,11 +320,11 @@ export class StripeLines {
   #mayTake(stripe: number, word: number, mode: Mode, cause: Cause): boolean {
     if (word === 0) return true;
     if (word === QUEUED)
-      return cause === FRONT || cause === KEPT || !this.#isOfLate(stripe, RESERVED_AT, patience.reserved);
+      return cause === FRONT || cause === KEPT || !this.#isRecent(stripe, RESERVED_AT, patience.reserved);
     if (!admits(word & ~QUEUED, mode, mostHolds(this.limit))) return false;
     // Readers share a stripe, but do not pass a writer.
     return (
-      (word & QUEUED) === 0 || cause !== LOOKS || !this.#isOfLate(stripe, WRITER_AT, 2 * patience.longest)
+      (word & QUEUED) === 0 || cause !== POLL || !this.#isRecent(stripe, WRITER_AT, 2 * patience.longest)
     );
   }
 
@@ -375,7 +375,7 @@ export class StripeLines {
   }
 
   /** Whether a stamp is younger than this many milliseconds. */
-  #isOfLate(stripe: number, place: number, milliseconds: number): boolean {
+  #isRecent(stripe: number, place: number, milliseconds: number): boolean {
     const age = (stamp() - Atomics.load(this.memory, this.place(stripe, place))) | 0;
     return age <= milliseconds && age >= -CLOCKS_DIFFER;
   }

@@ -5,7 +5,7 @@ import { METRIC_CELLS } from '../contract/layout.js';
 import type { Mode } from '../contract/mode.js';
 import {
   KEPT,
-  LOOKS,
+  POLL,
   patience,
   placeFor,
   type Cause,
@@ -99,7 +99,7 @@ export class SyncWait implements Blocked, Waiting {
       // Keeps Q2.
       const queue = this.#table.queues.get(stripe);
       if (timeout === 0 && queue !== undefined) break;
-      if (!this.#take(stripe, queue?.isKept === true ? KEPT : LOOKS)) break;
+      if (!this.#take(stripe, queue?.isKept === true ? KEPT : POLL)) break;
     }
     if (this.#taken === stripes.length) return GRANTED;
     if (timeout === 0) return this.#table.timedOut(stripes[this.#taken]!);
@@ -132,7 +132,7 @@ export class SyncWait implements Blocked, Waiting {
     const lines = this.#lines;
     this.since = performance.now();
     this.gaveWayTo = 0;
-    let cause: Cause = LOOKS;
+    let cause: Cause = POLL;
     let nap = patience.shortest;
     this.#stripe = stripe;
     for (;;) {
@@ -155,14 +155,14 @@ export class SyncWait implements Blocked, Waiting {
       }
       this.#standAside();
       const woken = Atomics.wait(lines.memory, index, events, Math.min(left, nap));
-      cause = woken === 'ok' ? place : LOOKS;
+      cause = woken === 'ok' ? place : POLL;
       if (woken === 'timed-out') nap = Math.min(2 * nap, patience.longest);
     }
   }
 
   #spin(stripe: number): boolean {
     for (let i = 0; i < spins; i++) {
-      if (this.#take(stripe, LOOKS)) {
+      if (this.#take(stripe, POLL)) {
         spins = Math.min(2 * spins, MOST_SPINS);
         return true;
       }
@@ -174,11 +174,11 @@ export class SyncWait implements Blocked, Waiting {
 
   /** Whether a wait for the stripe would never end because this thread holds it. */
   #waitsForItself(stripe: number): boolean {
-    if (!this.#lines.standsInItsOwnWay(stripe, this.#mode)) return false;
+    if (!this.#lines.blocksItself(stripe, this.#mode)) return false;
     // The hold may belong to an acquisition that is not settled yet, and a waiting writer may have died.
     this.#standAside();
     this.#lines.relay(stripe);
-    return this.#lines.standsInItsOwnWay(stripe, this.#mode);
+    return this.#lines.blocksItself(stripe, this.#mode);
   }
 
   #deadlock(stripe: number, waited: boolean): Outcome {

@@ -22,18 +22,9 @@ import type { TableMemory, TableShape } from '../contract/table-memory.js';
 import { JavaScriptExactKeys } from './exact-keys.js';
 import { fnv1a } from './hash.js';
 import { Pending, StripeQueue } from './pending.js';
-import {
-  BACK,
-  KEPT,
-  LOOKS,
-  patience,
-  placeFor,
-  StripeLines,
-  type Cause,
-  type Place,
-} from './stripe-lines.js';
+import { BACK, KEPT, POLL, patience, placeFor, StripeLines, type Cause, type Place } from './stripe-lines.js';
 import { SyncWait } from './sync-wait.js';
-import { localMemory, recover, tellWaiting, thread, type StandsAside } from './thread.js';
+import { localMemory, recover, addWaitingTable, thread, type StandsAside } from './thread.js';
 
 /**
  * How often waiters are served in a row without a turn of the event loop, and how often async acquisitions may pass
@@ -93,7 +84,7 @@ export class JavaScriptTable implements LockTable, StandsAside {
   #isScheduled = false;
   #inARow = 0;
   #passedBy = 0;
-  #lookedAt = 0;
+  #polledAt = 0;
   #isAside = false;
 
   constructor(buffer: SharedArrayBuffer, { stripes, exact, limit }: TableShape) {
@@ -140,7 +131,7 @@ export class JavaScriptTable implements LockTable, StandsAside {
     waiter.queue = entry;
     this.#timer.keepAlive(true);
     this.#timer.add(entry);
-    this.#ringBy(entry.deadline, entry.since);
+    this.#fireBy(entry.deadline, entry.since);
     Atomics.add(this.cells, METRIC_CELLS.contended, 1n);
     Atomics.add(this.cells, METRIC_CELLS.waiting, 1n);
     this.#waiting++;
@@ -260,7 +251,7 @@ export class JavaScriptTable implements LockTable, StandsAside {
 
   /** Must be called after a stripe was taken. */
   entered(stripe: number, mode: Mode): void {
-    if (mode.counted && this.keys === undefined) this.lines.letReadersIn(stripe);
+    if (mode.counted && this.keys === undefined) this.lines.wakeReaders(stripe);
   }
 
   timedOut(stripe: number): Outcome {
@@ -290,12 +281,12 @@ export class JavaScriptTable implements LockTable, StandsAside {
   #advance(entry: Pending): boolean {
     for (; entry.taken < entry.stripes.length; entry.taken++) {
       const stripe = entry.wanted;
-      if (!this.queues.has(stripe) && this.lines.arrive(stripe, entry.mode, LOOKS)) {
+      if (!this.queues.has(stripe) && this.lines.arrive(stripe, entry.mode, POLL)) {
         this.entered(stripe, entry.mode);
         continue;
       }
       const queue = this.#enqueue(entry);
-      if (queue.first !== entry || !this.#takeFor(queue, entry, LOOKS)) return false;
+      if (queue.first !== entry || !this.#takeFor(queue, entry, POLL)) return false;
       this.#leaveQueue(entry);
       this.#serveSoon(stripe);
     }
@@ -319,13 +310,13 @@ export class JavaScriptTable implements LockTable, StandsAside {
   #serveSoon(stripe: number): void {
     this.#due.add(stripe);
     if (this.#isScheduled) return;
-    defer(this.#serveSometimesLater, undefined);
+    defer(this.#serveFromMicrotask, undefined);
     // Set last: if the call fails, nothing is scheduled.
     this.#isScheduled = true;
   }
 
   /** Runs with an empty stack, because a stack overflow in the host's functions can break them permanently. */
-  readonly #serveSometimesLater = (): void => {
+  readonly #serveFromMicrotask = (): void => {
     if (++this.#inARow % IN_A_ROW === 0) afterTurn(this.#serveDue);
     else this.#serveDue();
   };
@@ -334,7 +325,7 @@ export class JavaScriptTable implements LockTable, StandsAside {
     this.#isScheduled = false;
     for (const stripe of this.#due) {
       this.#due.delete(stripe);
-      this.#serve(stripe, LOOKS);
+      this.#serve(stripe, POLL);
     }
   };
 
@@ -370,14 +361,14 @@ export class JavaScriptTable implements LockTable, StandsAside {
     const { mode } = head;
     const first = queue.isKept ? KEPT : cause;
     queue.isKept = false;
-    tellWaiting(this);
+    addWaitingTable(this);
     // Only this thread can wait for its exact keys, and their release serves the queue.
     if (this.keys !== undefined) {
       const took = lines.takeOrQueue(stripe, mode, KEPT, head);
       if (took) lines.endWait(stripe, mode, head);
       return took;
     }
-    for (let why = first; ; why = LOOKS) {
+    for (let why = first; ; why = POLL) {
       const place = placeFor(head.since);
       const events = Atomics.load(lines.memory, lines.place(stripe, place));
       if (lines.takeOrQueue(stripe, mode, why, head)) {
@@ -465,26 +456,26 @@ export class JavaScriptTable implements LockTable, StandsAside {
   }
 
   /** Sets the timer for a deadline, or for the next poll if that is earlier. */
-  #ringBy(deadline: number, now: number): void {
-    this.#timer.ringBy(Math.min(deadline, now + patience.eventLoop));
+  #fireBy(deadline: number, now: number): void {
+    this.#timer.fireBy(Math.min(deadline, now + patience.eventLoop));
   }
 
   #onTimer(): void {
     recover();
     const now = performance.now();
-    if (now - this.#lookedAt >= patience.eventLoop) {
-      this.#lookedAt = now;
-      for (const stripe of this.queues.keys()) this.#serve(stripe, LOOKS);
+    if (now - this.#polledAt >= patience.eventLoop) {
+      this.#polledAt = now;
+      for (const stripe of this.queues.keys()) this.#serve(stripe, POLL);
     }
     for (let entry; (entry = this.#timer.first) !== undefined && entry.deadline <= now;) {
       // An acquisition that can be granted now does not time out.
-      this.#serve(entry.wanted, LOOKS);
+      this.#serve(entry.wanted, POLL);
       if (this.#timer.first !== entry) continue;
       const outcome = this.timedOut(entry.wanted);
       this.#drop(entry);
       if (entry.isWaiting) entry.waiter.settle(outcome);
     }
-    if (this.#waiting > 0) this.#ringBy(this.#timer.first?.deadline ?? Infinity, now);
+    if (this.#waiting > 0) this.#fireBy(this.#timer.first?.deadline ?? Infinity, now);
   }
 }
 

@@ -56,7 +56,7 @@ export const thread: ThreadState = home[NAME] ?? {
 if (home[NAME] === undefined) Object.defineProperty(home, NAME, { value: thread });
 
 /** Notifies a table when this thread blocks or ends. */
-export function tellWaiting(table: StandsAside): void {
+export function addWaitingTable(table: StandsAside): void {
   thread.waiting.add(table);
   if (thread.listensForEnd) return;
   thread.listensForEnd = true;

@@ -1,7 +1,7 @@
 import { threadId } from 'node:worker_threads';
 import { LONGEST_DELAY } from '../../common/alarm.js';
 import { LockError } from '../../common/errors.js';
-import { keepAlive, letGo, queueMicrotask, startTimer, type Timer } from '../../common/host.js';
+import { keepAlive, unrefTimer, queueMicrotask, startTimer, type Timer } from '../../common/host.js';
 import type { Mode } from '../contract/mode.js';
 import {
   type WebLockEngine,
@@ -22,7 +22,7 @@ export class JavaScriptWebLockEngine implements WebLockEngine {
 
   open(number = ++this.#managers.last): WebLocks {
     if (number > this.#managers.last) {
-      throw new LockError('ERR_LOCK_ENGINE', 'the handle names nothing that was made in this thread');
+      throw new LockError('ERR_LOCK_ENGINE', 'the handle refers to nothing that this thread has created');
     }
     return this.#managers.get(number) ?? this.#managers.set(number, new JavaScriptWebLocks(number));
   }
@@ -85,14 +85,14 @@ class JavaScriptWebLocks implements WebLocks {
   #timer: Timer;
   readonly #restart = (): void => {
     this.#timer = startTimer(this.#restart, LONGEST_DELAY);
-    if (this.#waiting === 0) letGo(this.#timer);
+    if (this.#waiting === 0) unrefTimer(this.#timer);
   };
   /** Requests to notify, in order. A request that was granted and then stolen occurs twice. */
-  #news: WebLockRequest[] = [];
-  readonly #tell = (): void => {
-    const news = this.#news;
-    this.#news = [];
-    for (const entry of news) this.#tellOne(entry);
+  #notifications: WebLockRequest[] = [];
+  readonly #notify = (): void => {
+    const notifications = this.#notifications;
+    this.#notifications = [];
+    for (const entry of notifications) this.#notifyOne(entry);
   };
 
   constructor(number: number) {
@@ -166,13 +166,13 @@ class JavaScriptWebLocks implements WebLocks {
   #stopWaiting(entry: WebLockRequest): void {
     if (!entry.isWaiting) return;
     entry.isWaiting = false;
-    if (--this.#waiting === 0) letGo(this.#timer);
+    if (--this.#waiting === 0) unrefTimer(this.#timer);
   }
 
   #steal({ held }: LocksOfName): void {
     for (const entry of held) {
       entry.isStolen = true;
-      this.#tellLater(entry);
+      this.#notifyLater(entry);
     }
     held.clear();
   }
@@ -183,7 +183,7 @@ class JavaScriptWebLocks implements WebLocks {
     for (let entry; (entry = pending.first) !== undefined && locks.admits(entry.mode);) {
       pending.remove(entry);
       held.add(entry);
-      this.#tellLater(entry);
+      this.#notifyLater(entry);
     }
     if (held.size === 0 && pending.first === undefined) this.#names.delete(name);
   }
@@ -193,11 +193,11 @@ class JavaScriptWebLocks implements WebLocks {
     requester.ticket = -1;
   }
 
-  #tellLater(entry: WebLockRequest): void {
-    if (this.#news.push(entry) === 1) queueMicrotask(this.#tell);
+  #notifyLater(entry: WebLockRequest): void {
+    if (this.#notifications.push(entry) === 1) queueMicrotask(this.#notify);
   }
 
-  #tellOne(entry: WebLockRequest): void {
+  #notifyOne(entry: WebLockRequest): void {
     if (entry.isWaiting) {
       this.#stopWaiting(entry);
       entry.requester.granted();

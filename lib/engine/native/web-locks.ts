@@ -52,7 +52,7 @@ export class NativeWebLocks implements WebLockEngine {
   readonly requesters: (WebLockRequester | undefined)[] = [];
   readonly #batch = new Int32Array(ENTRY_INTS * BATCH);
   /** The notifications being delivered. Ending or cancelling a request clears its remaining notifications. */
-  news: readonly News[] = NONE;
+  notifications: readonly Notification[] = NONE;
   /** Notifies this thread's requesters before the thread returns to its event loop. */
   readonly delivery = new DeferredCall(() => this.deliver());
 
@@ -68,7 +68,7 @@ export class NativeWebLocks implements WebLockEngine {
 
   open(number = this.addon.webLockIssue()): WebLocks {
     if (this.addon.webLockIsManager(number)) return new NativeManager(this, number);
-    throw new LockError('ERR_LOCK_ENGINE', 'the handle names nothing that was made in this process');
+    throw new LockError('ERR_LOCK_ENGINE', 'the handle refers to nothing that this process has created');
   }
 
   /** Delivers all notifications. */
@@ -78,14 +78,14 @@ export class NativeWebLocks implements WebLockEngine {
       handedOver = this.addon.takeWebLockNews(this.#batch);
       // All are read before the first is delivered, because a delivery may run a diagnostics subscriber with arbitrary
       // code.
-      this.news = this.#read(handedOver & ~MORE);
-      for (const news of this.news) tell(news);
+      this.notifications = this.#read(handedOver & ~MORE);
+      for (const notifications of this.notifications) notify(notifications);
     } while ((handedOver & MORE) !== 0);
-    this.news = NONE;
+    this.notifications = NONE;
   }
 
-  #read(count: number): News[] {
-    const all: News[] = [];
+  #read(count: number): Notification[] {
+    const all: Notification[] = [];
     for (let i = 0; i < count; i++) {
       const ticket = this.#batch[ENTRY_INTS * i + ENTRY_ID]!;
       const what = this.#batch[ENTRY_INTS * i + ENTRY_DETAIL]!;
@@ -101,18 +101,18 @@ export class NativeWebLocks implements WebLockEngine {
   }
 }
 
-interface News {
+interface Notification {
   readonly requester: WebLockRequester;
   /** A bit for each pending notification. */
   what: number;
 }
 
-const NONE: readonly News[] = [];
+const NONE: readonly Notification[] = [];
 
 /** The call of `granted` may clear the second notification. */
-function tell(news: News): void {
-  if ((news.what & NEWS_GRANTED) !== 0) news.requester.granted();
-  if ((news.what & NEWS_STOLEN) !== 0) news.requester.stolen();
+function notify(notifications: Notification): void {
+  if ((notifications.what & NEWS_GRANTED) !== 0) notifications.requester.granted();
+  if ((notifications.what & NEWS_STOLEN) !== 0) notifications.requester.stolen();
 }
 
 /** One manager, as this thread sees it. */
@@ -170,9 +170,9 @@ class NativeManager implements WebLocks {
         return true;
       }
     }
-    const { news } = this.#locks;
-    for (let i = 0; i < news.length; i++) {
-      if (news[i]!.requester === requester) news[i]!.what &= ~NEWS_GRANTED;
+    const { notifications } = this.#locks;
+    for (let i = 0; i < notifications.length; i++) {
+      if (notifications[i]!.requester === requester) notifications[i]!.what &= ~NEWS_GRANTED;
     }
     return false;
   }
@@ -189,8 +189,9 @@ class NativeManager implements WebLocks {
       requester.ticket = -1;
       if (integers[WEB_LOCK_READY] !== 0) this.#locks.delivery.schedule();
     }
-    const { news } = this.#locks;
-    for (let i = 0; i < news.length; i++) if (news[i]!.requester === requester) news[i]!.what = 0;
+    const { notifications } = this.#locks;
+    for (let i = 0; i < notifications.length; i++)
+      if (notifications[i]!.requester === requester) notifications[i]!.what = 0;
     return kept;
   }
 

@@ -3,12 +3,7 @@
 import { describe, expect, it } from 'vitest';
 import { wordIndex } from '../../../unbundled/engine/contract/layout.js';
 import { EXCLUSIVE_MODE, SHARED_MODE } from '../../../unbundled/engine/contract/mode.js';
-import {
-  FRONT,
-  LOOKS,
-  StripeLines,
-  type Waiting,
-} from '../../../unbundled/engine/javascript/stripe-lines.js';
+import { FRONT, POLL, StripeLines, type Waiting } from '../../../unbundled/engine/javascript/stripe-lines.js';
 
 const STRIPE = 0;
 
@@ -36,10 +31,10 @@ describe('a reader that is called before a writer', () => {
   for (const holders of [EXCLUSIVE_MODE, SHARED_MODE]) {
     it(`calls the writer instead if that has waited longer (held ${holders.name} before)`, async () => {
       const { lines, sleep } = setUp();
-      expect(lines.arrive(STRIPE, holders, LOOKS)).toBe(true);
+      expect(lines.arrive(STRIPE, holders, POLL)).toBe(true);
       const [writer, reader] = [waiting(50), waiting(30)];
-      expect(lines.takeOrQueue(STRIPE, EXCLUSIVE_MODE, LOOKS, writer)).toBe(false);
-      expect(lines.takeOrQueue(STRIPE, SHARED_MODE, LOOKS, reader)).toBe(false);
+      expect(lines.takeOrQueue(STRIPE, EXCLUSIVE_MODE, POLL, writer)).toBe(false);
+      expect(lines.takeOrQueue(STRIPE, SHARED_MODE, POLL, reader)).toBe(false);
       // The writer has gone to sleep again, behind the reader.
       const [first, second] = [sleep(), sleep()];
       lines.giveBack(STRIPE, holders);
@@ -57,10 +52,10 @@ describe('a reader that is called before a writer', () => {
   it('takes the stripe if nobody sleeps there, or if it is called once more: the writer may have ended', async () => {
     for (const others of [0, 1]) {
       const { lines, sleep } = setUp();
-      expect(lines.arrive(STRIPE, EXCLUSIVE_MODE, LOOKS)).toBe(true);
+      expect(lines.arrive(STRIPE, EXCLUSIVE_MODE, POLL)).toBe(true);
       const reader = waiting(30);
-      expect(lines.takeOrQueue(STRIPE, EXCLUSIVE_MODE, LOOKS, waiting(50))).toBe(false);
-      expect(lines.takeOrQueue(STRIPE, SHARED_MODE, LOOKS, reader)).toBe(false);
+      expect(lines.takeOrQueue(STRIPE, EXCLUSIVE_MODE, POLL, waiting(50))).toBe(false);
+      expect(lines.takeOrQueue(STRIPE, SHARED_MODE, POLL, reader)).toBe(false);
       const first = sleep();
       const other = others === 1 ? sleep() : undefined;
       lines.giveBack(STRIPE, EXCLUSIVE_MODE);
@@ -78,8 +73,8 @@ describe('a reader that is called before a writer', () => {
 
   it('goes first if it has waited longer', () => {
     const { lines } = setUp();
-    expect(lines.arrive(STRIPE, EXCLUSIVE_MODE, LOOKS)).toBe(true);
-    expect(lines.takeOrQueue(STRIPE, EXCLUSIVE_MODE, LOOKS, waiting(30))).toBe(false);
+    expect(lines.arrive(STRIPE, EXCLUSIVE_MODE, POLL)).toBe(true);
+    expect(lines.takeOrQueue(STRIPE, EXCLUSIVE_MODE, POLL, waiting(30))).toBe(false);
     lines.giveBack(STRIPE, EXCLUSIVE_MODE);
     lines.handOver(STRIPE);
     expect(lines.takeOrQueue(STRIPE, SHARED_MODE, FRONT, waiting(50))).toBe(true);

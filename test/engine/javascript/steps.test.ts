@@ -4,7 +4,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { wordIndex } from '../../../unbundled/engine/contract/layout.js';
 import { QUEUED } from '../../../unbundled/engine/contract/lock-word.js';
 import { EXCLUSIVE_MODE, PERMIT_MODE, SHARED_MODE } from '../../../unbundled/engine/contract/mode.js';
-import { FRONT, LOOKS, patience, StripeLines } from '../../../unbundled/engine/javascript/stripe-lines.js';
+import { FRONT, POLL, patience, StripeLines } from '../../../unbundled/engine/javascript/stripe-lines.js';
 
 const STRIPE = 0;
 const STEPS = ['load', 'store', 'add', 'and', 'compareExchange', 'notify'] as const;
@@ -77,13 +77,13 @@ describe('a waiter that is terminated between any two steps', () => {
             StripeLines,
             StripeLines,
           ];
-          for (let i = 0; i < limit; i++) expect(holder.arrive(STRIPE, holding, LOOKS)).toBe(true);
+          for (let i = 0; i < limit; i++) expect(holder.arrive(STRIPE, holding, POLL)).toBe(true);
           const release = (): void => {
             if (holder.giveBack(STRIPE, holding)) holder.handOver(STRIPE);
           };
           const waiting = { since: performance.now() - 50, isLasting: true, gaveWayTo: 0 };
           const thread = new MortalThread(last);
-          thread.run(() => void dead.takeOrQueue(STRIPE, mode, LOOKS, waiting));
+          thread.run(() => void dead.takeOrQueue(STRIPE, mode, POLL, waiting));
           expect(thread.took).toBe(false);
           if (course === 'is called') {
             // A release calls only a thread that sleeps.
@@ -96,7 +96,7 @@ describe('a waiter that is terminated between any two steps', () => {
             else if (course === 'has given up') dead.leave(STRIPE, mode, waiting);
           });
           if (course !== 'is called') release();
-          const isFree = next.arrive(STRIPE, limit > 1 ? PERMIT_MODE : EXCLUSIVE_MODE, LOOKS);
+          const isFree = next.arrive(STRIPE, limit > 1 ? PERMIT_MODE : EXCLUSIVE_MODE, POLL);
           expect(isFree, `ended before step ${last}`).toBe(!thread.took);
           isCut = thread.hasEnded;
           if (isCut) deaths++;
