@@ -64,7 +64,7 @@ interface AttemptRequest extends Wanted {
   readonly readsFirst: boolean;
 }
 
-/** The state of such an attempt. */
+/** The state of an attempt in progress. */
 interface AttemptState extends AttemptRequest {
   /** The last known grant of each key. */
   found: readonly (Grant | undefined)[];

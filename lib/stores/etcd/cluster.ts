@@ -15,7 +15,7 @@ import type { EtcdCredentials, EtcdSettings } from './options.js';
 /** Milliseconds before the servers are retried after all have failed. */
 const PAUSE = 20;
 /**
- * The maximum of milliseconds for one of several servers. At most half of the operation's timeout, so that a second
+ * Milliseconds allowed to one of several servers. Half of the operation's timeout if that is less, so that a second
  * server can answer.
  */
 const LONGEST_ATTEMPT = 2000;

@@ -122,7 +122,7 @@ export class RedisBackend implements Backend {
 
   /**
    * A client may resend a command after its connection broke. If the first send released the lease, the second one
-   * finds nothing. That looks like an expired lease, so the result counts as unknown.
+   * finds nothing. That looks like an expired lease, so this throws instead.
    */
   release(leases: readonly Releasing[]): Promise<(Release | undefined)[]> {
     const disconnects = this.#connection.disconnects?.count;
