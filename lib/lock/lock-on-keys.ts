@@ -6,7 +6,15 @@ import type { LockTable, StripeCounts } from '../engine/contract/engine.js';
 import { HOLDER_MASK } from '../engine/contract/lock-word.js';
 import { EXCLUSIVE_MODE, hasPermits, modeOfWord, type Mode } from '../engine/contract/mode.js';
 import { FastPath } from '../engine/fast-path.js';
-import { attempt, block, LockContext, recordHeld, wait, type Continue } from './acquisition.js';
+import {
+  attempt,
+  block,
+  LockContext,
+  recordHeld,
+  wait,
+  type Continue,
+  type FileTerms,
+} from './acquisition.js';
 import { BaseLock } from './base-lock.js';
 import { createGuard, createGuardOfSet, stripesOf, tryTake, type Guard } from './guard.js';
 import type { OpenedLock } from './handle.js';
@@ -22,7 +30,7 @@ import {
   timeoutIn,
 } from './options.js';
 import { ONLY_KEY, type KeyIndex } from './stripe-index.js';
-import { traceCall, type EntryPoints } from './trace.js';
+import { methodsOf, traceCall, type EntryPoints } from './trace.js';
 
 /**
  * How keys are acquired. The three public methods are the whole way of one key, exclusively and without options, where the
@@ -40,13 +48,18 @@ export abstract class LockOnKeys<A extends LockMode = LockMode> extends BaseLock
   readonly #special: boolean;
 
   /** @internal */
-  protected constructor({ table, name, timeout, trace }: OpenedLock, index: KeyIndex, sets: KeySets) {
+  protected constructor(
+    { table, name, timeout, trace }: OpenedLock,
+    index: KeyIndex,
+    sets: KeySets,
+    file?: FileTerms,
+  ) {
     super(name, timeout, table.engine);
     this.#table = table;
     this.#path = new FastPath(table);
     this.#index = index;
     this.#sets = sets;
-    this.#context = new LockContext(name, table, trace, timeout, index);
+    this.#context = new LockContext(name, table, trace, timeout, index, file);
     this.#permits = hasPermits(table.limit);
     this.#special = trace || this.#permits;
   }
@@ -240,6 +253,8 @@ export abstract class LockOnKeys<A extends LockMode = LockMode> extends BaseLock
   }
 
   #entryPoints(how: How): EntryPoints {
+    const { acquire, acquireSync, tryAcquire, withLock, withLockSync } =
+      this.#context.file?.methods ?? METHODS;
     if (how === 'sync') return { inner: this.#acquireSyncAny, method: acquireSync, outer: withLockSync };
     if (how === 'async') return { inner: this.#acquireAny, method: acquire, outer: withLock };
     return { inner: this.#tryAcquireAny, method: tryAcquire, outer: undefined };
@@ -311,12 +326,7 @@ function oneKeyState(word: number, waiters: number, limit: number): OneKeyState 
 
 type How = 'sync' | 'try' | 'async';
 
-/** The methods at import: a program may replace them by functions that call these. */
-const { acquire, acquireSync, tryAcquire, withLock, withLockSync } =
-  LockOnKeys.prototype as unknown as Record<
-    'acquire' | 'acquireSync' | 'tryAcquire' | 'withLock' | 'withLockSync',
-    EntryPoints['method']
-  >;
+const METHODS = methodsOf(LockOnKeys.prototype);
 
 /** `Array.isArray` for read-only lists. False for a revoked Proxy, for which that throws. */
 function isList<K extends LockKey>(keys: K | readonly K[]): keys is readonly K[] {

@@ -135,7 +135,9 @@ LocalCounts countLocals(Table& table) {
 std::uint32_t countHeld(Table& table) {
   std::uint32_t held = 0;
   for (std::uint32_t stripe = 0; stripe < table.used(); ++stripe) {
-    if (!isFree(table.word(stripe).load())) ++held;
+    const std::uint32_t word = table.word(stripe).load();
+    // Other processes hold what is elsewhere.
+    if (!isFree(word) && !isHeldAloneBy(word, kElsewhere)) ++held;
   }
   return held;
 }

@@ -47,25 +47,13 @@ interface WebLockAddon {
 
 /** What `native/node/process_locks.cc` exports; it says what the arguments and results mean. */
 interface ProcessLockAddon {
-  processExchange(numbers: Float64Array): void;
-  processOpen(path: string, title: string, files: number): number;
+  processOpen(path: string, title: string, files: number): number | [fault: number, number: number];
   processClose(file: number): void;
-  processAttempt(file: number, keys: LockKey | readonly LockKey[], shared: boolean): void;
-  processAcquireSync(
+  processTable(
     file: number,
-    keys: LockKey | readonly LockKey[],
-    shared: boolean,
-    timeout: number,
-  ): LockKey[] | undefined;
-  processAcquireAsync(
-    file: number,
-    keys: LockKey | readonly LockKey[],
-    shared: boolean,
-    mayGiveUp: boolean,
-  ): void;
-  processCancel(id: number, last: boolean): boolean;
-  processRelease(id: number): boolean;
-  takeProcessNews(): boolean;
+    name: string,
+  ): [table: number, words: Int32Array, keys: number, tokens: BigUint64Array] | undefined;
+  processPlace(file: number, key: LockKey): string;
   processInspect(file: number): (string | number | boolean | Uint8Array | undefined)[];
 }
 
