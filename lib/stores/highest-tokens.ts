@@ -1,4 +1,3 @@
-import { timerNow } from '../common/elapsed.js';
 import type { FencingToken } from '../lease/contract/lease-store.js';
 
 /** The maximum number of keys whose last grant is remembered. */
@@ -15,8 +14,6 @@ interface Last {
    * out.
    */
   stored: FencingToken;
-  /** When the owner's deadline passes, by `timerNow`. */
-  endsAt: number;
 }
 
 /** Remembers the last grant of each key, because a store that lost its data may issue lower tokens. */
@@ -28,32 +25,25 @@ export class HighestTokens {
     return this.#last.get(name)?.stored ?? 0n;
   }
 
-  /**
-   * `length` is the length of the lease in milliseconds. If the map is full, the key with the oldest grant is evicted.
-   */
-  add(name: string, owner: string, token: FencingToken, length: number): void {
+  /** If the map is full, the key with the oldest grant is evicted. */
+  add(name: string, owner: string, token: FencingToken): void {
     if (this.of(name) >= token) return;
     this.#last.delete(name);
     if (this.#last.size >= REMEMBERED) {
       const [oldest] = this.#last.keys();
       this.#last.delete(oldest!);
     }
-    this.#last.set(name, { owner, given: token, stored: token, endsAt: timerNow() + length });
-  }
-
-  /** Records a renewal that lasts `length` milliseconds from now. */
-  renewed(name: string, owner: string, length: number): void {
-    const last = this.#last.get(name);
-    if (last?.owner === owner) last.endsAt = Math.max(last.endsAt, timerNow() + length);
+    this.#last.set(name, { owner, given: token, stored: token });
   }
 
   /**
    * Records a grant that arrived after its attempt timed out. Returns true if the owner relies on an earlier grant of
-   * the key. The late grant has then replaced the earlier one in the store, so it must not be given back.
+   * the key. The late grant has then replaced the earlier one in the store, so it must not be given back. An owner relies on
+   * its grant until it releases it or a renewal fails: its TTL decides nothing, because another thread may have renewed it.
    */
   addLate(name: string, owner: string, token: FencingToken): boolean {
     const last = this.#last.get(name);
-    if (last?.owner !== owner || last.stored >= token || last.endsAt <= timerNow()) return false;
+    if (last?.owner !== owner || last.stored >= token) return false;
     last.stored = token;
     return true;
   }

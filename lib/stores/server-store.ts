@@ -246,7 +246,7 @@ export class ServerStore implements InfoLeaseStore, ExactLeaseStore, WakingLease
 
   /** Returns the tokens, or the index of a key that another owner holds. */
   protected async acquire(wanted: Wanted): Promise<readonly FencingToken[] | number> {
-    const { names, owner, length } = wanted;
+    const { names, owner } = wanted;
     const ended = this.#wakers.attempt(names);
     const attempt = {
       known: names.map((name) => this.#highest.of(name)),
@@ -258,7 +258,7 @@ export class ServerStore implements InfoLeaseStore, ExactLeaseStore, WakingLease
     try {
       const answer = await this.#requests.run(operation, ask, (late) => this.#giveBack(wanted, late));
       if ('tokens' in answer) {
-        names.forEach((name, i) => this.#highest.add(name, owner, answer.tokens[i]!, length));
+        names.forEach((name, i) => this.#highest.add(name, owner, answer.tokens[i]!));
         return answer.tokens;
       }
       this.#wakers.refused(names[answer.place]!, answer.wakeIn, answer.isRegistered === true);
@@ -280,9 +280,8 @@ export class ServerStore implements InfoLeaseStore, ExactLeaseStore, WakingLease
     });
     const operation = this.#begin();
     const renewed = await this.#requests.run(operation, () => this.backend.renew(keys, operation));
-    keys.forEach(({ name, owner, length }, i) => {
-      if (renewed[i] === true) this.#highest.renewed(name, owner, length);
-      else if (renewed[i] === false) this.#highest.ended(name, owner, undefined);
+    keys.forEach(({ name, owner }, i) => {
+      if (renewed[i] === false) this.#highest.ended(name, owner, undefined);
     });
     return renewed;
   }

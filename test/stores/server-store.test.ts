@@ -164,6 +164,17 @@ describe('a grant over a server', () => {
     expect(back).toEqual([]);
   });
 
+  it('stays if it comes after the TTL of the grant of a later attempt, which another thread may have renewed', async () => {
+    const { backend, store, back, grant } = await late();
+    const again = store.tryAcquire('key', 'me', 10);
+    backend.asked[1]!.answer(grant(1n));
+    expect(await again).toBe(1n);
+    await new Promise((resolve) => setTimeout(resolve, 30));
+    backend.asked[0]!.answer(grant(2n));
+    await turn();
+    expect(back).toEqual([]);
+  });
+
   it('must have a higher token than the last one of the key', async () => {
     const { backend, store } = scene();
     const asked = store.tryAcquire('key', 'me', 60_000);
