@@ -69,9 +69,9 @@ void Environment::keepAlive(Napi::Env env, Reason reason, bool alive) {
 }
 
 std::int32_t Environment::open(Napi::Int32Array words, std::uint32_t stripes, bool exact, std::uint32_t limit,
-                               const std::string& name, const std::shared_ptr<Gate>& gate) {
+                               const std::string& name, std::shared_ptr<Gate> gate) {
   Membership* const membership =
-      Registry::instance().open(*participant_, words.Data(), stripes, exact, limit, name, gate);
+      Registry::instance().open(*participant_, words.Data(), stripes, exact, limit, name, std::move(gate));
   if (!membership) return kNotOpened;
   if (membership->references > 1) return static_cast<std::int32_t>(membership->number);
   if (freeNumbers_.empty()) {

@@ -50,7 +50,7 @@ class Environment {
   // A table's number in this environment, or kNotOpened if the memory is in use with another number of stripes, or if
   // it is exact and this is not.
   std::int32_t open(Napi::Int32Array words, std::uint32_t stripes, bool exact, std::uint32_t limit,
-                    const std::string& name, const std::shared_ptr<Gate>& gate = nullptr);
+                    const std::string& name, std::shared_ptr<Gate> gate = nullptr);
   // Call it as many times as open() returned the number.
   void close(std::uint32_t table);
   // nullptr if nothing is open under the number.
