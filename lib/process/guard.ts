@@ -22,7 +22,7 @@ export interface ProcessHold {
  */
 export let createProcessGuard: <M extends LockMode>(file: ProcessFile, hold: ProcessHold) => ProcessGuard<M>;
 
-/** The class behind {@link ProcessGuard}. */
+/** What {@link ProcessGuard} is. */
 class HeldKeys<M extends LockMode = LockMode> implements Disposable {
   /**
    * See {@link threadBound}.
@@ -59,22 +59,22 @@ class HeldKeys<M extends LockMode = LockMode> implements Disposable {
   }
 
   /**
-   * True when the thread or the process of an earlier exclusive holder ended without releasing: the protected data may be
-   * half-written. All shared holders see it, and the first exclusive one.
+   * True when an earlier exclusive holder ended without releasing, its process or its thread: what the lock protects may be
+   * half-written. Told to shared holders and to the first exclusive one.
    */
   get abandoned(): boolean {
     return this.#guard.abandoned;
   }
 
   /**
-   * Fencing token: greater than the token of every earlier holder of any of these keys, in all processes, also after a restart
-   * of the machine. About the nanoseconds since 1970; `0n` without keys.
+   * Fencing token: greater than that of every earlier holder of any of these keys, in all processes, also after a restart of
+   * the machine. About the nanoseconds since 1970; `0n` without keys.
    */
   get token(): bigint {
     return (this.#token ??= this.#file.token(stripesOf(this.#guard)));
   }
 
-  /** Releases the keys. Idempotent: it never releases keys that another holder has acquired since. */
+  /** Gives the keys back. Idempotent: does nothing to keys that somebody else has acquired since. */
   release(): void {
     const guard = this.#guard;
     if (!guard.held && takenBy(guard) === 0) return;

@@ -15,8 +15,8 @@ import type { HostUrl } from '../common/types.js';
 /** For a new `ProcessLock`. */
 export interface ProcessLockOptions {
   /**
-   * The file that all processes lock, on a local disk: its path, or its `file:` URL. A missing file is created, readable for its
-   * user alone; its folder must exist. It is never deleted, and must contain nothing else.
+   * The file that all processes lock, on a local disk; a URL is one of a file. It is made, readable for its user alone, if there
+   * is none; its folder must exist. It is never deleted, and nothing else may be in it.
    */
   path: string | HostUrl;
   /** Shown in errors; and in metrics, profiles and diagnostics, where a lock without a name has its path. Default ''. */
@@ -24,10 +24,9 @@ export interface ProcessLockOptions {
   /** Default time allowed for one whole acquisition, however many keys, in milliseconds. Default 5000. Infinity waits forever. */
   timeout?: number;
   /**
-   * The number of files across which the keys are spread, 1 to 64: `path`, and files beside it whose names end with `.1`, `.2` and
-   * so on. The kernel searches all locks of a file each time, so hold thousands of keys at once only with 16 or more. The process
-   * that creates the file sets the number for all, by default 1. A process that later asks for another number fails with
-   * `ERR_LOCK_FILE_COUNT`.
+   * Over how many files the keys are spread, 1 to 64: `path`, and others beside it whose names end with `.1`, `.2` and so on. The
+   * kernel goes through all locks of a file each time, so hold thousands of keys at once only with 16 or more. Whoever makes
+   * the file decides for all, by default 1; who asks for another number later is refused with `ERR_LOCK_FILE_COUNT`.
    */
   files?: number;
   /** Records where each guard was acquired, for `inspect()` and errors. Slow. Default false. */
@@ -39,10 +38,7 @@ const MOST_FILES = 64;
 
 const NAMES: Names<ProcessLockOptions> = { path: true, name: true, timeout: true, files: true, trace: true };
 
-/**
- * Throws a TypeError or RangeError for bad options. `files` is 0 if the option is left out. The path becomes absolute, because
- * the process may change its folder later.
- */
+/** Throws a TypeError or RangeError for bad options. No number of files is 0. The path becomes absolute: the process may change its folder later. */
 export function resolveProcessLockOptions(
   options: ProcessLockOptions,
 ): Required<ProcessLockOptions> & { path: string } {

@@ -32,32 +32,32 @@ import { resolveProcessLockOptions, type ProcessLockOptions } from './options.js
 export interface ProcessHolder {
   /** The process. */
   pid: number;
-  /** `threadId` of `node:worker_threads` in that process. If several of its threads share the key, the id of the first. */
+  /** As `threadId` of `node:worker_threads` in that process. Where several of its threads share a key, that of the first. */
   threadId: number;
-  /** `process.title` if the program has set it, otherwise its command line; cut to about 120 bytes. */
+  /** `process.title` where the program has set it, else its command line; cut to about 120 bytes. */
   title: string;
   /**
-   * When the thread acquired the key, or began to wait, in milliseconds since 1970. If several threads of its process share the
-   * key, when the first of them acquired it.
+   * When it acquired the key, or began to wait, in milliseconds since 1970. Where several of its threads share a key, when the
+   * first of them acquired it.
    */
   since: number;
-  /** The source line that acquired the key, for threads of this process that use a lock with `trace`. */
+  /** Where in its source a thread of this process acquired the key, if a lock with `trace` did. */
   acquiredAt?: string;
 }
 
 /** A key that is held or waited for. */
 export interface ProcessKeyState {
-  /** Undefined if no process shows it: a process shows the keys that it holds, if they have up to 70 bytes. */
+  /** Undefined where nobody said it: a process shows keys of up to 70 bytes that it holds. */
   key: LockKey | undefined;
-  /** The mode in which it is held. If it is not held, the mode in which it is waited for. */
+  /** The mode in which it is held, or waited for if nobody holds it. */
   mode: LockMode;
-  /** The threads that hold it. */
+  /** Who holds it. */
   holders: ProcessHolder[];
-  /** The threads of this process that wait for it, and one thread of each other process. */
+  /** Who waits for it: of each other process one thread. */
   waiters: ProcessHolder[];
 }
 
-/** The key if none is passed, for programs that need only one lock in the file. */
+/** Left out, the key is the empty one: for those who need but one lock in the file. */
 const NO_KEY = '';
 
 const THREAD_BOUND = threadBound(
@@ -93,8 +93,8 @@ export class ProcessLock implements AsyncDisposable {
   #closed = false;
 
   /**
-   * Opens the file, or creates it, without waiting for holders of keys. Throws a TypeError or RangeError for bad options, and a
-   * LockError (`ERR_LOCK_FILE_…`) if the file cannot be used, or (ERR_LOCK_ENGINE) without the addon.
+   * Opens the file, or makes it, without waiting for anybody who holds a key. Throws a TypeError or RangeError for bad
+   * options, and a LockError (`ERR_LOCK_FILE_…`) if the file cannot be used, or (ERR_LOCK_ENGINE) without the addon.
    */
   constructor(options: ProcessLockOptions) {
     const { path: file, name, timeout, files, trace } = resolveProcessLockOptions(options);
@@ -156,8 +156,8 @@ export class ProcessLock implements AsyncDisposable {
   }
 
   /**
-   * Makes one attempt and never waits, so `mode` is its only option. Undefined if a key is held, or reserved for a process that
-   * has waited. Throws a LockError if the file can no longer be used.
+   * Makes one attempt and never waits, so `mode` is its only option. Undefined if the keys are not free, or kept for a process that has waited. Throws a
+   * LockError if the file cannot be used any more.
    */
   tryAcquire<M extends LockMode = 'exclusive'>(
     keys: LockKey | readonly LockKey[] = NO_KEY,
@@ -171,10 +171,7 @@ export class ProcessLock implements AsyncDisposable {
     return hold.guard === undefined ? undefined : guard;
   }
 
-  /**
-   * Runs fn while holding the keys; releases them however fn ends. Without keys it takes the empty key, which excludes no
-   * other.
-   */
+  /** Runs fn while holding the keys; releases however fn ends. Without keys: under the empty one, which excludes no other. */
   withLock<T>(fn: (guard: ProcessGuard<'exclusive'>) => T | PromiseLike<T>): Promise<T>;
   withLock<T>(
     keys: LockKey | readonly LockKey[],
@@ -240,7 +237,7 @@ export class ProcessLock implements AsyncDisposable {
   /**
    * Whether a key is free, and how many acquisitions hold it and wait for it, in all processes: of each other process one holder
    * and one waiter. A snapshot, as others continue: to act on it, use {@link tryAcquire}. Throws a TypeError
-   * (ERR_INVALID_ARG_TYPE) or RangeError (ERR_OUT_OF_RANGE) for a bad key.
+   * (ERR_INVALID_ARG_TYPE) or RangeError (ERR_OUT_OF_RANGE) for what is not a key.
    */
   stateOf(key: LockKey = NO_KEY): OneKeyState {
     checkKey(key, 'key');
@@ -274,8 +271,8 @@ export class ProcessLock implements AsyncDisposable {
   }
 
   /**
-   * The holders and waiters in all processes that have the file open. A snapshot, as others continue meanwhile. It reads records
-   * that processes keep for this purpose, and that never decide who holds a key.
+   * Who holds and who waits, in all processes that have the file open. A snapshot, as others continue meanwhile. It reads what
+   * processes say of themselves, which decides nothing.
    */
   inspect(): ProcessKeyState[] {
     const uses = this.#uses();
@@ -299,8 +296,8 @@ export class ProcessLock implements AsyncDisposable {
   }
 
   /**
-   * Rejects pending and later acquisitions with a LockError (ERR_LOCK_CLOSED). Guards stay held until they are released; the file
-   * is closed after the last one. Idempotent.
+   * Rejects what is pending, and refuses later acquisitions, with a LockError (ERR_LOCK_CLOSED). Guards stay held until they
+   * are released; the file is closed after the last one. Idempotent.
    */
   close(): Promise<void> {
     if (!this.#closed) {
@@ -393,7 +390,7 @@ function copyOf(key: LockKey): LockKey {
   return isBytes(key) ? copyOfBytes(key) : key;
 }
 
-/** The title of this process that other processes show. */
+/** What other processes show of this one. */
 function ownTitle(): string {
   const { title, argv, execPath, argv0 } = process;
   const set = title !== '' && title !== argv0 && title !== execPath && title !== path.basename(execPath);

@@ -1,4 +1,4 @@
-// A table asks its gate before a stripe counts as held, if holders outside the process exclude its threads: locks of files
+// What a table asks before one of its stripes counts as held, if holders outside the process count, too: locks of files
 // (process_file.h).
 //
 // The word of a stripe settles who holds it within the process, by the rules of table.h. A thread that has all words of an

@@ -189,7 +189,7 @@ unsigned processors() { return std::max(1u, std::thread::hardware_concurrency())
 namespace {
 
 // Smaller blocks come from the allocator.
-constexpr std::size_t kLarge = std::size_t{128} * 1024;
+constexpr std::size_t kLarge = 128 * 1024;
 
 #if defined(_WIN32)
 void* map(std::size_t bytes) {

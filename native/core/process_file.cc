@@ -81,7 +81,7 @@ std::shared_ptr<ProcessFile> ProcessFile::find(const LockFile::Identity& identit
   const Lock lock(open.mutex);
   std::erase_if(open.files, [](const std::weak_ptr<ProcessFile>& file) { return file.expired(); });
   for (const std::weak_ptr<ProcessFile>& each : open.files) {
-    std::shared_ptr<ProcessFile> file = each.lock();
+    const std::shared_ptr<ProcessFile> file = each.lock();
     if (!file) continue;
     const Lock using_(file->mutex_);
     if (!file->file_ || !(file->file_->identity() == identity)) continue;
@@ -338,7 +338,7 @@ bool ProcessFile::giveBack(std::uint32_t stripe, std::uint32_t count, bool died,
   // mutant: process-forgets-shared-early
   if (key.holders > 0) return false;
   static_cast<void>(refresh());
-  // A death that was found but not reported to a caller stays for the next acquisition (keeps G1).
+  // What an acquisition has learned and nobody was told of is left for the next one (keeps G1).
   // mutant: process-hides-the-dead
   if (key.shared || !died) page_.leave(key.byte, key.place);
   const bool isKept = waits ? page_.keepTurn(key.byte, *waits)
@@ -477,7 +477,7 @@ bool ProcessFile::sleep(std::uint32_t stripe, Participant& blocked, Deadline dea
     return false;
   }
   key.attendant = &blocked;
-  // Read before the look, so that a later wake is not missed.
+  // Before it looks, so that it misses no ring after that.
   static_cast<void>(refresh());
   const std::uint32_t heard = bell_.listen();
   if (!isRefused(stripe, awaited)) {
@@ -513,7 +513,7 @@ Nanoseconds ProcessFile::patience(std::uint32_t stripe, Nanoseconds poll) {
   // Before the turns end that it keeps.
   if (std::any_of(kept_.begin(), kept_.end(), [&](const Kept& kept) { return kept.waitsFor == stripe; }))
     return std::min(poll, kTurnFor / 2);
-  // If no other process can wake this one, it must poll.
+  // Where nobody rings, to look is no remedy for a wake that was lost, but the only way.
   if (!bell_.isReachable() || !page_.isEnrolled(key.byte)) return poll;
   const ProcessPage::Turn turn = page_.next(key.byte);
   return seamSlice(turn.slot != kNoSlot && turn.since < key.waitsSince ? kFar : kNear);

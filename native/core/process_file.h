@@ -48,14 +48,14 @@ namespace stripelock {
 
 class ProcessFile final : public Gate, public std::enable_shared_from_this<ProcessFile> {
  public:
-  // Keys that threads of this process can use at once. Their memory is reserved; only the part of used keys is touched.
+  // Keys that threads of this process can use at once. The memory is reserved, and only that of used keys is touched.
   static constexpr std::uint32_t kMostKeys = 65'536;
 
   // The file at that path, which all threads of the process share. `title` is what other processes show of this one. `files`:
   // see LockFileHeader::open(). nullptr: `error` says why. Call close() as many times as this returned the file.
   static std::shared_ptr<ProcessFile> open(const std::string& path, const std::string& title,
                                            std::uint32_t files, FileError& error);
-  // Held keys stay held; the file is closed after their release.
+  // What is held stays held; the file is closed after that.
   void close();
   ProcessFile(std::unique_ptr<LockFile> file, std::string path);
   ~ProcessFile() override;
@@ -63,7 +63,7 @@ class ProcessFile final : public Gate, public std::enable_shared_from_this<Proce
   // The memory of the table.
   void* memory() const { return shared_.get() + kTokenBytes; }
   // Memory that JavaScript reads: the tokens, by stripe, and then the header of the table. A thread that has entered with a
-  // stripe finds a token there that is greater than the tokens of all earlier holders.
+  // stripe finds a token there that is above those of all earlier holders.
   static constexpr std::size_t kTokenBytes = kMostKeys * sizeof(std::uint64_t);
   void* shared() const { return shared_.get(); }
   std::uint64_t tokenOf(std::uint32_t stripe) const { return tokenAt(stripe).load(); }
@@ -146,7 +146,7 @@ class ProcessFile final : public Gate, public std::enable_shared_from_this<Proce
   // Runs the file's thread (L3). False if the system has no room for a thread.
   bool watch();
   static void runWatch(void* self);
-  // How long the waiter may sleep before it polls the key.
+  // How long nobody needs to look whether the key can be had.
   Nanoseconds patience(std::uint32_t stripe, Nanoseconds poll);
   // Call it with nothing locked.
   std::shared_ptr<Table> table();

@@ -105,7 +105,7 @@ Participant* Registry::bySlot(std::uint32_t slot) {
 }
 
 Membership* Registry::open(Participant& participant, void* memory, std::uint32_t stripes, bool exact,
-                           std::uint32_t limit, const std::string& name, const std::shared_ptr<Gate>& gate) {
+                           std::uint32_t limit, const std::string& name, std::shared_ptr<Gate> gate) {
   const auto fits = [&](const Table& table) {
     return table.stripes() == stripes && (table.keys() != nullptr) == exact && table.limit() == limit;
   };

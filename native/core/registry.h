@@ -52,7 +52,7 @@ class Registry {
   // exact and this is not.
   Membership* open(Participant& participant, void* memory, std::uint32_t stripes, bool exact = false,
                    std::uint32_t limit = 1, const std::string& name = {},
-                   const std::shared_ptr<Gate>& gate = nullptr);
+                   std::shared_ptr<Gate> gate = nullptr);
   void close(Membership& membership);
 
   // What the locks with each name have counted, also those that nobody has open any more. No count ever falls, but for those of

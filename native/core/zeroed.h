@@ -16,8 +16,7 @@ class Zeroed {
 
  public:
   explicit Zeroed(std::size_t count)
-      : bytes_(count * sizeof(T)),  // NOLINT(bugprone-sizeof-expression): T may be a pointer
-        items_(static_cast<T*>(takeZeroed(bytes_))) {}
+      : bytes_(count * sizeof(T)), items_(static_cast<T*>(takeZeroed(bytes_))) {}
   ~Zeroed() { freeZeroed(items_, bytes_); }
   Zeroed(const Zeroed&) = delete;
   Zeroed& operator=(const Zeroed&) = delete;

@@ -11,7 +11,7 @@ export interface FileFault {
 export interface ProcessUse {
   /** See {@link ProcessFile.placeOf}. */
   readonly place: string;
-  /** Undefined if no process shows it. */
+  /** Undefined where nobody said it. */
   readonly key: LockKey | undefined;
   readonly shared: boolean;
   readonly waits: boolean;
@@ -27,9 +27,9 @@ export interface ProcessUse {
 
 /** A file, as one thread has it open. */
 export interface ProcessFile {
-  /** Its keys. Other processes can hold them, too, so the fast path in JavaScript takes none. */
+  /** Its keys, of which the threads of this process and other processes are holders. Its fast path takes nothing. */
   readonly table: LockTable;
-  /** The fencing token of the thread that holds these stripes of the table. */
+  /** A fencing token for who holds these stripes of the table. */
   token(stripes: readonly number[]): bigint;
   /** The same for equal keys, in all processes, and different for others. */
   placeOf(key: LockKey): string;
