@@ -16,7 +16,7 @@
 #include "core/membership.cc"
 #include "core/notes.cc"
 #include "core/participant.cc"
-#include "core/process_file.cc"
+#include "core/process_locks.cc"
 #include "core/process_page.cc"
 #include "core/registry.cc"
 #include "core/revocation.cc"

@@ -21,19 +21,7 @@ import {
   type Guard,
 } from './guard.js';
 import type { KeyIndex } from './stripe-index.js';
-import { noteOf, traceHeld, type PublicMethods } from './trace.js';
-
-/** The differences of a lock of a file. */
-export interface FileTerms {
-  /** The value that a promise resolves with. Made at once: in a later microtask the thread might block for its own guard. */
-  guardOf(guard: Guard): object;
-  /** The error for an outcome. */
-  failure(outcome: Failure, keys: readonly LockKey[], timeout: number): LockError;
-  /** Pending acquisitions. */
-  readonly pending: Set<Abortable>;
-  /** The methods that programs call, by which a trace finds the caller. */
-  readonly methods: PublicMethods;
-}
+import { noteOf, traceHeld } from './trace.js';
 
 /** What an acquisition needs to know of its lock. */
 export class LockContext {
@@ -44,17 +32,8 @@ export class LockContext {
   readonly index: KeyIndex;
   /** The terms of acquisitions with the lock's own timeout and nothing that few have. Most waiters refer to these. */
   readonly plain: Terms;
-  readonly file: FileTerms | undefined;
 
-  constructor(
-    name: string,
-    table: LockTable,
-    trace: boolean,
-    timeout: number,
-    index: KeyIndex,
-    file?: FileTerms,
-  ) {
-    this.file = file;
+  constructor(name: string, table: LockTable, trace: boolean, timeout: number, index: KeyIndex) {
     this.name = name;
     this.table = table;
     this.trace = trace;
@@ -117,9 +96,7 @@ function termsOf(
   const keys = copyOfKeys(guard);
   const { plain, trace } = lock;
   const listens = channels.wait.hasSubscribers || lock.table.words[OBSERVED_INT] !== 0;
-  // The close() of a file's lock ends its pending acquisitions, as a signal does.
-  const endable = signal !== undefined || (isAsync && lock.file !== undefined);
-  if (keys === undefined && !trace && !listens && !endable) {
+  if (keys === undefined && !trace && !listens && signal === undefined) {
     return timeout === plain.timeout ? plain : { lock, timeout, details: undefined };
   }
   const note = trace ? noteOf(guard) : undefined;
@@ -234,7 +211,7 @@ export class Acquisition<G extends Guard> implements AsyncWaiter, Abortable {
 
   /** The error for an outcome. */
   failure(outcome: Failure): LockError {
-    const { table, name, file } = this.#terms.lock;
+    const { table, name } = this.#terms.lock;
     const lock = { name, exact: table.keys !== undefined };
     const details = (stripe: number): string | undefined =>
       this.note === undefined ? undefined : tracedHolders(table, stripe);
@@ -247,7 +224,6 @@ export class Acquisition<G extends Guard> implements AsyncWaiter, Abortable {
         if (channels.timeout.hasSubscribers) {
           channels.timeout.publish({ ...this.message(), timeout, stripe, holders });
         }
-        if (file !== undefined) break;
         return lockTimeout(lock, this.shownKeys(), timeout, stripe, holders, threadId, details(stripe));
       }
       case 'deadlock': {
@@ -257,16 +233,11 @@ export class Acquisition<G extends Guard> implements AsyncWaiter, Abortable {
         if (channels.deadlock.hasSubscribers) {
           channels.deadlock.publish({ ...this.message(), threads, stripes });
         }
-        if (file !== undefined) break;
         return lockDeadlock(lock, this.shownKeys(), threads, stripes, details(stripes[0]!));
       }
       case 'interrupted':
-        if (file !== undefined) break;
         return new LockError('ERR_LOCK_INTERRUPTED', 'this thread is being ended');
-      case 'failed':
-        break;
     }
-    return file!.failure(outcome, this.shownKeys(), this.timeout);
   }
 
   /** The acquisition counts as `contended`. */
@@ -314,10 +285,11 @@ export class Acquisition<G extends Guard> implements AsyncWaiter, Abortable {
       throw new RangeError('Maximum call stack size exceeded');
     }
     this.#resolve = resolve;
-    const { details, lock } = this.#terms;
-    if (details !== undefined) details.reject = reject;
-    if (lock.file !== undefined) lock.file.pending.add(this);
-    if (details?.signal !== undefined) awaitAbort(details.signal, this);
+    const { details } = this.#terms;
+    if (details?.signal !== undefined) {
+      details.reject = reject;
+      awaitAbort(details.signal, this);
+    }
     return promise as Promise<G>;
   }
 
@@ -331,8 +303,7 @@ export class Acquisition<G extends Guard> implements AsyncWaiter, Abortable {
   private settlePromise(outcome: Outcome, resolve: (outcome: G | Promise<never>) => void): void {
     if (outcome.status === 'granted') {
       grant(this.guard, outcome.abandoned);
-      const { file } = this.#terms.lock;
-      resolve(file === undefined ? this.guard : (file.guardOf(this.guard) as G));
+      resolve(this.guard);
     } else {
       let reason: unknown;
       try {
@@ -347,12 +318,9 @@ export class Acquisition<G extends Guard> implements AsyncWaiter, Abortable {
 
   /** Removes the listener from the signal. Never throws: a leftover listener changes nothing. */
   private forgetSignal(): void {
-    const { lock, details } = this.#terms;
-    const signal = details?.signal;
-    if (signal === undefined && lock.file === undefined) return;
+    const signal = this.#terms.details?.signal;
+    if (signal === undefined) return;
     try {
-      lock.file?.pending.delete(this);
-      if (signal === undefined) return;
       forgetAbort(signal, this);
     } catch {
       // The signal may be the program's own.
@@ -361,7 +329,6 @@ export class Acquisition<G extends Guard> implements AsyncWaiter, Abortable {
 
   abort(reason: unknown): void {
     if (!this.table.cancel(this)) return;
-    this.#terms.lock.file?.pending.delete(this);
     // From here on this is not called again.
     this.#terms.details!.reject!(reason);
     this.#resolve = null;
@@ -440,9 +407,7 @@ export function wait<G extends Guard>(
 export function attempt<G extends Guard>(lock: LockContext, guard: G): G | undefined {
   const stripes = stripesOf(guard);
   const request = { stripes, taken: takenBy(guard), mode: modeOf(guard), timeout: 0, note: undefined };
-  const outcome = continueTaking(guard, request);
-  if (outcome.status === 'failed') throw lock.file!.failure(outcome, guard.keys, 0);
-  if (outcome.status !== 'granted') return undefined;
+  if (continueTaking(guard, request).status !== 'granted') return undefined;
   if (lock.trace) recordHeld(lock, guard);
   return guard;
 }

@@ -11,17 +11,14 @@ export class KeyedIndex implements KeyIndex {
   readonly #cache: StripeCache;
   readonly #capacity: number;
   readonly #lock: string;
-  readonly #hint: string;
   /** The error that was thrown last because no stripe was left. */
   #exhaustion: LockError | undefined = undefined;
 
-  /** `hint`: what the error adds that says that no stripe is left. */
-  constructor(keys: ExactKeys, capacity: number, lock: string, hint = ' (option capacity)') {
+  constructor(keys: ExactKeys, capacity: number, lock: string) {
     this.#pinned = PinnedKeys.of(keys, capacity);
     this.#cache = this.#pinned.cache;
     this.#capacity = capacity;
     this.#lock = lock;
-    this.#hint = hint;
   }
 
   get unpins(): number {
@@ -64,7 +61,7 @@ export class KeyedIndex implements KeyIndex {
     const lock = this.#lock === '' ? 'lock' : `lock ${JSON.stringify(this.#lock)}`;
     this.#exhaustion = new LockError(
       'ERR_LOCK_CAPACITY',
-      `${lock}: no room for another key, as ${this.#capacity} are in use${this.#hint}`,
+      `${lock}: no room for another key, as ${this.#capacity} are in use (option capacity)`,
     );
     return this.#exhaustion;
   }

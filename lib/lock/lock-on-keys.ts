@@ -6,15 +6,7 @@ import type { LockTable, StripeCounts } from '../engine/contract/engine.js';
 import { HOLDER_MASK } from '../engine/contract/lock-word.js';
 import { EXCLUSIVE_MODE, hasPermits, modeOfWord, type Mode } from '../engine/contract/mode.js';
 import { FastPath } from '../engine/fast-path.js';
-import {
-  attempt,
-  block,
-  LockContext,
-  recordHeld,
-  wait,
-  type Continue,
-  type FileTerms,
-} from './acquisition.js';
+import { attempt, block, LockContext, recordHeld, wait, type Continue } from './acquisition.js';
 import { BaseLock } from './base-lock.js';
 import { createGuard, createGuardOfSet, stripesOf, tryTake, type Guard } from './guard.js';
 import type { OpenedLock } from './handle.js';
@@ -30,7 +22,7 @@ import {
   timeoutIn,
 } from './options.js';
 import { ONLY_KEY, type KeyIndex } from './stripe-index.js';
-import { methodsOf, traceCall, type EntryPoints } from './trace.js';
+import { traceCall, type EntryPoints } from './trace.js';
 
 /**
  * How keys are acquired. The three public methods are the whole way of one key, exclusively and without options, where the
@@ -48,18 +40,13 @@ export abstract class LockOnKeys<A extends LockMode = LockMode> extends BaseLock
   readonly #special: boolean;
 
   /** @internal */
-  protected constructor(
-    { table, name, timeout, trace }: OpenedLock,
-    index: KeyIndex,
-    sets: KeySets,
-    file?: FileTerms,
-  ) {
+  protected constructor({ table, name, timeout, trace }: OpenedLock, index: KeyIndex, sets: KeySets) {
     super(name, timeout, table.engine);
     this.#table = table;
     this.#path = new FastPath(table);
     this.#index = index;
     this.#sets = sets;
-    this.#context = new LockContext(name, table, trace, timeout, index, file);
+    this.#context = new LockContext(name, table, trace, timeout, index);
     this.#permits = hasPermits(table.limit);
     this.#special = trace || this.#permits;
   }
@@ -253,8 +240,6 @@ export abstract class LockOnKeys<A extends LockMode = LockMode> extends BaseLock
   }
 
   #entryPoints(how: How): EntryPoints {
-    const { acquire, acquireSync, tryAcquire, withLock, withLockSync } =
-      this.#context.file?.methods ?? METHODS;
     if (how === 'sync') return { inner: this.#acquireSyncAny, method: acquireSync, outer: withLockSync };
     if (how === 'async') return { inner: this.#acquireAny, method: acquire, outer: withLock };
     return { inner: this.#tryAcquireAny, method: tryAcquire, outer: undefined };
@@ -326,7 +311,12 @@ function oneKeyState(word: number, waiters: number, limit: number): OneKeyState 
 
 type How = 'sync' | 'try' | 'async';
 
-const METHODS = methodsOf(LockOnKeys.prototype);
+/** The methods at import: a program may replace them by functions that call these. */
+const { acquire, acquireSync, tryAcquire, withLock, withLockSync } =
+  LockOnKeys.prototype as unknown as Record<
+    'acquire' | 'acquireSync' | 'tryAcquire' | 'withLock' | 'withLockSync',
+    EntryPoints['method']
+  >;
 
 /** `Array.isArray` for read-only lists. False for a revoked Proxy, for which that throws. */
 function isList<K extends LockKey>(keys: K | readonly K[]): keys is readonly K[] {

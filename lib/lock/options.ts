@@ -25,9 +25,9 @@ const DEFAULT_CAPACITY = 65_536;
 const COMMON = { timeout: true, name: true, engine: true, trace: true } as const;
 const STRIPED: Names<StripedLockOptions> = { stripes: true, ...COMMON };
 const KEYED: Names<KeyedLockOptions> = { capacity: true, limit: true, ...COMMON };
-export const ATTEMPT: Names<Pick<AcquireOptions, 'mode'>> = { mode: true };
-export const SYNC_ACQUISITION: Names<AcquireOptions> = { timeout: true, mode: true };
-export const ACQUISITION: Names<AsyncAcquireOptions> = { timeout: true, mode: true, signal: true };
+const ATTEMPT: Names<Pick<AcquireOptions, 'mode'>> = { mode: true };
+const SYNC_ACQUISITION: Names<AcquireOptions> = { timeout: true, mode: true };
+const ACQUISITION: Names<AsyncAcquireOptions> = { timeout: true, mode: true, signal: true };
 
 /** Options that only other methods understand. */
 interface ForeignOptions {

@@ -20,17 +20,6 @@ const UNKNOWN = 'at an unknown place';
 
 type AnyFunction = (...args: never[]) => unknown;
 
-/** The methods of a class of locks, as they were at import: a program may replace them by functions that call these. */
-export type PublicMethods = Record<
-  'acquire' | 'acquireSync' | 'tryAcquire' | 'withLock' | 'withLockSync',
-  AnyFunction
->;
-
-export function methodsOf(prototype: object): PublicMethods {
-  const { acquire, acquireSync, tryAcquire, withLock, withLockSync } = prototype as PublicMethods;
-  return { acquire, acquireSync, tryAcquire, withLock, withLockSync };
-}
-
 /** The functions of this package that a call of the user comes through. */
 export interface EntryPoints {
   /** What calls {@link traceCall}'s caller. */

@@ -2,25 +2,20 @@ import { inspect, type InspectOptions } from 'node:util';
 import { expose } from '../common/exposed-class.js';
 import { threadBound } from '../common/thread-bound.js';
 import type { LockKey, LockMode } from '../common/types.js';
-import type { ProcessFile } from '../engine/contract/process-locks.js';
-import { stripesOf, takenBy, type Guard } from '../lock/guard.js';
+import type { ProcessHold, ProcessLockEngine } from '../engine/contract/process-locks.js';
 
 const THREAD_BOUND = threadBound(
   'ProcessGuard',
   'pass the path of its lock instead, and create a ProcessLock there',
 );
 
-/** The keys of a guard. */
-export interface ProcessHold {
-  /** Undefined until they are acquired. */
-  guard: Guard | undefined;
-}
-
-/**
- * Makes a guard before its keys are acquired. After that only {@link ProcessHold.guard} is assigned: a call could overflow the
- * stack, and the keys would stay held (keeps T1).
- */
-export let createProcessGuard: <M extends LockMode>(file: ProcessFile, hold: ProcessHold) => ProcessGuard<M>;
+/** Makes a guard of what an acquisition holds, or will hold. */
+export let createProcessGuard: <M extends LockMode>(
+  engine: ProcessLockEngine,
+  hold: ProcessHold,
+  keys: readonly LockKey[],
+  mode: M,
+) => ProcessGuard<M>;
 
 /** What {@link ProcessGuard} is. */
 class HeldKeys<M extends LockMode = LockMode> implements Disposable {
@@ -30,32 +25,31 @@ class HeldKeys<M extends LockMode = LockMode> implements Disposable {
    * @internal
    */
   protected readonly threadBound = THREAD_BOUND;
-  readonly #file: ProcessFile;
+  readonly #engine: ProcessLockEngine;
   readonly #hold: ProcessHold;
-  #token: bigint | undefined = undefined;
+  readonly #keys: readonly LockKey[];
+  readonly #mode: M;
 
-  private constructor(file: ProcessFile, hold: ProcessHold) {
-    this.#file = file;
+  private constructor(engine: ProcessLockEngine, hold: ProcessHold, keys: readonly LockKey[], mode: M) {
+    this.#engine = engine;
     this.#hold = hold;
-  }
-
-  get #guard(): Guard {
-    return this.#hold.guard!;
+    this.#keys = keys;
+    this.#mode = mode;
   }
 
   /** The keys as they were passed, duplicates included; `['']` if none was. */
   get keys(): readonly LockKey[] {
-    return this.#guard.keys;
+    return this.#keys.slice();
   }
 
   /** The mode in which the guard was acquired. */
   get mode(): M {
-    return this.#guard.mode as M;
+    return this.#mode;
   }
 
   /** True from the acquisition until {@link release}. */
   get held(): boolean {
-    return this.#guard.held;
+    return this.#hold.id >= 0;
   }
 
   /**
@@ -63,23 +57,20 @@ class HeldKeys<M extends LockMode = LockMode> implements Disposable {
    * half-written. Told to shared holders and to the first exclusive one.
    */
   get abandoned(): boolean {
-    return this.#guard.abandoned;
+    return this.#hold.abandoned;
   }
 
   /**
    * Fencing token: greater than that of every earlier holder of any of these keys, in all processes, also after a restart of
-   * the machine. About the nanoseconds since 1970; `0n` without keys.
+   * the machine. About the nanoseconds since 1970.
    */
   get token(): bigint {
-    return (this.#token ??= this.#file.token(stripesOf(this.#guard)));
+    return this.#hold.token;
   }
 
   /** Gives the keys back. Idempotent: does nothing to keys that somebody else has acquired since. */
   release(): void {
-    const guard = this.#guard;
-    if (!guard.held && takenBy(guard) === 0) return;
-    this.#token ??= this.#file.token(stripesOf(guard));
-    guard.release();
+    this.#engine.release(this.#hold);
   }
 
   /** {@link release}, at the end of a `using` block. */
@@ -105,7 +96,7 @@ class HeldKeys<M extends LockMode = LockMode> implements Disposable {
   }
 
   static {
-    createProcessGuard = (file, hold) => new HeldKeys(file, hold);
+    createProcessGuard = (engine, hold, keys, mode) => new HeldKeys(engine, hold, keys, mode);
   }
 }
 

@@ -1,7 +1,5 @@
 import path from 'node:path';
-import { fileURLToPath } from 'node:url';
 import {
-  checkBoolean,
   checkCount,
   checkPart,
   checkString,
@@ -10,16 +8,16 @@ import {
   type Names,
 } from '../common/checks.js';
 import { invalidArgType } from '../common/errors.js';
-import type { HostUrl } from '../common/types.js';
+import type { AcquireOptions, AsyncAcquireOptions } from '../common/types.js';
 
 /** For a new `ProcessLock`. */
 export interface ProcessLockOptions {
   /**
-   * The file that all processes lock, on a local disk; a URL is one of a file. It is made, readable for its user alone, if there
-   * is none; its folder must exist. It is never deleted, and nothing else may be in it.
+   * The file that all processes lock, on a local disk. It is made, readable for its user alone, if there is none; its folder
+   * must exist. It is never deleted, and nothing else may be in it.
    */
-  path: string | HostUrl;
-  /** Shown in errors; and in metrics, profiles and diagnostics, where a lock without a name has its path. Default ''. */
+  path: string;
+  /** Shown in errors. Default ''. */
   name?: string;
   /** Default time allowed for one whole acquisition, however many keys, in milliseconds. Default 5000. Infinity waits forever. */
   timeout?: number;
@@ -29,34 +27,30 @@ export interface ProcessLockOptions {
    * the file decides for all, by default 1; who asks for another number later is refused with `ERR_LOCK_FILE_COUNT`.
    */
   files?: number;
-  /** Records where each guard was acquired, for `inspect()` and errors. Slow. Default false. */
-  trace?: boolean;
 }
 
 /** As `kMostSpread` of `native/core/process_page.h`. */
 const MOST_FILES = 64;
 
-const NAMES: Names<ProcessLockOptions> = { path: true, name: true, timeout: true, files: true, trace: true };
+const NAMES: Names<ProcessLockOptions> = { path: true, name: true, timeout: true, files: true };
+
+/** The options that have a meaning for `acquire`, for `acquireSync`, and for `tryAcquire`. */
+export const ASYNC_ACQUISITION: Names<AsyncAcquireOptions> = { timeout: true, mode: true, signal: true };
+export const SYNC_ACQUISITION: Names<AcquireOptions> = { timeout: true, mode: true };
+export const ATTEMPT: Names<Pick<AcquireOptions, 'mode'>> = { mode: true };
 
 /** Throws a TypeError or RangeError for bad options. No number of files is 0. The path becomes absolute: the process may change its folder later. */
-export function resolveProcessLockOptions(
-  options: ProcessLockOptions,
-): Required<ProcessLockOptions> & { path: string } {
+export function resolveProcessLockOptions(options: ProcessLockOptions): Required<ProcessLockOptions> {
   checkPart(options, NAMES, 'options', 'an object with a path');
-  const { path: file, name, timeout, files, trace } = options;
+  const { path: file, name, timeout, files } = options;
+  const given = checkString(file, 'options.path');
+  if (given === '' || given.includes('\0')) {
+    throw invalidArgType('options.path', 'the path of a file', file);
+  }
   return {
-    path: pathOf(file),
+    path: path.resolve(given),
     name: name === undefined ? '' : checkString(name, 'options.name'),
     timeout: timeout === undefined ? DEFAULT_TIMEOUT : checkTimeout(timeout, 'options.timeout'),
     files: files === undefined ? 0 : checkCount(files, 'options.files', MOST_FILES),
-    trace: trace === undefined ? false : checkBoolean(trace, 'options.trace'),
   };
-}
-
-function pathOf(given: unknown): string {
-  const { href } = (given ?? {}) as { href?: unknown };
-  const isUrl = typeof given === 'object' && typeof href === 'string' && /^file:/i.test(href);
-  const text = isUrl ? fileURLToPath(href) : given;
-  if (typeof text === 'string' && text !== '' && !text.includes('\0')) return path.resolve(text);
-  throw invalidArgType('options.path', 'the path of a file, or its URL', given);
 }

@@ -23,7 +23,7 @@ export interface ContentionWait {
   /** Whether it blocked its thread, or waited on the event loop. */
   readonly kind: 'sync' | 'async';
   /** How it ended. `aborted`: by its signal. `interrupted`: as its thread was being ended. */
-  readonly outcome: 'granted' | 'timeout' | 'deadlock' | 'aborted' | 'interrupted' | 'failed';
+  readonly outcome: 'granted' | 'timeout' | 'deadlock' | 'aborted' | 'interrupted';
   /** The id of the thread that waited. */
   readonly threadId: number;
   /** When it began, in milliseconds since the profile began; negative if that was earlier. */

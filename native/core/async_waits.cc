@@ -17,37 +17,19 @@ AsyncWaits::Started AsyncWaits::start(Membership& membership, const Request& req
   Table& table = membership.table();
   // What the fast path took is counted with the rest, when everything is granted.
   membership.countShares(request.stripes, request.taken, request.mode, -1);
-  std::uint32_t position = request.taken;
-  bool abandoned = false;
-  Gate::Entry entry;
-  // No fast path has tried where there is a gate.
-  if (request.timeout <= 0 || table.gate()) {
+  if (request.timeout <= 0) {
+    std::uint32_t position = request.taken;
+    bool abandoned = false;
     while (position < request.count &&
            table.tryTake(request.stripes[position], owner_.slot(), request.mode, abandoned)) {
       ++position;
     }
-    const bool hasAll = position == request.count;
-    // mutant: E1-enters-without-words
-    if (hasAll && table.gate() != nullptr) {
-      entry = table.gate()->enter({.table = table,
-                                   .stripes = request.stripes,
-                                   .count = request.count,
-                                   .mode = request.mode,
-                                   .since = 0,
-                                   .threadId = owner_.threadId(),
-                                   .waits = request.timeout > 0,
-                                   .blocks = false});
-    }
-    if (hasAll && entry.how == Gate::Entry::How::kEntered) {
+    if (position == request.count) {
       membership.countShares(request.stripes, request.count, request.mode, +1);
-      return {.status = AsyncStart::kGranted, .abandoned = abandoned || entry.abandoned, .error = {}};
+      return {.status = AsyncStart::kGranted, .abandoned = abandoned};
     }
-    if (request.timeout <= 0 || entry.error) {
-      table.rollBack(request.stripes, position, owner_, request.mode);
-      if (entry.error) return {.status = AsyncStart::kFailed, .error = entry.error};
-      const std::uint32_t unavailable = hasAll ? entry.refused : position;
-      return {.status = AsyncStart::kTimedOut, .stripe = request.stripes[unavailable], .error = {}};
-    }
+    table.rollBack(request.stripes, position, owner_, request.mode);
+    return {.status = AsyncStart::kTimedOut, .stripe = request.stripes[position]};
   }
   AsyncWaiter* const waiter = &make();
   waiter->membership = &membership;
@@ -76,46 +58,20 @@ AsyncWaits::Started AsyncWaits::start(Membership& membership, const Request& req
     std::copy_n(request.stripes, request.count, waiter->many.get());
     waiter->stripes = waiter->many.get();
   }
-  waiter->abandoned = abandoned;
-  membership.countUnnoticed(waiter->stripes, position, request.mode, +1);
+  membership.countUnnoticed(waiter->stripes, request.taken, request.mode, +1);
   // Added before it can be granted, since any thread may grant it as soon as it is linked.
   add(*waiter, Deadline::after(request.timeout, time));
-  if (entry.how == Gate::Entry::How::kRefused) {
-    table.cede(*waiter, entry.refused);
-  } else if (table.proceed(*waiter, position, nullptr, nullptr)) {
-    entry = enterOrCede(*waiter);
-    if (entry.how != Gate::Entry::How::kRefused) {
-      abandoned = waiter->abandoned;
-      if (entry.error)
-        rollBack(*waiter, waiter->count);
-      else
-        countAll(*waiter);
-      countWaiting(*waiter, -1);
-      forget(*waiter);
-      destroy(*waiter);
-      if (entry.error) return {.status = AsyncStart::kFailed, .error = entry.error};
-      return {.status = AsyncStart::kGranted, .abandoned = abandoned, .error = {}};
-    }
+  if (table.proceed(*waiter, request.taken, nullptr, nullptr)) {
+    const bool abandoned = waiter->abandoned;
+    countAll(*waiter);
+    countWaiting(*waiter, -1);
+    forget(*waiter);
+    destroy(*waiter);
+    return {.status = AsyncStart::kGranted, .abandoned = abandoned};
   }
   // Its thread has counted it when it came.
   if (!waiter->comesFirst) membership.count(kContendedCell);
-  return {.status = AsyncStart::kPending, .id = waiter->id, .error = {}};
-}
-
-Gate::Entry AsyncWaits::enterOrCede(AsyncWaiter& waiter) {
-  Table& table = waiter.membership->table();
-  if (!table.gate()) return {};
-  const Gate::Entry entry = table.gate()->enter({.table = table,
-                                                 .stripes = waiter.stripes,
-                                                 .count = waiter.count,
-                                                 .mode = waiter.mode,
-                                                 .since = waiter.since,
-                                                 .threadId = owner_.threadId(),
-                                                 .waits = true,
-                                                 .blocks = false});
-  if (entry.abandoned) waiter.abandoned = true;
-  if (entry.how == Gate::Entry::How::kRefused) table.cede(waiter, entry.refused);
-  return entry;
+  return {.status = AsyncStart::kPending, .id = waiter->id};
 }
 
 AsyncWaits::AsyncWaiter& AsyncWaits::make() {
@@ -220,20 +176,16 @@ std::size_t AsyncWaits::take(Granted* out, std::size_t room) {
       resettle();
       continue;
     }
-    const bool granted = waiter->is(WaiterState::kGranted);
-    if (!granted && !tryDesignated(*waiter)) continue;
-    const Gate::Entry entry = enterOrCede(*waiter);
-    const bool refused = entry.how == Gate::Entry::How::kRefused;
-    // After the words were given back, if they were; and a grant was counted as the end of the wait.
-    if (granted) owner_.delivered();
-    if (granted == refused) countWaiting(*waiter, refused ? +1 : -1);
-    if (refused) continue;
-    if (entry.error)
-      rollBack(*waiter, waiter->count);
-    else
-      countAll(*waiter);
+    if (waiter->is(WaiterState::kGranted)) {
+      owner_.delivered();
+    } else if (tryDesignated(*waiter)) {
+      countWaiting(*waiter, -1);
+    } else {
+      continue;
+    }
     forget(*waiter);
-    out[taken++] = {waiter->id, waiter->abandoned, waiter->draw, entry.error};
+    countAll(*waiter);
+    out[taken++] = {.id = waiter->id, .abandoned = waiter->abandoned, .draw = waiter->draw};
     destroy(*waiter);
   }
   return taken;

@@ -15,7 +15,6 @@
 #include <unordered_set>
 #include <vector>
 
-#include "core/gate.h"
 #include "core/indexed_heap.h"
 #include "core/sync.h"
 #include "core/waiter.h"
@@ -37,7 +36,7 @@ inline constexpr Nanoseconds kRevokeAfter = 50'000'000;
 inline constexpr int kMostRevoked = 7;
 
 // How an async acquisition began.
-enum class AsyncStart : std::uint8_t { kGranted, kPending, kTimedOut, kFailed };
+enum class AsyncStart : std::uint8_t { kGranted, kPending, kTimedOut };
 
 class AsyncWaits {
  public:
@@ -51,8 +50,6 @@ class AsyncWaits {
     std::uint32_t id = 0;
     // If timed out: the stripe that was not available.
     std::uint32_t stripe = 0;
-    // If failed: why the gate lets nobody in. It holds nothing.
-    FileError error;
   };
   Started start(Membership& membership, const Request& request);
 
@@ -63,8 +60,6 @@ class AsyncWaits {
     std::uint32_t id;
     bool abandoned;
     Draw draw;
-    // If the gate let it not in: it holds nothing.
-    FileError error;
   };
   // Hands out up to `room` grants. These acquisitions are then settled and hold their stripes.
   std::size_t take(Granted* out, std::size_t room);
@@ -114,8 +109,6 @@ class AsyncWaits {
     bool dropped = false;
   };
 
-  // The gate's answer for a waiter that has all words. If it is refused, it is linked again.
-  Gate::Entry enterOrCede(AsyncWaiter& waiter);
   AsyncWaiter& make();
   // The opposite of make(). Nobody else may still know the waiter.
   void destroy(AsyncWaiter& waiter);

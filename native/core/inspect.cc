@@ -135,9 +135,7 @@ LocalCounts countLocals(Table& table) {
 std::uint32_t countHeld(Table& table) {
   std::uint32_t held = 0;
   for (std::uint32_t stripe = 0; stripe < table.used(); ++stripe) {
-    const std::uint32_t word = table.word(stripe).load();
-    // Other processes hold what is elsewhere.
-    if (!isFree(word) && !isHeldAloneBy(word, kElsewhere)) ++held;
+    if (!isFree(table.word(stripe).load())) ++held;
   }
   return held;
 }

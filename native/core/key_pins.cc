@@ -1,6 +1,7 @@
 #include "core/key_pins.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "core/membership.h"
 
@@ -56,14 +57,20 @@ void KeyPins::unpinAll() {
 }
 
 bool KeyPins::uses(std::uint32_t stripe) const {
-  return membership_.holds(stripe) || (waits_ && (*waits_)[stripe] != 0);
+  return membership_.holds(stripe) || (waits_ && waits_[stripe] != 0);
 }
 
 void KeyPins::countWaits(const std::uint32_t* stripes, std::uint32_t count, int by) {
   if (!waits_) {
-    waits_.emplace(membership_.table().stripes());
+    // calloc takes large blocks as untouched zero pages.
+    waits_.reset(
+        static_cast<std::uint32_t*>(std::calloc(membership_.table().stripes(), sizeof(std::uint32_t))));
+    // As operator new does with exceptions disabled.
+    if (!waits_) std::abort();
   }
-  for (std::uint32_t i = 0; i < count; ++i) (*waits_)[stripes[i]] += static_cast<std::uint32_t>(by);
+  for (std::uint32_t i = 0; i < count; ++i) waits_[stripes[i]] += static_cast<std::uint32_t>(by);
 }
+
+void KeyPins::Freed::operator()(std::uint32_t* counts) const { std::free(counts); }
 
 }  // namespace stripelock

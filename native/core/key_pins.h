@@ -5,11 +5,10 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
+#include <memory>
 #include <vector>
 
 #include "core/key_table.h"
-#include "core/zeroed.h"
 
 namespace stripelock {
 
@@ -53,6 +52,10 @@ class KeyPins {
   }
 
  private:
+  struct Freed {
+    void operator()(std::uint32_t* counts) const;
+  };
+
   // Whether this thread holds the stripe, or an async acquisition of it waits for it. Not whether it blocks for it. Those that
   // wait in its JavaScript are behind one of these (I9 in lib/engine/native/local-waits.ts).
   bool uses(std::uint32_t stripe) const;
@@ -67,7 +70,7 @@ class KeyPins {
   // A bit for each stripe that this thread has pinned.
   std::vector<std::uint64_t> pinned_;
   // How many async acquisitions of this thread ask for each stripe.
-  std::optional<Zeroed<std::uint32_t>> waits_;
+  std::unique_ptr<std::uint32_t[], Freed> waits_;
 };
 
 }  // namespace stripelock

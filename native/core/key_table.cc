@@ -1,6 +1,7 @@
 #include "core/key_table.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <utility>
 
 #include "core/table.h"
@@ -27,8 +28,15 @@ std::uint32_t mostOrphansOf(std::uint32_t stripes) {
 
 }  // namespace
 
+void KeyTable::Freed::operator()(Entry** entries) const { std::free(entries); }
+
 KeyTable::KeyTable(Table& table)
-    : table_(table), byStripe_(table.stripes()), mostOrphans_(mostOrphansOf(table.stripes())) {
+    : table_(table),
+      // calloc takes large blocks as untouched zero pages.
+      byStripe_(static_cast<Entry**>(std::calloc(table.stripes(), sizeof(void*)))),
+      mostOrphans_(mostOrphansOf(table.stripes())) {
+  // As operator new does with exceptions disabled.
+  if (!byStripe_) std::abort();
   // Any code that has a handle can write to this number.
   const auto found = static_cast<std::uint64_t>(table.cell(kLeftOrphans).exchange(0));
   // mutant: N1-left-beyond-stripes

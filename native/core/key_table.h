@@ -35,7 +35,6 @@
 #include "core/key_map.h"
 #include "core/short_mutex.h"
 #include "core/sync.h"
-#include "core/zeroed.h"
 
 namespace stripelock {
 
@@ -76,9 +75,6 @@ class KeyTable {
   std::uint32_t mostOrphans() const { return mostOrphans_; }
   std::uint32_t orphans() const { return orphans_.load(); }
 
-  // The key of a stripe that the calling thread has pinned.
-  std::string_view keyOf(std::uint32_t stripe) const { return byStripe_[stripe]->key.view().text; }
-
   // Calls visit(stripe) if the key has one, with its shard locked, so that the key keeps it meanwhile.
   template <typename Visit>
   void find(const KeyView& key, Visit visit) {
@@ -117,6 +113,9 @@ class KeyTable {
     std::uint32_t spares = 0;
     ~Shard();
   };
+  struct Freed {
+    void operator()(Entry** entries) const;
+  };
 
   static std::unique_ptr<Entry> make(Shard& shard, const KeyView& key);
   static void destroy(Shard& shard, std::unique_ptr<Entry> entry);
@@ -151,7 +150,7 @@ class KeyTable {
   std::array<Shard, kShards> shards_;
   Table& table_;
   // Who has read the entry of a stripe under the shard of its key may read it again while the key is pinned.
-  const Zeroed<Entry*> byStripe_;
+  std::unique_ptr<Entry*[], Freed> byStripe_;
 
   Entry* oldestOrphan_ = nullptr;
   Entry* newestOrphan_ = nullptr;

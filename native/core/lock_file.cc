@@ -118,13 +118,13 @@ void LockFile::unlock(std::uint64_t byte) {
   UnlockFileEx(fileOf(byte).file_, 0, 1, 0, &place);
 }
 
-bool LockFile::lockedElsewhere(std::uint64_t byte, std::uint64_t count, bool shared) {
+bool LockFile::lockedElsewhere(std::uint64_t byte, std::uint64_t count) {
   OVERLAPPED place = at(byte);
   LockFile& file = fileOf(byte);
   const auto low = static_cast<DWORD>(count);
   const auto high = static_cast<DWORD>(count >> 32);
-  const DWORD flags = LOCKFILE_FAIL_IMMEDIATELY | (shared ? 0 : LOCKFILE_EXCLUSIVE_LOCK);
-  if (!LockFileEx(file.file_, flags, 0, low, high, &place)) return true;
+  if (!LockFileEx(file.file_, LOCKFILE_FAIL_IMMEDIATELY | LOCKFILE_EXCLUSIVE_LOCK, 0, low, high, &place))
+    return true;
   UnlockFileEx(file.file_, 0, low, high, &place);
   return false;
 }
@@ -321,8 +321,8 @@ void LockFile::unlock(std::uint64_t byte) {
   static_cast<void>(fcntl(fileOf(byte).file_, F_OFD_SETLK, &request));
 }
 
-bool LockFile::lockedElsewhere(std::uint64_t byte, std::uint64_t count, bool shared) {
-  struct flock request = bytesFrom(byte, count, shared ? F_RDLCK : F_WRLCK);
+bool LockFile::lockedElsewhere(std::uint64_t byte, std::uint64_t count) {
+  struct flock request = bytesFrom(byte, count, F_WRLCK);
   return fcntl(fileOf(byte).file_, F_OFD_GETLK, &request) == 0 && request.l_type != F_UNLCK;
 }
 
@@ -330,7 +330,7 @@ bool LockFile::lockedElsewhere(std::uint64_t byte, std::uint64_t count, bool sha
 
 LockFile::Answer LockFile::lock(std::uint64_t, bool, int&) { return Answer::kFailed; }
 void LockFile::unlock(std::uint64_t) {}
-bool LockFile::lockedElsewhere(std::uint64_t, std::uint64_t, bool) { return false; }
+bool LockFile::lockedElsewhere(std::uint64_t, std::uint64_t) { return false; }
 
 #endif
 
@@ -577,16 +577,16 @@ bool LockFile::isAt(const std::string& path) const {
   return isHere(path);
 }
 
-bool Bell::isReachable() const { return word_.load() != &own_; }
+bool Bell::isReachable() const { return word_ != &own_; }
 
-std::uint32_t Bell::listen() const { return word_.load()->load(); }
+std::uint32_t Bell::listen() const { return word_->load(); }
 
 #if defined(__linux__) && !defined(STRIPELOCK_PORTABLE_PARK)
 
-void Bell::hang(Word* word) { word_.store(word ? word : &own_); }
+void Bell::hang(Word* word) { word_ = word ? word : &own_; }
 
 void Bell::sleep(Lock& lock, std::uint32_t heard, Nanoseconds most) {
-  Word& word = *word_.load();
+  Word& word = *word_;
   lock.unlock();
   timespec time{};
   time.tv_sec = static_cast<time_t>(most / 1'000'000'000);
@@ -599,7 +599,7 @@ void Bell::sleep(Lock& lock, std::uint32_t heard, Nanoseconds most) {
   lock.lock();
 }
 
-void Bell::ring() { ringAt(*word_.load()); }
+void Bell::ring() { ringAt(*word_); }
 
 // The kernel adds 1 and wakes, so that memory which is gone fails here, too, instead of ending the process.
 void Bell::ringAt(Word& word) {

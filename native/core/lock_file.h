@@ -12,8 +12,6 @@
 #include <string>
 #include <vector>
 
-#include "core/file_error.h"
-#include "core/platform.h"
 #include "core/sync.h"
 
 #if !defined(_WIN32)
@@ -21,6 +19,42 @@ struct stat;
 #endif
 
 namespace stripelock {
+
+// Why a file cannot be used. lib/process/errors.ts has the same numbers.
+enum class FileFault : std::uint8_t {
+  kNone,
+  // The system refused to open, make or map it; its error says why.
+  kOpen,
+  // It is not an ordinary file.
+  kKind,
+  // It is on another machine, or its file system does not keep such locks.
+  kFileSystem,
+  // It is something else, or was damaged.
+  kForeign,
+  // Another version of this package made it.
+  kVersion,
+  // A process that was making it has not finished, and has not ended.
+  kBusy,
+  // It was deleted or replaced since it was opened.
+  kReplaced,
+  // The system refused to lock a byte for another reason than that somebody has it.
+  kLock,
+  // This operating system has no such locks.
+  kSystem,
+  // Whoever made it wanted its locks in another number of files. FileError::number is that number.
+  kFiles,
+  // Its header is missing or damaged, and other processes have the file open.
+  kDamaged,
+  // A file beside it is missing, or is not the one that other processes have open.
+  kParts,
+};
+
+struct FileError {
+  FileFault fault = FileFault::kNone;
+  // The system's error, or 0.
+  int number = 0;
+  explicit operator bool() const { return fault != FileFault::kNone; }
+};
 
 // Whether lockedElsewhere() has to try the lock, so that processes that call it at once may see each other.
 #if defined(_WIN32)
@@ -59,9 +93,9 @@ class LockFile {
   // Tries to lock one byte, which this file has not locked. kFailed: `number` is the system's error.
   Answer lock(std::uint64_t byte, bool shared, int& number);
   void unlock(std::uint64_t byte);
-  // Whether another open file has a lock on any of these bytes that keeps this one from locking them. If there are several,
-  // they must come before those that are spread.
-  bool lockedElsewhere(std::uint64_t byte, std::uint64_t count = 1, bool shared = false);
+  // Whether another open file has a lock on any of these bytes. If there are several, they must come before those that
+  // are spread.
+  bool lockedElsewhere(std::uint64_t byte, std::uint64_t count = 1);
 
   // ── contents ──
 
@@ -126,7 +160,7 @@ class LockFile {
 };
 
 // What the threads of a process sleep on until another thread of it, or another process, rings.
-class Bell final : public Alarm {
+class Bell {
  public:
   // `word` is in memory that other processes have mapped. Without it only this process can ring.
   void hang(Word* word);
@@ -136,14 +170,14 @@ class Bell final : public Alarm {
   std::uint32_t listen() const;
   // Sleeps until it has rung more often than that, but no longer than this. May return early. The lock is unlocked meanwhile.
   void sleep(Lock& lock, std::uint32_t heard, Nanoseconds most);
-  // From any thread.
-  void ring() override;
+  // With the lock that sleepers use.
+  void ring();
   // Rings the bell of another process that hung it there. Nothing happens where the memory is gone.
   static void ringAt(Word& word);
 
  private:
   Word own_{0};
-  std::atomic<Word*> word_{&own_};
+  Word* word_ = &own_;
 };
 
 std::uint32_t processId();

@@ -28,9 +28,7 @@ bool Membership::release(std::uint32_t stripe, Mode mode, Leave::How how) {
   WakeSet wakes(&participant_);
   const Leave leave{.how = how, .mode = mode, .slot = participant_.slot()};
   if (isCounted(mode) && sharesOf(stripe) == 0) return false;
-  const bool isEntered = isCounted(mode) || isHeldAloneBy(table_.word(stripe).load(), participant_.slot());
-  if (table_.gate() && !isEntered) return false;
-  if (!table_.leaveEntered(stripe, leave, false, &participant_, wakes)) return false;
+  if (!table_.leave(stripe, leave, &participant_, wakes)) return false;
   countShares(&stripe, 1, mode, -1);
   participant_.draw = wakes.draw;
   return true;
@@ -72,9 +70,7 @@ void Membership::abandon(std::uint32_t stripe) {
     return;
   }
   WakeSet wakes;
-  // Keeps E4.
-  // mutant: E4-abandons-the-word-only
-  const bool left = table_.leaveEntered(stripe, leave, true, &participant_, wakes);
+  const bool left = table_.leave(stripe, leave, &participant_, wakes);
   if (left && isDeathTold(leave.mode, table_.limit())) count(kAbandonedCell);
 }
 

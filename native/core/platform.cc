@@ -5,7 +5,6 @@
 #include <chrono>
 #include <climits>
 #include <condition_variable>
-#include <cstdlib>
 #include <ctime>
 #include <thread>
 
@@ -17,7 +16,6 @@
 #include <windows.h>
 #else
 #include <dlfcn.h>
-#include <sys/mman.h>
 
 #include <csignal>
 #endif
@@ -42,30 +40,7 @@ bool Parker::park(Deadline deadline) {
 }
 
 void Parker::unpark() {
-  if (permit_.exchange(1) != 0) return;
-  // Either this sees the alarm, or the thread sees the permit before it sleeps.
-  // mutant: unpark-without-alarm
-  if (!hasAlarm_.load()) return wakeOne(permit_);
-  const Lock lock(mutex_);
-  if (alarm_) alarm_->ring();
-}
-
-bool Parker::useAlarm(Alarm& alarm) {
-  {
-    const Lock lock(mutex_);
-    alarm_ = &alarm;
-  }
-  hasAlarm_.store(true);
-  STRIPELOCK_SEAM("park: before it looks for a permit");
-  if (permit_.exchange(0) == 0) return true;
-  dropAlarm();
-  return false;
-}
-
-void Parker::dropAlarm() {
-  hasAlarm_.store(false);
-  const Lock lock(mutex_);
-  alarm_ = nullptr;
+  if (permit_.exchange(1) == 0) wakeOne(permit_);
 }
 
 #if defined(STRIPELOCK_FUTEX)
@@ -185,40 +160,6 @@ Nanoseconds elapsed() { return now(); }
 #endif
 
 unsigned processors() { return std::max(1u, std::thread::hardware_concurrency()); }
-
-namespace {
-
-// Smaller blocks come from the allocator.
-constexpr std::size_t kLarge = 128 * 1024;
-
-#if defined(_WIN32)
-void* map(std::size_t bytes) {
-  return VirtualAlloc(nullptr, bytes, MEM_RESERVE | MEM_COMMIT, PAGE_READWRITE);
-}
-void unmap(void* memory, std::size_t /*bytes*/) { VirtualFree(memory, 0, MEM_RELEASE); }
-#else
-void* map(std::size_t bytes) {
-  void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  return memory == MAP_FAILED ? nullptr : memory;
-}
-void unmap(void* memory, std::size_t bytes) { munmap(memory, bytes); }
-#endif
-
-}  // namespace
-
-void* takeZeroed(std::size_t bytes) {
-  void* const memory = bytes < kLarge ? std::calloc(1, bytes) : map(bytes);
-  if (!memory) std::abort();
-  return memory;
-}
-
-void freeZeroed(void* memory, std::size_t bytes) {
-  if (bytes < kLarge) {
-    std::free(memory);
-  } else {
-    unmap(memory, bytes);
-  }
-}
 
 #if defined(_WIN32)
 

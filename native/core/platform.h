@@ -5,8 +5,6 @@
 
 #pragma once
 
-#include <cstddef>
-
 #include "core/sync.h"
 
 namespace stripelock {
@@ -18,15 +16,6 @@ void sleepOn(Word& word, std::uint32_t value, Deadline deadline);
 void wakeOne(const Word& word);
 void wakeAll(const Word& word);
 
-// What a thread can sleep on in place of its parker.
-class Alarm {
- public:
-  virtual void ring() = 0;
-
- protected:
-  ~Alarm() = default;
-};
-
 // A binary semaphore for one thread: unpark() leaves a permit, park() takes it or waits for it. A permit left
 // over from earlier makes park() return at once, so the caller must check again what it waits for.
 class Parker {
@@ -36,18 +25,8 @@ class Parker {
   // From any thread.
   void unpark();
 
-  // From now on unpark() also rings the alarm, on which the thread is about to sleep. False if there is a permit, which this
-  // takes: then the thread must not sleep.
-  bool useAlarm(Alarm& alarm);
-  // The alarm is not used any more once this returns, so it may be destroyed.
-  void dropAlarm();
-
  private:
   Word permit_{0};
-  std::atomic<bool> hasAlarm_{false};
-  // Guards the alarm against its end.
-  Mutex mutex_;
-  Alarm* alarm_ = nullptr;
 };
 
 // Threads that can run at the same time, at least 1. Spinning for another thread is pointless on one.
@@ -57,10 +36,6 @@ unsigned processors();
 // clock: CLOCK_BOOTTIME, macOS's continuous time, Windows' interrupt time. Else the steady clock. All threads of the
 // process read the same clock.
 Nanoseconds elapsed();
-
-// Zeroed memory, at the start of a cache line if it is large. Ends the process if there is none, as operator new does.
-void* takeZeroed(std::size_t bytes);
-void freeZeroed(void* memory, std::size_t bytes);
 
 // Keeps this code loaded until the process ends: Node unloads an addon with the last worker that used it, and the
 // addon's queues and slots must outlive that worker.

@@ -251,12 +251,12 @@ void ProcessPage::servedWaiter(std::uint64_t byte, Nanoseconds since) {
   if (turn.slot == kNoSlot || since <= turn.since) rowAt(byte).servedAt.store(servedOf(byte, elapsed()));
 }
 
-bool ProcessPage::giveTurn(std::uint64_t byte, Nanoseconds time) {
+void ProcessPage::giveTurn(std::uint64_t byte, Nanoseconds time) {
   for (Turn turn = next(byte); turn.slot != kNoSlot && isDue(byte, turn.since, time); turn = next(byte)) {
     Cell* const cell = cellOf(turn.slot, byte);
     if (!cell) continue;
     const std::uint64_t last = cell->turn.load();
-    if (last == kPassed) return false;
+    if (last == kPassed) return;
     if (!isAlive(turn.slot)) {
       forget(turn.slot, byte);
       continue;
@@ -267,16 +267,8 @@ bool ProcessPage::giveTurn(std::uint64_t byte, Nanoseconds time) {
       continue;
     }
     cell->turn.store(turnOf(byte, time + kTurnFor));
-    return true;
+    return;
   }
-  return false;
-}
-
-bool ProcessPage::keepTurn(std::uint64_t byte, const Wait& wait) {
-  enrol(byte, wait);
-  Cell* const cell = slot_ == kNoSlot ? nullptr : cellOf(slot_, byte);
-  if (cell) cell->turn.store(turnOf(byte, elapsed() + kTurnFor));
-  return cell != nullptr;
 }
 
 int ProcessPage::keptFor(std::uint64_t byte, bool shared) const {

@@ -9,7 +9,7 @@
 //      gives; records of a key its holders; and a bit of a bitmap the process of its slot. Others may clear what the dead
 //      left: an exclusive holder in the records of its key, any process in records whose key is free, and one that frees a
 //      key in the cells of processes that waited for it. A living process writes its cell again before its next try.
-//  G3. A turn counts for kTurnFor at most after it was given, or renewed by its process.
+//  G3. A turn that is given to a process counts for kTurnFor at most.
 //  G4. Tokens rise for each key: the clock does, and the page has the last token in case the clock does not.
 //
 // A process has a slot if it got the byte of one. Without a slot it is not woken and gets no turns; it tries now and then.
@@ -86,11 +86,8 @@ class ProcessPage {
   // A waiter of this process got the key. If no other process has waited longer, the time in which others may be passed
   // restarts, because a hand-over to another process costs as much as many acquisitions of one.
   void servedWaiter(std::uint64_t byte, Nanoseconds since);
-  // Keeps the key for that one, and no other key, before the byte is freed. Removes waiters that turn out to be dead. False if
-  // no turn is due.
-  bool giveTurn(std::uint64_t byte, Nanoseconds time);
-  // Keeps the key for this process, which had its byte a moment ago, or has kept it since then. False without a slot.
-  bool keepTurn(std::uint64_t byte, const Wait& wait);
+  // Keeps the key for that one, and no other key, before the byte is freed. Removes waiters that turn out to be dead.
+  void giveTurn(std::uint64_t byte, Nanoseconds time);
   // This process has it now.
   void takeTurn(std::uint64_t byte);
   // Wakes the process whose turn it is, or all that may share it. After the byte was freed.

@@ -105,7 +105,7 @@ Participant* Registry::bySlot(std::uint32_t slot) {
 }
 
 Membership* Registry::open(Participant& participant, void* memory, std::uint32_t stripes, bool exact,
-                           std::uint32_t limit, const std::string& name, std::shared_ptr<Gate> gate) {
+                           std::uint32_t limit, const std::string& name) {
   const auto fits = [&](const Table& table) {
     return table.stripes() == stripes && (table.keys() != nullptr) == exact && table.limit() == limit;
   };
@@ -121,8 +121,7 @@ Membership* Registry::open(Participant& participant, void* memory, std::uint32_t
     const Lock lock(mutex_);
     SharedTable& entry = tables_[memory];
     if (!entry.table) {
-      entry.table = std::make_shared<Table>(memory, stripes, exact, limit, name, gate);
-      if (gate) gate->attach(entry.table);
+      entry.table = std::make_unique<Table>(memory, stripes, exact, limit, name);
       entry.before = countedBy(*entry.table);
       entry.table->observed().store(observedOf(*entry.table));
     }

@@ -51,8 +51,7 @@ class Registry {
   // times as it was opened. nullptr if the memory is in use with another number of stripes or another limit, or if it is
   // exact and this is not.
   Membership* open(Participant& participant, void* memory, std::uint32_t stripes, bool exact = false,
-                   std::uint32_t limit = 1, const std::string& name = {},
-                   std::shared_ptr<Gate> gate = nullptr);
+                   std::uint32_t limit = 1, const std::string& name = {});
   void close(Membership& membership);
 
   // What the locks with each name have counted, also those that nobody has open any more. No count ever falls, but for those of
@@ -80,7 +79,7 @@ class Registry {
     std::vector<std::string> names;
   };
   struct SharedTable {
-    std::shared_ptr<Table> table;
+    std::unique_ptr<Table> table;
     std::uint32_t members = 0;
     // Its memory, if only one thread knows of it.
     std::optional<Span> own;

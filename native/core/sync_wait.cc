@@ -67,7 +67,7 @@ SyncWait::SyncWait(Membership& membership, const Request& request, Interrupt int
 
 SyncOutcome SyncWait::run() {
   const std::uint32_t position = spinTakeFrom(request_.taken);
-  if (position == request_.count && enter(false)) return granted();
+  if (position == request_.count) return granted();
   if (request_.timeout <= 0) return failed(Status::kTimedOut, position);
   return block(position);
 }
@@ -97,45 +97,16 @@ SyncOutcome SyncWait::block(std::uint32_t position) {
   std::uint32_t own = 0;
   if (waitsForItself(position, own)) {
     SyncOutcome outcome = failed(Status::kDeadlock, position);
-    outcome.cycle.emplace_back(thread_.threadId(), table_, own);
+    outcome.cycle = {{thread_.threadId(), own}};
     return outcome;
   }
   waiter_.since = now();
-  if (table_.proceed(waiter_, position, nullptr, nullptr) && enterOrCede()) return granted();
+  if (table_.proceed(waiter_, position, nullptr, nullptr)) return granted();
   return wait();
-}
-
-bool SyncWait::enter(bool waits) {
-  Gate* const gate = table_.gate();
-  if (!gate) return true;
-  const Gate::Entry entry = gate->enter({.table = table_,
-                                         .stripes = request_.stripes,
-                                         .count = request_.count,
-                                         .mode = request_.mode,
-                                         .since = waiter_.since,
-                                         .threadId = thread_.threadId(),
-                                         .waits = waits,
-                                         .blocks = true});
-  refused_ = entry.refused;
-  error_ = entry.error;
-  entered_ = entry.how == Gate::Entry::How::kEntered;
-  if (entry.abandoned) waiter_.abandoned = true;
-  return entry.how != Gate::Entry::How::kRefused;
-}
-
-bool SyncWait::enterOrCede() {
-  if (enter(true)) return true;
-  // The graph finds each waiter where it was linked last.
-  WaitGraph::instance().leave(thread_);
-  table_.cede(waiter_, refused_);
-  return false;
 }
 
 SyncOutcome SyncWait::wait() {
   Status status = sleep();
-  // The stripe may be ceded, and this thread may have watched it.
-  // mutant: process-leaves-unwatched
-  if (table_.gate() && status != Status::kGranted) table_.gate()->look(waiter_.stripe(), &thread_);
   const bool hasAll = status == Status::kGranted || waiter_.is(WaiterState::kGranted);
   const std::uint32_t held = hasAll ? request_.count : waiter_.position.load();
   // A thread that runs no more of its JavaScript must not keep a grant, since nobody would release it.
@@ -155,9 +126,6 @@ bool SyncWait::isEnding() const { return slept_ ? interrupt_.check() : interrupt
 
 SyncWait::Status SyncWait::sleep() {
   const WaitingScope waiting(table_, thread_);
-  Gate* const gate = table_.gate();
-  Gate* lastLook = gate;
-  Nanoseconds poll = 0;
   sliceEnd_ = waiter_.since + seamSlice(kFirstSlice);
   while (!advance()) {
     const Nanoseconds time = now();
@@ -165,10 +133,6 @@ SyncWait::Status SyncWait::sleep() {
       STRIPELOCK_SEAM("wait: before it times out");
       // mutant: times-out-at-free-stripe
       if (overtake(true)) continue;
-      if (std::exchange(lastLook, nullptr)) {
-        gate->look(waiter_.stripe(), nullptr);
-        continue;
-      }
       if (table_.withdraw(waiter_)) return Status::kTimedOut;
       continue;
     }
@@ -178,8 +142,7 @@ SyncWait::Status SyncWait::sleep() {
       if (overtake(false)) continue;
     }
     STRIPELOCK_SEAM("wait: before parking");
-    const Deadline until = Deadline::at(std::min(sliceEnd_, deadline_.point()));
-    if (!gate || !gate->sleep(waiter_.stripe(), thread_, until, poll)) thread_.parker().park(until);
+    thread_.parker().park(Deadline::at(std::min(sliceEnd_, deadline_.point())));
     // mutant: blocked-keeps-grants
     if (thread_.asyncWaits().hasReady()) thread_.asyncWaits().reclaim();
   }
@@ -187,9 +150,9 @@ SyncWait::Status SyncWait::sleep() {
 }
 
 bool SyncWait::advance() {
-  if (waiter_.is(WaiterState::kGranted)) return enterOrCede();
+  if (waiter_.is(WaiterState::kGranted)) return true;
   if (waiter_.is(WaiterState::kDesignated) && !tryDesignated()) return false;
-  return waiter_.is(WaiterState::kTaking) && takeRest() && enterOrCede();
+  return waiter_.is(WaiterState::kTaking) && takeRest();
 }
 
 SyncWait::Status SyncWait::checkSlice(Nanoseconds time) {
@@ -263,19 +226,9 @@ bool SyncWait::holdsForGood(std::uint32_t stripe) {
 }
 
 SyncOutcome SyncWait::failed(Status status, std::uint32_t position) {
-  if (std::exchange(entered_, false) && table_.gate()) {
-    const Leave leave{.how = Leave::How::kRollBack, .mode = request_.mode, .slot = thread_.slot()};
-    for (std::uint32_t i = request_.count; i-- > 0;) {
-      WakeSet wakes;
-      // The next holder is told what this one was told.
-      table_.leaveEntered(request_.stripes[i], leave, waiter_.abandoned, &thread_, wakes);
-    }
-  } else {
-    table_.rollBack(request_.stripes, position, thread_, request_.mode);
-  }
+  table_.rollBack(request_.stripes, position, thread_, request_.mode);
   membership_.countShares(request_.stripes, position, request_.mode, -1);
-  const std::uint32_t unavailable = position == request_.count ? refused_ : position;
-  return {.status = status, .stripe = request_.stripes[unavailable], .error = error_, .cycle = {}};
+  return {.status = status, .stripe = request_.stripes[std::min(position, request_.count - 1)], .cycle = {}};
 }
 
 }  // namespace stripelock

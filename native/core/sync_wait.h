@@ -39,7 +39,7 @@ struct Interrupt {
 };
 
 struct SyncOutcome {
-  enum class Status : std::uint8_t { kGranted, kTimedOut, kDeadlock, kInterrupted, kFailed };
+  enum class Status : std::uint8_t { kGranted, kTimedOut, kDeadlock, kInterrupted };
   Status status;
   // If granted: the thread of an earlier holder of some stripe ended without releasing it.
   bool abandoned = false;
@@ -47,8 +47,6 @@ struct SyncOutcome {
   bool waited = false;
   // If timed out: the stripe that was not available.
   std::uint32_t stripe = 0;
-  // If failed: why the gate lets nobody in.
-  FileError error;
   // If refused: each thread waits for the next, the last for the first.
   std::vector<Blocked> cycle;
 };
@@ -69,10 +67,6 @@ class SyncWait {
   SyncOutcome block(std::uint32_t position);
   // The waiter is linked.
   SyncOutcome wait();
-  // The thread has all words. False: it was refused at the stripe with the index `refused_`. `waits`: see Gate::Ask.
-  bool enter(bool waits);
-  // The same. If it was refused, the waiter is linked.
-  bool enterOrCede();
   // Sleeps until the wait is decided. kGranted: it has all stripes. Otherwise it is withdrawn, unless it was granted in
   // the same moment.
   Status sleep();
@@ -88,10 +82,8 @@ class SyncWait {
   bool takeRest();
   // Whether its own thread holds a needed stripe and will not release it while it waits here.
   bool waitsForItself(std::uint32_t position, std::uint32_t& stripe);
-  // It has entered, or the gate has failed.
-  SyncOutcome granted() {
-    if (error_) return failed(Status::kFailed, request_.count);
-    return {.status = Status::kGranted, .abandoned = waiter_.abandoned, .error = {}, .cycle = {}};
+  SyncOutcome granted() const {
+    return {.status = Status::kGranted, .abandoned = waiter_.abandoned, .cycle = {}};
   }
   bool holdsForGood(std::uint32_t stripe);
   // Gives back stripes[0 … position).
@@ -108,9 +100,6 @@ class SyncWait {
   // Its first slice has ended.
   bool slept_ = false;
   std::vector<Blocked> cycle_;
-  std::uint32_t refused_ = 0;
-  bool entered_ = false;
-  FileError error_;
 };
 
 }  // namespace stripelock

@@ -1,6 +1,7 @@
 #include "core/table.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <optional>
 #include <utility>
 
@@ -28,18 +29,20 @@ Waiter* passOverIneligible(Waiter* from) {
   return from;
 }
 
-Table::Table(void* memory, std::uint32_t stripes, bool exact, std::uint32_t limit, std::string name,
-             std::shared_ptr<Gate> gate)
-    : gate_(std::move(gate)),
-      memory_(memory),
+void Table::Freed::operator()(StripeQueue* queues) const { std::free(queues); }
+
+Table::Table(void* memory, std::uint32_t stripes, bool exact, std::uint32_t limit, std::string name)
+    : memory_(memory),
       words_(static_cast<Word*>(memory)),
       cells_(static_cast<Cell*>(memory)),
       stripes_(stripes),
       limit_(limit),
       name_(std::move(name)),
       id_(tables.fetch_add(1)),
-      // Stripes that are never waited for cost nothing.
-      queues_(stripes) {
+      // calloc takes large blocks as untouched zero pages, so stripes that are never waited for cost nothing.
+      queues_(static_cast<StripeQueue*>(std::calloc(stripes, sizeof(StripeQueue)))) {
+  // Operator new does the same with exceptions disabled.
+  if (!queues_) std::abort();
   while (((stripes - 1) >> shardShift_) >= kMaxShards) ++shardShift_;
   shards_ = std::make_unique<Shard[]>(((stripes - 1) >> shardShift_) + 1);
   if (exact) keys_ = std::make_unique<KeyTable>(*this);
@@ -212,58 +215,6 @@ void Table::unlinkServed(Waiter& waiter, std::uint32_t stripe, WakeSet& wakes) {
   // Sets kQueued for those that go on waiting (keeps I3).
   // mutant: I3-served-passes-nobody
   regrant(stripe, waiter.owner, wakes);
-}
-
-void Table::cede(Waiter& waiter, std::uint32_t index) {
-  const std::uint32_t stripe = waiter.stripes[index];
-  const auto put = [&](std::uint32_t at, int by) {
-    if (waiter.async)
-      waiter.membership->countUnnoticed(&at, 1, waiter.mode, by);
-    else
-      waiter.membership->countShares(&at, 1, waiter.mode, by);
-  };
-  const Leave leave{.how = Leave::How::kRollBack, .mode = waiter.mode, .slot = waiter.owner->slot()};
-  for (std::uint32_t i = waiter.count; i-- > index + 1;) {
-    WakeSet wakes;
-    this->leave(waiter.stripes[i], leave, waiter.owner, wakes);
-    put(waiter.stripes[i], -1);
-  }
-  STRIPELOCK_SEAM("cede: before it queues");
-  {
-    WakeSet wakes;
-    const Lock lock(shardOf(stripe));
-    StripeQueue& queue = queueOf(stripe);
-    waiter.position.store(index);
-    waiter.abandoned = false;
-    if (waiter.count > 1) waiter.arrival = arrivals(stripe).load();
-    waiter.state.store(WaiterState::kWaiting);
-    if (!queue.head) queue.fairAt = now() + kFairness;
-    queue.insertByArrival(waiter);
-    put(stripe, -1);
-    Leave ceding = leave;
-    ceding.cedes = true;
-    changeAndGrant(stripe, &ceding, waiter.owner, wakes);
-  }
-  gate_->ceded(stripe, waiter.async ? nullptr : waiter.owner);
-}
-
-void Table::reopen(std::uint32_t stripe) {
-  WakeSet wakes;
-  const Lock lock(shardOf(stripe));
-  const Leave leave{.how = Leave::How::kRollBack, .slot = kElsewhere};
-  const bool isClosed = std::exchange(queueOf(stripe).closed, false);
-  // If readers of this process still hold the stripe, others may join them now.
-  if (!changeAndGrant(stripe, &leave, nullptr, wakes) && isClosed) regrant(stripe, nullptr, wakes);
-}
-
-Table::Awaited Table::awaited(std::uint32_t stripe) {
-  const Lock lock(shardOf(stripe));
-  const StripeQueue& queue = queueOf(stripe);
-  if (!queue.closed && !isHeldAloneBy(word(stripe).load(), kElsewhere)) return {};
-  const Waiter* const first = passOverIneligible(queue.head);
-  if (!first) return {};
-  return {true, isCounted(first->mode), first->since, first->owner->threadId(),
-          first->async ? nullptr : first->owner};
 }
 
 void Table::requeue(Waiter& waiter) {

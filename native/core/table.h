@@ -55,7 +55,6 @@
 #include <string>
 #include <vector>
 
-#include "core/gate.h"
 #include "core/key_table.h"
 #include "core/layout.h"
 #include "core/lock_word.h"
@@ -63,7 +62,6 @@
 #include "core/notes.h"
 #include "core/waiter.h"
 #include "core/wake_set.h"
-#include "core/zeroed.h"
 
 namespace stripelock {
 
@@ -82,8 +80,6 @@ struct Leave {
   std::uint32_t slot = 0;
   // How many holds, where the word counts them.
   std::uint32_t count = 1;
-  // Another process goes before the waiters.
-  bool cedes = false;
 };
 
 class Table {
@@ -91,7 +87,7 @@ class Table {
   // `exact`: each key in use has a stripe of its own (key_table.h). `limit`: how many may hold a stripe at once; 1 for
   // a table without permits.
   Table(void* memory, std::uint32_t stripes, bool exact = false, std::uint32_t limit = 1,
-        std::string name = {}, std::shared_ptr<Gate> gate = nullptr);
+        std::string name = {});
   ~Table();
   Table(const Table&) = delete;
   Table& operator=(const Table&) = delete;
@@ -111,8 +107,6 @@ class Table {
   Word& arrivals(std::uint32_t stripe) { return *(&word(stripe) + kArrivalsInt); }
   // nullptr unless the table is exact.
   KeyTable* keys() const { return keys_.get(); }
-  // nullptr unless holders outside the process count.
-  Gate* gate() const { return gate_.get(); }
   // No stripe from here on was ever in use.
   std::uint32_t used() const { return keys_ ? keys_->used() : stripes_; }
 
@@ -130,8 +124,6 @@ class Table {
   // waiter's own thread and it is not linked. True: all are taken. With `wakes`, its owner is then told.
   bool proceed(Waiter& waiter, std::uint32_t from, Mutex* held, WakeSet* wakes);
 
-  // Leaves the gate, if there is one, and then the stripe. `died`: see Gate::leave().
-  bool leaveEntered(std::uint32_t stripe, Leave leave, bool died, Participant* actor, WakeSet& wakes);
   // Leaves a stripe and grants it to the next as the queue requires. False: according to the word, the stripe was not
   // held in that way.
   bool leave(std::uint32_t stripe, const Leave& leave, Participant* actor, WakeSet& wakes);
@@ -159,24 +151,6 @@ class Table {
   // the waiter's own thread, or with its owner's revoke mutex.
   void requeue(Waiter& waiter);
 
-  // ── tables with a gate ──
-
-  // The gate has refused that stripe to a waiter that holds all of its stripes and is not linked. The waiter keeps those before
-  // it, and waits in the queue of this one by its time of arrival. Call it on the waiter's own thread.
-  void cede(Waiter& waiter, std::uint32_t index);
-  // Other processes have left the stripe: the next waiter may try.
-  void reopen(std::uint32_t stripe);
-  // The first eligible waiter of a stripe that was ceded.
-  struct Awaited {
-    bool any = false;
-    bool shared = false;
-    Nanoseconds since = 0;
-    std::int32_t threadId = 0;
-    // Its thread, if that blocks.
-    Participant* blocked = nullptr;
-  };
-  Awaited awaited(std::uint32_t stripe);
-
   // Nanoseconds until the head of the stripe's queue is the next to be granted; negative if it is.
   Nanoseconds fairIn(std::uint32_t stripe);
 
@@ -193,6 +167,9 @@ class Table {
   struct alignas(64) Shard {
     Mutex mutex;
   };
+  struct Freed {
+    void operator()(StripeQueue* queues) const;
+  };
   // The result of leaving a stripe, or of a change of its queue: the next word, and who gets the stripe.
   struct Plan {
     std::uint32_t next;
@@ -200,10 +177,6 @@ class Table {
     // Waiters that enter together form a chain through nextReady.
     Waiter* grant = nullptr;
     Nanoseconds fairAt = 0;
-    // The queue's, after this.
-    bool closed = false;
-    // See E3 of gate.h.
-    bool ceded = false;
   };
 
   bool takeOrLink(Waiter& waiter, std::uint32_t stripe);
@@ -213,8 +186,6 @@ class Table {
   // Implements leave() and, with nullptr, regrant().
   bool changeAndGrant(std::uint32_t stripe, const Leave* leave, Participant* actor, WakeSet& wakes);
   Plan plan(StripeQueue& queue, std::uint32_t left, const Participant* actor) const;
-  // The stripe is closed, or its word is kElsewhere.
-  Plan planElsewhere(StripeQueue& queue, std::uint32_t left) const;
   // Who may enter, and the word then. planForOne() also decides whether that one is handed the stripe or designated.
   Plan planBesideDesignated(StripeQueue& queue, std::uint32_t left) const;
   Plan planForSeveral(Waiter* waiter, std::uint32_t left, std::uint32_t kept) const;
@@ -226,8 +197,6 @@ class Table {
   void complete(Waiter& waiter, WakeSet& wakes);
   void unlinkServed(Waiter& waiter, std::uint32_t stripe, WakeSet& wakes);
 
-  // Outlives all else here, as the memory is the gate's.
-  const std::shared_ptr<Gate> gate_;
   void* const memory_;
   Word* const words_;
   Cell* const cells_;
@@ -237,7 +206,7 @@ class Table {
   const std::uint64_t id_;
   std::uint32_t shardShift_ = 0;
   std::unique_ptr<Shard[]> shards_;
-  const Zeroed<StripeQueue> queues_;
+  std::unique_ptr<StripeQueue[], Freed> queues_;
   std::unique_ptr<KeyTable> keys_;
 };
 

@@ -13,17 +13,15 @@ namespace {
 // How far a release looks for a waiter of its own thread before it hands over to another one.
 constexpr int kLocalSearch = 16;
 
-// The word after `leave`, before anybody is granted the stripe. `tells`: it says that a holder died, which else the gate
-// does. Nothing if, according to the word, the stripe is not
+// The word after `leave`, before anybody is granted the stripe. Nothing if, according to the word, the stripe is not
 // held in that way.
-std::optional<std::uint32_t> afterLeaving(std::uint32_t word, const Leave& leave, std::uint32_t limit,
-                                          bool tells) {
+std::optional<std::uint32_t> afterLeaving(std::uint32_t word, const Leave& leave, std::uint32_t limit) {
   std::optional<std::uint32_t> left = withoutHolds(word, leave.mode, leave.slot, leave.count);
   if (!left) return std::nullopt;
   // mutant: death-rolled-back
   if (leave.how == Leave::How::kRelease && traitsOf(leave.mode).mayWrite) *left &= ~kAbandoned;
   // mutant: death-untold
-  if (leave.how == Leave::How::kDie && tells && isDeathTold(leave.mode, limit)) *left |= kAbandoned;
+  if (leave.how == Leave::How::kDie && isDeathTold(leave.mode, limit)) *left |= kAbandoned;
   if (hasPermits(limit)) {
     // Keeps P3. Who comes next is told in any case but this one.
     // mutant: P3-told-for-ever
@@ -41,15 +39,6 @@ bool Table::leave(std::uint32_t stripe, const Leave& leave, Participant* actor, 
   return changeAndGrant(stripe, &leave, actor, wakes);
 }
 
-bool Table::leaveEntered(std::uint32_t stripe, Leave leave, bool died, Participant* actor, WakeSet& wakes) {
-  if (!gate_) return this->leave(stripe, leave, actor, wakes);
-  leave.cedes = gate_->leave(stripe, leave.count, died, isAwaited(stripe));
-  STRIPELOCK_SEAM("release: between the gate and the word");
-  const bool left = this->leave(stripe, leave, actor, wakes);
-  if (leave.cedes) gate_->ceded(stripe, nullptr);
-  return left;
-}
-
 Nanoseconds Table::fairIn(std::uint32_t stripe) {
   const Lock lock(shardOf(stripe));
   const StripeQueue& queue = queueOf(stripe);
@@ -64,10 +53,8 @@ bool Table::changeAndGrant(std::uint32_t stripe, const Leave* leave, Participant
   Word& word = this->word(stripe);
   std::uint32_t seen = word.load();
   for (;;) {
-    const std::optional<std::uint32_t> left = leave ? afterLeaving(seen, *leave, limit_, !gate_) : seen;
+    const std::optional<std::uint32_t> left = leave ? afterLeaving(seen, *leave, limit_) : seen;
     if (!left) return false;
-    // mutant: cede-without-closed
-    if (leave && leave->cedes) queueOf(stripe).closed = true;
     const Plan chosen = plan(queueOf(stripe), *left, actor);
     STRIPELOCK_SEAM("leave: before the word changes");
     // This one exchange also makes the grants, so the stripe is never free in between (I1).
@@ -81,7 +68,6 @@ bool Table::changeAndGrant(std::uint32_t stripe, const Leave* leave, Participant
 // First how many may enter; then, only where that is one, whether it is handed the stripe or called to try for it.
 Table::Plan Table::plan(StripeQueue& queue, std::uint32_t left, const Participant* actor) const {
   const std::uint32_t bare = left & ~kQueued;
-  if (queue.closed || isHeldAloneBy(bare, kElsewhere)) return planElsewhere(queue, bare);
   // mutant: I4-designates-twice
   if (queue.designated.load()) return planBesideDesignated(queue, bare);
   Waiter* const first = passOverIneligible(queue.head);
@@ -91,18 +77,6 @@ Table::Plan Table::plan(StripeQueue& queue, std::uint32_t left, const Participan
   if (places == 1) return planForOne(queue, *first, bare, actor);
   Plan plan = planForSeveral(first, bare, 0);
   plan.fairAt = now() + kFairness;
-  return plan;
-}
-
-// Keeps E3: without a waiter for it, the stripe is free.
-Table::Plan Table::planElsewhere(StripeQueue& queue, std::uint32_t left) const {
-  const bool isElsewhere = isHeldAloneBy(left, kElsewhere);
-  // mutant: E3-kept-for-nobody
-  const bool isAwaited = queue.designated.load() || passOverIneligible(queue.head);
-  if (!isAwaited) return {.next = isElsewhere ? *withoutHolds(left, Mode::kExclusive, kElsewhere, 1) : left};
-  const bool isLeft = isFree(left);
-  Plan plan{.next = isLeft ? left | kElsewhere : left, .closed = !isLeft && !isElsewhere, .ceded = true};
-  if (!queue.designated.load()) plan.next |= kQueued;
   return plan;
 }
 
@@ -181,11 +155,6 @@ void Table::drawFor(Waiter& waiter, WakeSet& wakes) {
 
 void Table::carryOut(std::uint32_t stripe, const Plan& plan, WakeSet& wakes) {
   StripeQueue& queue = queueOf(stripe);
-  queue.closed = plan.closed;
-  if (gate_) {
-    const bool isCalled = plan.designate || queue.designated.load();
-    gate_->settled(stripe, plan.ceded, isFree(plan.next) && !isCalled);
-  }
   if (plan.designate) {
     Waiter& waiter = *plan.designate;
     drawFor(waiter, wakes);

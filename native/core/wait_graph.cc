@@ -16,9 +16,6 @@ bool staysBlocked(const Participant& holder) { return holder.blockedOn && holder
 
 }  // namespace
 
-Blocked::Blocked(std::int32_t thread, const Table& of, std::uint32_t waitsFor)
-    : threadId(thread), table(&of), stripe(waitsFor), key(of.gate() ? of.keys()->keyOf(waitsFor) : "") {}
-
 WaitGraph& WaitGraph::instance() {
   // Never destroyed: threads may outlive static destruction.
   static WaitGraph& graph = *new WaitGraph();
@@ -36,8 +33,7 @@ std::vector<Blocked> WaitGraph::refuse(Participant& thread, Waiter& waiter) {
   std::vector<Blocked> blocked;
   blocked.reserve(cycle.size());
   for (const Participant* participant : cycle) {
-    const Waiter& wait = *participant->blockedOn;
-    blocked.emplace_back(participant->threadId(), wait.membership->table(), wait.stripe());
+    blocked.push_back({participant->threadId(), participant->blockedOn->stripe()});
   }
   // This succeeds, since the holder of what it waits for leaves the cycle only through this mutex. It fails only if
   // somebody overwrote the words: then the waiter was granted.

@@ -20,7 +20,6 @@
 
 #pragma once
 
-#include <string>
 #include <unordered_map>
 #include <vector>
 
@@ -30,14 +29,8 @@ namespace stripelock {
 
 // A thread, by the number shown to people, and the stripe that it waits for.
 struct Blocked {
-  // The thread has pinned the keys that it waits for.
-  Blocked(std::int32_t thread, const Table& of, std::uint32_t waitsFor);
-
   std::int32_t threadId;
-  const Table* table;
   std::uint32_t stripe;
-  // The stripe's key, in the table of a file.
-  std::string key;
 };
 
 class WaitGraph {

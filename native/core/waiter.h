@@ -84,8 +84,6 @@ struct StripeQueue {
   // head: the thread that links the first waiter sets it.
   Nanoseconds fairAt;
   std::uint32_t length;
-  // Another process is to have the stripe before anybody enters: when its holders have left, its word is kElsewhere.
-  bool closed;
 
   void pushBack(Waiter& waiter) {
     waiter.prev = tail;

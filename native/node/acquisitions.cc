@@ -8,7 +8,6 @@
 
 #include "core/inspect.h"
 #include "node/call.h"
-#include "node/exact_keys.h"
 
 namespace stripelock {
 
@@ -84,39 +83,18 @@ Napi::Value timeoutOutcome(Napi::Env env, Table& table, std::uint32_t stripe) {
   return object;
 }
 
-// `keys`: what each thread waits for, if it is a key of this same file.
-Napi::Object deadlockOutcome(Napi::Env env, const Table& table, const std::vector<Blocked>& cycle,
-                             bool waited) {
+Napi::Object deadlockOutcome(Napi::Env env, const std::vector<Blocked>& cycle, bool waited) {
   std::vector<std::int32_t> threads;
   std::vector<std::int32_t> stripes;
-  const Napi::Array keys = Napi::Array::New(env, cycle.size());
   for (const Blocked& blocked : cycle) {
-    if (table.gate() && blocked.table == &table)
-      keys.Set(static_cast<std::uint32_t>(threads.size()), toKey(env, blocked.key));
     threads.push_back(blocked.threadId);
     stripes.push_back(static_cast<std::int32_t>(blocked.stripe));
   }
   Napi::Object object = outcome(env, "deadlock");
   object.Set("threads", toArray(env, threads));
   object.Set("stripes", toArray(env, stripes));
-  if (table.gate()) object.Set("keys", keys);
   object.Set("waited", Napi::Boolean::New(env, waited));
   return object;
-}
-
-Napi::Object failedOutcome(Napi::Env env, const FileError& error) {
-  Napi::Object object = outcome(env, "failed");
-  object.Set("fault", Napi::Number::New(env, static_cast<int>(error.fault)));
-  object.Set("number", Napi::Number::New(env, error.number));
-  return object;
-}
-
-// A grant, as takeGrants() describes it.
-std::int32_t detailOf(const AsyncWaits::Granted& grant) {
-  if (grant.error)
-    return kEntryFailed | static_cast<std::int32_t>(grant.error.fault) << kFaultShift |
-           (grant.error.number & 0xffff);
-  return (grant.abandoned ? 1 : 0) | (static_cast<std::int32_t>(grant.draw) << kDrawShift);
 }
 
 napi_value granted(const Call& call, bool abandoned) {
@@ -142,9 +120,7 @@ napi_value acquireSync(napi_env env, napi_callback_info info) {
     case SyncOutcome::Status::kTimedOut:
       return timeoutOutcome(env, acquire.membership->table(), result.stripe);
     case SyncOutcome::Status::kDeadlock:
-      return deadlockOutcome(env, acquire.membership->table(), result.cycle, result.waited);
-    case SyncOutcome::Status::kFailed:
-      return failedOutcome(env, result.error);
+      return deadlockOutcome(env, result.cycle, result.waited);
     case SyncOutcome::Status::kInterrupted:
       break;
   }
@@ -165,8 +141,6 @@ napi_value acquireAsync(napi_env env, napi_callback_info info) {
       return granted(call, started.abandoned);
     case AsyncStart::kTimedOut:
       return timeoutOutcome(env, acquire.membership->table(), started.stripe);
-    case AsyncStart::kFailed:
-      return failedOutcome(env, started.error);
     case AsyncStart::kPending:
       break;
   }
@@ -229,7 +203,9 @@ napi_value takeGrants(napi_env env, napi_callback_info info) {
   if (batch.room == 0) return refuseBatch(call);
   std::array<AsyncWaits::Granted, kBatch> grants;
   const std::size_t count = call.environment().participant().asyncWaits().take(grants.data(), batch.room);
-  for (std::size_t i = 0; i < count; ++i) batch.set(i, grants[i].id, detailOf(grants[i]));
+  for (std::size_t i = 0; i < count; ++i)
+    batch.set(i, grants[i].id,
+              (grants[i].abandoned ? 1 : 0) | (static_cast<std::int32_t>(grants[i].draw) << kDrawShift));
   return call.batch(count, batch.room);
 }
 

@@ -41,16 +41,16 @@ class Environment {
   Participant& participant() const { return *participant_; }
   Leases* leases() const { return leases_.get(); }
   WebLockThread& named() { return named_; }
-  ProcessFiles& processes() { return processes_; }
+  ProcessLockThread& processes() { return processes_; }
   // Why the event loop stays alive.
-  enum class Reason : std::uint8_t { kAcquisitions = 1, kWebLocks = 2 };
+  enum class Reason : std::uint8_t { kAcquisitions = 1, kWebLocks = 2, kProcessLocks = 4 };
   // Sets whether it stays alive for that reason.
   void keepAlive(Napi::Env env, Reason reason, bool alive);
 
   // A table's number in this environment, or kNotOpened if the memory is in use with another number of stripes, or if
   // it is exact and this is not.
   std::int32_t open(Napi::Int32Array words, std::uint32_t stripes, bool exact, std::uint32_t limit,
-                    const std::string& name, std::shared_ptr<Gate> gate = nullptr);
+                    const std::string& name);
   // Call it as many times as open() returned the number.
   void close(std::uint32_t table);
   // nullptr if nothing is open under the number.
@@ -65,6 +65,7 @@ class Environment {
 
   // Blocks. Interrupts of the host, such as a debugger's, may run JavaScript meanwhile.
   SyncOutcome acquireSync(napi_env env, Membership& membership, const Request& request);
+  ProcessOutcome acquireSync(napi_env env, int file, const ProcessRequest& request);
   // Whether this thread takes the profile of contention, which ends with it.
   bool profiles = false;
 
@@ -89,7 +90,7 @@ class Environment {
   Participant* participant_ = nullptr;
   std::unique_ptr<Leases> leases_;
   WebLockThread named_;
-  ProcessFiles processes_;
+  ProcessLockThread processes_;
   napi_threadsafe_function ready_ = nullptr;
   std::uint32_t reasons_ = 0;
   // The index is the number. Unused numbers are null here and listed in freeNumbers_.

@@ -42,10 +42,6 @@ inline constexpr std::int32_t kPermitMode = 2;
 // What takeGrants() says of a grant, beside whether some stripe was abandoned; and drawn(): a number of core/Draw.
 inline constexpr std::int32_t kDrawShift = 1;
 
-// What takeGrants() says of an acquisition that the gate of its table failed: this, a FileFault and the system's error.
-inline constexpr std::int32_t kEntryFailed = 1 << 29;
-inline constexpr std::int32_t kFaultShift = 16;
-
 // From pin(). No stripe is as high as these.
 inline constexpr std::int32_t kPinnedAgain = 1 << 30;
 inline constexpr std::int32_t kCrowded = 1 << 29;
@@ -92,5 +88,26 @@ inline constexpr std::int32_t kWebLockNotKept = 0;
 // Bits of the detail of news: it was pending and was granted; it was stolen, and has ended.
 inline constexpr std::int32_t kNewsGranted = 1;
 inline constexpr std::int32_t kNewsStolen = 2;
+
+// ── ProcessExchange: see process_locks.h for what each number means ──
+
+inline constexpr std::int32_t kProcessBytes = 32;
+// In units of 64-bit integers.
+inline constexpr std::int32_t kProcessToken = 0;
+// In units of 32-bit integers.
+inline constexpr std::int32_t kProcessId = 2;
+inline constexpr std::int32_t kProcessAnswer = 3;
+inline constexpr std::int32_t kProcessAbandoned = 4;
+inline constexpr std::int32_t kProcessReady = 5;
+inline constexpr std::int32_t kProcessFault = 6;
+inline constexpr std::int32_t kProcessNumber = 7;
+
+// Values of ProcessExchange::answer.
+inline constexpr std::int32_t kProcessGranted = 0;
+inline constexpr std::int32_t kProcessPending = 1;
+inline constexpr std::int32_t kProcessTimedOut = 2;
+inline constexpr std::int32_t kProcessDeadlock = 3;
+inline constexpr std::int32_t kProcessInterrupted = 4;
+inline constexpr std::int32_t kProcessFailed = 5;
 
 }  // namespace stripelock

@@ -13,11 +13,10 @@
 #include <cstring>
 #include <fstream>
 #include <functional>
-#include <map>
 #include <optional>
 
 #include "core/hash.h"
-#include "core/process_file.h"
+#include "core/process_locks.h"
 #include "core/process_page.h"
 #include "test/support.h"
 
@@ -27,26 +26,7 @@ namespace stripelock::test {
 
 namespace {
 
-// What a thread asks for, and what came of it.
-struct ProcessRequest {
-  std::vector<std::string> keys;
-  bool shared = false;
-  double timeout = 0;
-  bool mayGiveUp = false;
-};
-enum class Result : std::uint8_t { kGranted, kPending, kTimedOut, kDeadlock, kInterrupted, kFailed };
-struct ProcessOutcome {
-  Result status = Result::kFailed;
-  bool abandoned = false;
-  std::uint32_t id = 0;
-  std::uint64_t token = 0;
-  FileError error;
-  struct Blocked {
-    std::int32_t threadId;
-    std::string key;
-  };
-  std::vector<Blocked> cycle;
-};
+using Result = ProcessOutcome::Status;
 
 class Folder {
  public:
@@ -66,52 +46,29 @@ ProcessRequest ask(std::vector<std::string> keys, double timeout = kForever, boo
   return {.keys = std::move(keys), .shared = shared, .timeout = timeout};
 }
 
-// A thread of this process with the file open, by the steps of the JavaScript layer.
+// A thread of this process with the file open.
 class Member {
  public:
-  explicit Member(const std::string& path, std::uint32_t files = 0) {
+  explicit Member(const std::string& path, std::uint32_t files = 0)
+      : thread_(std::make_unique<ProcessThread>(environment_.participant())) {
     FileError error;
-    file_ = ProcessFile::open(path, "member", files, error);
+    file_ = thread_->open(path, "member", files, error);
     EXPECT_EQ(error.fault, FileFault::kNone);
-    membership_ = Registry::instance().open(environment_.participant(), file_->memory(),
-                                            ProcessFile::kMostKeys, true, 1, path, file_);
-    shares_ = std::make_unique<Word[]>(shareIntsFor(ProcessFile::kMostKeys));
-    membership_->openShares(shares_.get());
   }
   ~Member() { end(); }
 
   void end() {
-    if (!membership_) return;
-    membership_ = nullptr;
+    if (!thread_) return;
+    thread_.reset();
     environment_.end();
-    file_->close();
   }
   Environment& environment() { return environment_; }
-  std::vector<ProcessFile::Seen> inspect(FileError& error) { return file_->inspect(error); }
+  ProcessThread& thread() { return *thread_; }
+  int file() const { return file_; }
 
-  ProcessOutcome attempt(const ProcessRequest& request) { return start(request, 0); }
-  ProcessOutcome sync(const ProcessRequest& request, Interrupt interrupt = {}) {
-    const Held asked = read(request);
-    const SyncOutcome outcome = SyncWait(*membership_, requestOf(asked, request.timeout), interrupt).run();
-    switch (outcome.status) {
-      case Status::kGranted:
-        return granted(asked, outcome.abandoned);
-      case Status::kTimedOut:
-        return {.status = Result::kTimedOut};
-      case Status::kInterrupted:
-        return {.status = Result::kInterrupted};
-      case Status::kFailed:
-        return {.status = Result::kFailed, .error = outcome.error};
-      case Status::kDeadlock:
-        break;
-    }
-    ProcessOutcome refused{.status = Result::kDeadlock};
-    for (const Blocked& blocked : outcome.cycle) refused.cycle.push_back({blocked.threadId, blocked.key});
-    return refused;
-  }
-  ProcessOutcome async(const ProcessRequest& request) {
-    return start(request, request.mayGiveUp ? std::numeric_limits<double>::max() : kForever);
-  }
+  ProcessOutcome attempt(const ProcessRequest& request) { return thread_->attempt(file_, request); }
+  ProcessOutcome sync(const ProcessRequest& request) { return thread_->acquireSync(file_, request, {}); }
+  ProcessOutcome async(const ProcessRequest& request) { return thread_->acquireAsync(file_, request); }
   std::uint32_t hold(const std::string& key, bool shared = false) {
     const ProcessOutcome outcome = attempt(ask({key}, 0, shared));
     EXPECT_EQ(outcome.status, Result::kGranted);
@@ -127,35 +84,12 @@ class Member {
     if (outcome.status == Result::kGranted) release(outcome.id);
     return outcome.status == Result::kGranted;
   }
-  void release(std::uint32_t id) {
-    const auto found = held_.find(id);
-    ASSERT_TRUE(found != held_.end());
-    const Held held = found->second;
-    held_.erase(found);
-    for (std::size_t i = held.stripes.size(); i-- > 0;)
-      EXPECT_TRUE(membership_->release(held.stripes[i], held.mode));
-  }
-  bool cancel(std::uint32_t id) {
-    for (const auto& [waiter, own] : pending_) {
-      if (own != id) continue;
-      EXPECT_TRUE(environment_.async().cancel(waiter));
-      pending_.erase(waiter);
-      held_.erase(id);
-      return true;
-    }
-    return false;
-  }
-  std::size_t pending() const { return pending_.size(); }
-  bool hasReady() { return environment_.async().hasReady(); }
+  void release(std::uint32_t id) { EXPECT_TRUE(thread_->release(id)); }
   std::optional<ProcessOutcome> take() {
-    AsyncWaits::Granted news{};
-    if (environment_.async().take(&news, 1) == 0) return std::nullopt;
-    const std::uint32_t id = pending_.at(news.id);
-    pending_.erase(news.id);
-    const Held asked = held_.at(id);
-    if (!news.error) return granted(asked, news.abandoned, id);
-    held_.erase(id);
-    return ProcessOutcome{.status = Result::kFailed, .id = id, .error = news.error};
+    // As the event loop does first: from here on it is woken again.
+    static_cast<void>(environment_.participant().takeReady());
+    ProcessOutcome outcome;
+    return thread_->take(&outcome, 1) == 1 ? std::optional(outcome) : std::nullopt;
   }
   // Waits until the event loop is woken for something.
   std::optional<ProcessOutcome> awaitNews() {
@@ -165,64 +99,11 @@ class Member {
     }
     return std::nullopt;
   }
-  std::uint32_t stripeOf(const std::string& key) { return membership_->pins()->pin(KeyView(key)).stripe; }
 
  private:
-  struct Held {
-    Stripes stripes;
-    Mode mode;
-  };
-
-  Held read(const ProcessRequest& request) {
-    Held asked{{}, sharedIf(request.shared)};
-    for (const std::string& key : request.keys) asked.stripes.push_back(stripeOf(key));
-    std::sort(asked.stripes.begin(), asked.stripes.end());
-    asked.stripes.erase(std::unique(asked.stripes.begin(), asked.stripes.end()), asked.stripes.end());
-    return asked;
-  }
-  static Request requestOf(const Held& asked, double timeout) {
-    return {.stripes = asked.stripes.data(),
-            .count = static_cast<std::uint32_t>(asked.stripes.size()),
-            .taken = 0,
-            .mode = asked.mode,
-            .timeout = timeout};
-  }
-  ProcessOutcome start(const ProcessRequest& request, double timeout) {
-    const Held asked = read(request);
-    const AsyncWaits::Started started = environment_.async().start(*membership_, requestOf(asked, timeout));
-    switch (started.status) {
-      case AsyncStart::kGranted:
-        return granted(asked, started.abandoned);
-      case AsyncStart::kTimedOut:
-        return {.status = Result::kTimedOut};
-      case AsyncStart::kFailed:
-        return {.status = Result::kFailed, .error = started.error};
-      case AsyncStart::kPending:
-        break;
-    }
-    const std::uint32_t id = next_++;
-    held_.emplace(id, asked);
-    pending_.emplace(started.id, id);
-    return {.status = Result::kPending, .id = id};
-  }
-  ProcessOutcome granted(const Held& held, bool abandoned,
-                         std::optional<std::uint32_t> known = std::nullopt) {
-    const std::uint32_t id = known ? *known : next_++;
-    held_.insert_or_assign(id, held);
-    return {.status = Result::kGranted,
-            .abandoned = abandoned,
-            .id = id,
-            .token = file_->tokenOf(held.stripes.front())};
-  }
-
   Environment environment_;
-  std::shared_ptr<ProcessFile> file_;
-  Membership* membership_ = nullptr;
-  std::unique_ptr<Word[]> shares_;
-  std::uint32_t next_ = 0;
-  std::map<std::uint32_t, Held> held_;
-  // By the ids of the core.
-  std::map<std::uint32_t, std::uint32_t> pending_;
+  std::unique_ptr<ProcessThread> thread_;
+  int file_ = -1;
 };
 
 // Another process, as the kernel and the page see it.
@@ -299,7 +180,7 @@ class BlockedMember {
 bool awaitWaits(Member& member, int count) {
   return eventually([&] {
     FileError error;
-    const auto seen = member.inspect(error);
+    const auto seen = member.thread().inspect(member.file(), error);
     return count <=
            std::count_if(seen.begin(), seen.end(), [](const auto& use) { return use.here && use.waits; });
   });
@@ -314,13 +195,13 @@ bool awaitReplaced(Member& member) {
   });
 }
 
-// `count` keys in the order in which acquisitions of this process take them, as long as `first` lives.
-std::vector<std::string> keysInOrder(Member& first, std::size_t count) {
+// `count` keys of a file in the order in which acquisitions take them.
+std::vector<std::string> keysInOrder(const std::string& path, std::size_t count) {
+  const Other other(path);
   std::vector<std::string> keys;
   for (std::size_t i = 0; i < count; ++i) keys.push_back("key " + std::to_string(i));
-  std::sort(keys.begin(), keys.end(), [&](const std::string& a, const std::string& b) {
-    return first.stripeOf(a) < first.stripeOf(b);
-  });
+  std::sort(keys.begin(), keys.end(),
+            [&](const std::string& a, const std::string& b) { return other.byteOf(a) > other.byteOf(b); });
   return keys;
 }
 
@@ -357,8 +238,10 @@ void runOnSmallStack(std::size_t bytes, const std::function<void()>& run) {
 }
 
 FileFault faultOf(const std::string& path, std::uint32_t files = 0) {
+  Environment environment;
+  ProcessThread thread(environment.participant());
   FileError error;
-  EXPECT_FALSE(ProcessFile::open(path, "", files, error));
+  EXPECT_EQ(thread.open(path, "", files, error), -1);
   return error.fault;
 }
 
@@ -492,11 +375,11 @@ TEST(Process, DoesNotMissAReleaseBetweenItsTryAndItsPlaceInTheQueue) {
   other = &theOther;
   EXPECT_TRUE(other->hold("a"));
   onSeam([](const char* point) {
-    if (std::string_view(point) == "cede: before it queues") other->free("a");
+    if (std::string_view(point) == "process: before it enqueues") other->free("a");
   });
-  one.pend(ask({"a"}));
+  const ProcessOutcome outcome = one.async(ask({"a"}));
   onSeam(nullptr);
-  EXPECT_TRUE(one.awaitNews());
+  EXPECT_EQ(outcome.status, Result::kGranted);
 }
 
 TEST(Process, DoesNotMissAReleaseOfALaterKeyOfAList) {
@@ -504,8 +387,8 @@ TEST(Process, DoesNotMissAReleaseOfALaterKeyOfAList) {
   const NoSlices noSlices;
   static Other* other = nullptr;
   static std::string last;
+  const std::vector<std::string> keys = keysInOrder(folder.file(), 2);
   Member one(folder.file());
-  const std::vector<std::string> keys = keysInOrder(one, 2);
   Member two(folder.file());
   Other theOther(folder.file());
   other = &theOther;
@@ -515,125 +398,25 @@ TEST(Process, DoesNotMissAReleaseOfALaterKeyOfAList) {
   const std::uint32_t pending = two.pend(ask(keys));
   onSeam([](const char* point) {
     // It has the first key, and was refused the other one.
-    if (std::string_view(point) == "cede: before it queues") other->free(last);
+    if (std::string_view(point) == "process: before it enqueues") other->free(last);
   });
   one.release(held);
-  auto news = two.take();
   onSeam(nullptr);
-  if (!news) news = two.awaitNews();
+  const auto news = two.take();
   ASSERT_TRUE(news);
   EXPECT_EQ(news->id, pending);
 }
 
-namespace {
-
-// A blocked thread sleeps on the process's word after this, unless the machine is slow.
-void letItSleep(Member& member) {
-  EXPECT_TRUE(awaitWaits(member, 1));
-  sleepFor(30);
-}
-
-// Wakes all processes, so that a thread which missed a wake does not keep the test.
-void wakeAll(Other& other) {
-  for (int slot = 0; slot < 4; ++slot) other.page().wake(slot);
-}
-
-}  // namespace
-
-TEST(Process, DoesNotMissAReleaseWhileABlockedThreadFallsAsleep) {
-  const Folder folder;
-  const NoSlices noSlices;
-  static Other* other = nullptr;
-  static std::atomic<bool> freed{false};
-  Member one(folder.file());
-  Other theOther(folder.file());
-  other = &theOther;
-  freed.store(false);
-  EXPECT_TRUE(other->hold("a"));
-  onSeam([](const char* point) {
-    if (std::string_view(point) == "park: before it looks for a permit" && !freed.exchange(true))
-      other->free("a");
-  });
-  BlockedMember blocked(one, ask({"a"}));
-  EXPECT_TRUE(eventually([&] { return blocked.decided(); }));
-  onSeam(nullptr);
-  wakeAll(*other);
-  EXPECT_EQ(blocked.join().status, Result::kGranted);
-}
-
-TEST(Process, WakesABlockedThreadThatSleepsForAnotherProcess) {
-  const Folder folder;
-  const NoSlices noSlices;
-  Member one(folder.file());
-  Member two(folder.file());
-  Other other(folder.file());
-  EXPECT_TRUE(other.lock("a"));
-  BlockedMember blocked(one, ask({"a"}));
-  letItSleep(two);
-  // Nobody is woken.
-  other.file().unlock(other.byteOf("a"));
-  // It finds the key free at its deadline, and the first waiter gets it.
-  EXPECT_EQ(two.sync(ask({"a"}, 1)).status, Result::kTimedOut);
-  EXPECT_TRUE(eventually([&] { return blocked.decided(); }));
-  wakeAll(other);
-  EXPECT_EQ(blocked.join().status, Result::kGranted);
-}
-
-TEST(Process, KeepsWaitingForAnotherProcessWhenTheFirstWaiterGivesUp) {
-  for (const bool blocks : {false, true}) {
-    const Folder folder;
-    const NoSlices noSlices;
-    Member one(folder.file());
-    Member two(folder.file());
-    Other other(folder.file());
-    EXPECT_TRUE(other.hold("a"));
-    BlockedMember first(one, ask({"a"}, 300));
-    EXPECT_TRUE(awaitWaits(two, 1));
-    std::optional<BlockedMember> second;
-    if (blocks)
-      second.emplace(two, ask({"a"}));
-    else
-      two.pend(ask({"a"}));
-    EXPECT_EQ(first.join().status, Result::kTimedOut);
-    sleepFor(30);
-    other.free("a");
-    if (blocks) {
-      EXPECT_TRUE(eventually([&] { return second->decided(); }));
-      wakeAll(other);
-      EXPECT_EQ(second->join().status, Result::kGranted);
-    } else {
-      EXPECT_TRUE(two.awaitNews());
-    }
-  }
-}
-
-TEST(Process, KeepsWatchingForAnEventLoopThatWaitsAgain) {
-  const Folder folder;
-  const NoSlices noSlices;
-  Member one(folder.file());
-  Other other(folder.file());
-  for (int round = 0; round < 10; ++round) {
-    EXPECT_TRUE(other.hold("a"));
-    const std::uint32_t pending = one.pend(ask({"a"}));
-    other.free("a");
-    ASSERT_TRUE(one.awaitNews());
-    one.release(pending);
-    // The file's thread has nothing to do now.
-    sleepFor(5);
-  }
-}
-
-TEST(Process, StopsWaitingInThePageWhenNobodyWaits) {
+TEST(Process, WakesTheEventLoopOfTheThreadThatReleases) {
   const Folder folder;
   Member one(folder.file());
-  Other other(folder.file());
-  EXPECT_TRUE(other.hold("a"));
-  const std::uint32_t pending = one.pend(ask({"a"}));
-  EXPECT_TRUE(other.page().isAwaited(other.byteOf("a")));
-  EXPECT_TRUE(one.cancel(pending));
-  EXPECT_FALSE(other.page().isAwaited(other.byteOf("a")));
-  EXPECT_EQ(one.sync(ask({"a"}, 1)).status, Result::kTimedOut);
-  EXPECT_FALSE(other.page().isAwaited(other.byteOf("a")));
+  const std::uint32_t held = one.hold("a");
+  one.pend(ask({"a"}));
+  EXPECT_EQ(one.environment().wakes(), 0);
+  // Its script may be ended now, before it asks for news.
+  one.release(held);
+  EXPECT_TRUE(one.environment().awaitWake(kStuck));
+  EXPECT_TRUE(one.take());
 }
 
 TEST(Process, WakesItsOwnEventLoopAfterAWaitThatWasInterrupted) {
@@ -651,7 +434,7 @@ TEST(Process, WakesItsOwnEventLoopAfterAWaitThatWasInterrupted) {
     holder->release(held);
     return true;
   }};
-  EXPECT_EQ(two.sync(ask({"b"}), interrupt).status, Result::kInterrupted);
+  EXPECT_EQ(two.thread().acquireSync(two.file(), ask({"b"}), interrupt).status, Result::kInterrupted);
   EXPECT_TRUE(two.environment().awaitWake(kStuck));
   EXPECT_TRUE(two.take());
 }
@@ -665,12 +448,12 @@ TEST(Process, GivesUpAtItsDeadlineAndHoldsNothing) {
   EXPECT_EQ(two.sync(ask({"a"}, 30)).status, Result::kTimedOut);
   EXPECT_GE(now() - start, 30'000'000);
   const std::uint32_t pending = two.pend(ask({"a"}));
-  EXPECT_TRUE(two.cancel(pending));
-  EXPECT_FALSE(two.cancel(pending));
+  EXPECT_TRUE(two.thread().cancel(pending));
+  EXPECT_FALSE(two.thread().cancel(pending));
   one.release(held);
   EXPECT_FALSE(two.take());
   EXPECT_TRUE(one.mayHave("a"));
-  EXPECT_EQ(two.pending(), 0u);
+  EXPECT_EQ(two.thread().pending(), 0u);
 }
 
 TEST(Process, EndsWhenItsHostWants) {
@@ -680,7 +463,7 @@ TEST(Process, EndsWhenItsHostWants) {
   Member two(folder.file());
   one.hold("a");
   const Interrupt interrupt{.requested = [](void*) { return true; }};
-  EXPECT_EQ(two.sync(ask({"a"}), interrupt).status, Result::kInterrupted);
+  EXPECT_EQ(two.thread().acquireSync(two.file(), ask({"a"}), interrupt).status, Result::kInterrupted);
 }
 
 TEST(Process, KeepsNoGrantForAScriptThatIsEnded) {
@@ -701,14 +484,16 @@ TEST(Process, KeepsNoGrantForAScriptThatIsEnded) {
       holder->release(held);
       return false;
     }};
-    EXPECT_EQ(two.sync(ask({"a"}), interrupt).status, Result::kInterrupted);
+    EXPECT_EQ(two.thread().acquireSync(two.file(), ask({"a"}), interrupt).status, Result::kInterrupted);
     EXPECT_EQ(asked, 2);
     EXPECT_TRUE(one.mayHave("a"));
   }
   const NoSlices noSlices;
   held = one.hold("a");
   ProcessOutcome outcome;
-  std::thread blocked([&] { outcome = two.sync(ask({"a"}), {.ending = [](void*) { return true; }}); });
+  std::thread blocked([&] {
+    outcome = two.thread().acquireSync(two.file(), ask({"a"}), {.ending = [](void*) { return true; }});
+  });
   EXPECT_TRUE(awaitWaits(one, 1));
   one.release(held);
   blocked.join();
@@ -847,169 +632,6 @@ TEST(Process, KeepsAKeyForTheProcessThatHasWaitedLong) {
   other.withdraw("a");
   other.free("a");
   EXPECT_TRUE(one.mayHave("a"));
-}
-
-namespace {
-
-// A release whose turn is another process's, while a thread of this process waits. `counts`: see keepAKeyAfterAHandOver().
-void cedeAtARelease(bool blocks, bool& counts) {
-  const Folder folder;
-  const NoSlices noSlices;
-  Member one(folder.file());
-  Member two(folder.file());
-  Other other(folder.file());
-  const std::uint32_t held = one.hold("a");
-  std::optional<BlockedMember> blocked;
-  if (blocks)
-    blocked.emplace(two, ask({"a"}));
-  else
-    two.pend(ask({"a"}));
-  EXPECT_TRUE(awaitWaits(one, 1));
-  other.enrol("a");
-  waitUntilNobodyMayPass();
-  const Nanoseconds freed = now();
-  one.release(held);
-  const bool isCalled = two.hasReady();
-  const bool got = other.hold("a");
-  counts = now() - freed < kTurnFor;
-  if (counts) {
-    EXPECT_FALSE(isCalled);
-    EXPECT_TRUE(got);
-  }
-  if (got) {
-    other.page().takeTurn(other.byteOf("a"));
-    other.withdraw("a");
-    sleepFor(5);
-    other.free("a");
-  }
-  if (blocks) {
-    EXPECT_TRUE(eventually([&] { return blocked->decided(); }));
-    wakeAll(other);
-    EXPECT_EQ(blocked->join().status, Result::kGranted);
-  } else {
-    EXPECT_TRUE(two.awaitNews());
-  }
-}
-
-}  // namespace
-
-TEST(Process, GivesAKeyToAnotherProcessAndGetsItBackForItsOwnWaiters) {
-  for (const bool blocks : {false, true}) {
-    int attempts = 0;
-    for (bool counts = false; !counts; ++attempts) {
-      ASSERT_LT(attempts, 1000);
-      ASSERT_NO_FATAL_FAILURE(cedeAtARelease(blocks, counts));
-    }
-  }
-}
-
-namespace {
-
-// A reader that would join those of its process while a writer of another process goes first.
-void joinPastAWriter(bool& counts) {
-  const Folder folder;
-  const UsualSlices usual;
-  Member one(folder.file());
-  Member two(folder.file());
-  Other other(folder.file());
-  one.hold("a", true);
-  const Nanoseconds start = now();
-  other.enrol("a");
-  const ProcessOutcome outcome = two.async(ask({"a"}, kForever, true));
-  const bool isCalled = two.hasReady();
-  // A writer that has not tried for a while does not count.
-  counts = now() - start < 20 * kMillisecond;
-  if (!counts) return;
-  ASSERT_EQ(outcome.status, Result::kPending);
-  EXPECT_FALSE(isCalled);
-  other.withdraw("a");
-  // Readers of this process still hold it.
-  EXPECT_TRUE(two.awaitNews());
-}
-
-}  // namespace
-
-TEST(Process, LetsAReaderJoinOthersWhenAWriterOfAnotherProcessGivesUp) {
-  int attempts = 0;
-  for (bool counts = false; !counts; ++attempts) {
-    ASSERT_LT(attempts, 1000);
-    ASSERT_NO_FATAL_FAILURE(joinPastAWriter(counts));
-  }
-}
-
-TEST(Process, KeepsTheTurnsOfAListWhileItWaitsForOneOfItsKeys) {
-  for (const bool blocks : {false, true}) {
-    const Folder folder;
-    Member one(folder.file());
-    Other first(folder.file());
-    Other second(folder.file());
-    std::string high = "a";
-    std::string low = "b";
-    if (first.byteOf(high) < first.byteOf(low)) std::swap(high, low);
-    EXPECT_TRUE(first.hold(high));
-    EXPECT_TRUE(second.hold(low));
-    std::optional<BlockedMember> blocked;
-    if (blocks)
-      blocked.emplace(one, ask({high, low}));
-    else
-      one.pend(ask({high, low}));
-    Member seer(folder.file());
-    EXPECT_TRUE(awaitWaits(seer, 1));
-    const auto isKept = [&] { return first.page().goesBefore(first.byteOf(high), false, 0) != kNoSlot; };
-    EXPECT_FALSE(isKept());
-    first.free(high);
-    // Longer than a turn, and as often as the process looks.
-    for (int round = 0; round < 3; ++round) {
-      EXPECT_TRUE(eventually([&] {
-        if (!blocks) {
-          EXPECT_FALSE(one.take());
-        }
-        return isKept();
-      }));
-      sleepFor(2 * static_cast<double>(kTurnFor) / 1e6);
-    }
-    second.free(low);
-    if (blocks) {
-      EXPECT_EQ(blocked->join().status, Result::kGranted);
-    } else {
-      EXPECT_TRUE(one.awaitNews());
-    }
-    EXPECT_FALSE(isKept());
-  }
-}
-
-TEST(Process, DoesNotStarveAListByHoldersThatTakeItsKeysInTurns) {
-  const Folder folder;
-  const UsualSlices usual;
-  Member one(folder.file());
-  std::atomic<bool> done{false};
-  const auto hold = [&](const std::string& key) {
-    Other other(folder.file());
-    while (!done.load()) {
-      other.enrol(key);
-      if (other.lock(key)) {
-        if (other.page().goesBefore(other.byteOf(key), false, elapsed()) == kNoSlot) {
-          other.page().takeTurn(other.byteOf(key));
-          other.withdraw(key);
-          sleepFor(15);
-          other.page().giveTurn(other.byteOf(key), elapsed());
-        }
-        other.file().unlock(other.byteOf(key));
-        other.page().wakeNext(other.byteOf(key));
-      }
-    }
-    other.withdraw(key);
-  };
-  std::thread first(hold, "a");
-  std::thread second(hold, "b");
-  for (int round = 0; round < 3; ++round) {
-    const ProcessOutcome outcome = one.sync(ask({"a", "b"}, kStuck));
-    EXPECT_EQ(outcome.status, Result::kGranted);
-    if (outcome.status == Result::kGranted) one.release(outcome.id);
-  }
-  done.store(true);
-  first.join();
-  second.join();
 }
 
 TEST(Process, KeepsNoOtherKeyForAProcessThatWaitsForMany) {
@@ -1152,18 +774,21 @@ TEST(Process, PassesOverAProcessThatDied) {
   EXPECT_TRUE(one.mayHave("a"));
 }
 
-TEST(Process, KeepsNoByteForAnEventLoopThatDoesNotCome) {
+TEST(Process, TakesAGrantBackForAnotherProcess) {
   const Folder folder;
+  const UsualSlices usual;
   Member one(folder.file());
   Member two(folder.file());
   Other other(folder.file());
   const std::uint32_t held = one.hold("a");
   const std::uint32_t pending = two.pend(ask({"a"}));
   one.release(held);
-  // It has been granted the key within the process, and does not look.
-  EXPECT_TRUE(two.environment().awaitWake(kStuck));
-  EXPECT_TRUE(other.hold("a"));
+  EXPECT_FALSE(other.lock("a"));
+  other.enrol("a");
+  // The event loop of the second does not look.
+  EXPECT_TRUE(eventually([&] { return other.lock("a"); }));
   EXPECT_FALSE(two.take());
+  other.withdraw("a");
   other.free("a");
   const auto news = two.awaitNews();
   ASSERT_TRUE(news);
@@ -1196,6 +821,25 @@ TEST(Process, TakesAnIdleGrantBackAtTheDeadlineOfABlockedThread) {
   ASSERT_NO_FATAL_FAILURE(revokeGrant(two, one));
 }
 
+TEST(Process, TakesAnIdleGrantBackAtTheDeadlineOfAnEventLoop) {
+  const Folder folder;
+  const NoSlices noSlices;
+  const Patience patience(kAnHour);
+  Member one(folder.file());
+  Member two(folder.file());
+  Member three(folder.file());
+  const std::uint32_t held = one.hold("a");
+  two.pend(ask({"a"}));
+  const std::uint32_t pending = three.pend(ask({"a"}));
+  one.release(held);
+  EXPECT_FALSE(three.take());
+  EXPECT_FALSE(three.thread().cancel(pending, true));
+  const auto news = three.take();
+  ASSERT_TRUE(news);
+  EXPECT_EQ(news->id, pending);
+  EXPECT_EQ(news->status, Result::kGranted);
+}
+
 TEST(Process, GrantsAgainToAThreadThatComesBackAfterAGrantWasTakenBack) {
   const Folder folder;
   // No other thread serves it.
@@ -1206,6 +850,34 @@ TEST(Process, GrantsAgainToAThreadThatComesBackAfterAGrantWasTakenBack) {
   EXPECT_TRUE(one.mayHave("granted"));
   EXPECT_TRUE(two.take());
   EXPECT_FALSE(one.mayHave("granted"));
+}
+
+TEST(Process, KeepsNothingForAThreadThatDoesNotComeBackForAGrant) {
+  const Folder folder;
+  const NoSlices noSlices;
+  const std::vector<std::string> keys = keysInOrder(folder.file(), 2);
+  Member one(folder.file());
+  Member two(folder.file());
+  Member three(folder.file());
+  const std::uint32_t held = three.hold(keys[1]);
+  const std::uint32_t before = two.pend(ask(keys));
+  EXPECT_FALSE(one.mayHave(keys[0]));
+  ASSERT_NO_FATAL_FAILURE(revokeGrant(two, one));
+  EXPECT_TRUE(one.mayHave(keys[0]));
+  // Nor for what it asks for before it comes back.
+  const std::uint32_t after = two.pend(ask(keys));
+  EXPECT_TRUE(one.mayHave(keys[0]));
+  three.release(held);
+  EXPECT_TRUE(one.mayHave(keys[1]));
+  EXPECT_EQ(two.thread().pending(), 3u);
+  const auto first = two.awaitNews();
+  const auto second = two.awaitNews();
+  ASSERT_TRUE(first && second);
+  EXPECT_TRUE(first->id == before || second->id == before);
+  two.release(before);
+  const auto third = two.awaitNews();
+  ASSERT_TRUE(third);
+  EXPECT_EQ(third->id, after);
 }
 
 TEST(Process, LetsABlockedThreadPassItsOwnWaiters) {
@@ -1267,17 +939,31 @@ TEST(Process, RefusesACycleOfThreads) {
   two.release(b);
 }
 
+TEST(Process, RefusesACycleThroughAListThatWaitsForever) {
+  const Folder folder;
+  const UsualSlices usual;
+  const std::vector<std::string> keys = keysInOrder(folder.file(), 2);
+  Member one(folder.file());
+  Member two(folder.file());
+  two.hold(keys[1]);
+  one.pend(ask(keys));
+  const ProcessOutcome refused = two.sync(ask({keys[0]}));
+  EXPECT_EQ(refused.status, Result::kDeadlock);
+  ASSERT_EQ(refused.cycle.size(), 2u);
+  EXPECT_EQ(refused.cycle[1].key, keys[1]);
+}
+
 TEST(Process, DoesNotRefuseToWaitForAListThatMayGiveUp) {
   const Folder folder;
   const UsualSlices usual;
+  const std::vector<std::string> keys = keysInOrder(folder.file(), 2);
   Member one(folder.file());
-  const std::vector<std::string> keys = keysInOrder(one, 2);
   Member two(folder.file());
   two.hold(keys[1]);
   const std::uint32_t pending = one.pend(askUntil(keys));
   BlockedMember blocked(two, ask({keys[0]}));
   EXPECT_TRUE(awaitWaits(one, 2));
-  EXPECT_TRUE(one.cancel(pending));
+  EXPECT_TRUE(one.thread().cancel(pending));
   EXPECT_EQ(blocked.join().status, Result::kGranted);
 }
 
@@ -1301,7 +987,7 @@ TEST(Process, DoesNotRefuseAReaderBehindAWriterThatMayGiveUpOrIsPassed) {
   // Waits for the first writer alone. It shares the key with the thread that waits for it.
   BlockedMember blocked(two, ask({"a"}, kForever, true));
   EXPECT_TRUE(awaitWaits(four, 5));
-  EXPECT_TRUE(four.cancel(writer));
+  EXPECT_TRUE(four.thread().cancel(writer));
   EXPECT_EQ(blocked.join().status, Result::kGranted);
   two.release(b);
   EXPECT_EQ(reader.join().status, Result::kGranted);
@@ -1309,11 +995,30 @@ TEST(Process, DoesNotRefuseAReaderBehindAWriterThatMayGiveUpOrIsPassed) {
   EXPECT_EQ(passed.join().status, Result::kGranted);
 }
 
+TEST(Process, SearchesForDeadlocksInAsManyStepsAsAcquisitionsWait) {
+  const Folder folder;
+  constexpr int kWaiters = 2000;
+  static std::atomic<int> steps{0};
+  Member one(folder.file());
+  Member two(folder.file());
+  Member three(folder.file());
+  one.hold("a");
+  for (int i = 0; i < kWaiters; ++i) two.pend(ask({"a"}, kForever, i % 2 == 0));
+  steps.store(0);
+  onSeam([](const char* point) {
+    if (std::string_view(point) == "process: a step of the search") steps.fetch_add(1);
+  });
+  EXPECT_EQ(three.sync(ask({"a"}, 1)).status, Result::kTimedOut);
+  onSeam(nullptr);
+  EXPECT_GE(steps.load(), kWaiters);
+  EXPECT_LE(steps.load(), 3 * kWaiters);
+}
+
 TEST(Process, FailsAnyNumberOfWaitersOnASmallStack) {
   const Folder folder;
   constexpr std::size_t kWaiters = 3000;
   Member one(folder.file(), 16);
-  const std::vector<std::string> keys = keysInOrder(one, kWaiters + 1);
+  const std::vector<std::string> keys = keysInOrder(folder.file(), kWaiters + 1);
   Member two(folder.file());
   const std::uint32_t held = one.hold(keys[kWaiters]);
   // Each holds a key that the next one waits for.
@@ -1387,8 +1092,8 @@ TEST(Process, TellsTheNextWhatNobodyHasHeard) {
   EXPECT_TRUE(dead->hold("a"));
   const std::uint32_t pending = one.pend(ask({"a"}));
   dead.reset();
-  EXPECT_TRUE(eventually([&] { return one.hasReady(); }));
-  EXPECT_TRUE(one.cancel(pending));
+  EXPECT_TRUE(eventually([&] { return one.thread().hasReady(); }));
+  EXPECT_TRUE(one.thread().cancel(pending));
   bool abandoned = false;
   EXPECT_TRUE(other.hold("a", false, &abandoned));
   EXPECT_TRUE(abandoned);
@@ -1701,8 +1406,6 @@ TEST(Process, RepairsAFileThatWasCut) {
 
 TEST(Process, WorksWithoutASlot) {
   const Folder folder;
-  // The event loop may be granted the key first, and does not turn before the blocked thread is granted it.
-  const UsualSlices usual;
   { const Member maker(folder.file()); }
   FileError error;
   const std::unique_ptr<LockFile> all = LockFile::open(folder.file(), error);
@@ -1758,7 +1461,7 @@ TEST(Process, ShowsWhoHoldsAndWaits) {
   one.pend(ask({"theirs"}));
   other.enrol("mine");
   FileError error;
-  const auto seen = one.inspect(error);
+  const auto seen = one.thread().inspect(one.file(), error);
   ASSERT_EQ(seen.size(), 4u);
   for (const auto& use : seen) {
     EXPECT_EQ(use.key, use.here == use.waits ? "theirs" : "mine");
@@ -1791,7 +1494,7 @@ TEST(Process, SurvivesManyThreadsAndProcesses) {
         } else {
           outcome = member.async(ask(names, kForever, shared));
           if (outcome.status == Result::kPending) {
-            if (oneIn(random, 8) && member.cancel(outcome.id)) continue;
+            if (oneIn(random, 8) && member.thread().cancel(outcome.id)) continue;
             if (oneIn(random, 16)) {
               const ProcessOutcome inner = member.sync(ask({"other"}));
               if (inner.status == Result::kGranted) member.release(inner.id);

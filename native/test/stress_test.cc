@@ -262,8 +262,6 @@ bool Life::takeSync() {
       EXPECT_EQ(outcome.cycle.front().threadId, environment_.threadId());
       break;
     case Status::kInterrupted:
-    // These tables have no gate.
-    case Status::kFailed:
       return false;
   }
   return true;

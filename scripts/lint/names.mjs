@@ -31,7 +31,7 @@ const BARE =
  */
 const KNOWN = new Set(
   (
-    'JavaScript TypeScript WebAssembly CommonJS GoogleTest WebKit Benchmark.js KiB MiB GiB ' +
+    'JavaScript TypeScript WebAssembly CommonJS GoogleTest WebKit Benchmark.js gRPC KiB MiB GiB ' +
     'ThreadSanitizer AddressSanitizer LeakSanitizer MurmurHash3 SplitMix64 ZipfianGenerator OpenTelemetry ' +
     'xxhash.h tests/sanity_test_vectors.h ' +
     'npm npx git gyp vitest eslint tsc'

@@ -5,8 +5,7 @@ import type { Suite } from '../support/engine.js';
 import { keysApart } from '../support/keys.js';
 import { rejectionOf, until, watch } from '../support/waiting.js';
 
-/** The counters of a lock, which do not depend on stripes. */
-export const statsSuite: Suite = (makeLock) => {
+export const statsInspectSuite: Suite = (makeLock, engine) => {
   describe('drained()', () => {
     it('resolves when nobody holds the lock or waits for it, in any thread', async () => {
       const lock = makeLock();
@@ -47,6 +46,21 @@ export const statsSuite: Suite = (makeLock) => {
   });
 
   describe('stats()', () => {
+    it('of a new lock are all zero', () => {
+      const lock = makeLock({ stripes: 12 });
+      expect(lock.stats()).toEqual({
+        engine: engine.name,
+        stripes: 12,
+        held: 0,
+        waiting: 0,
+        contended: 0,
+        timeouts: 0,
+        aborts: 0,
+        deadlocks: 0,
+        abandoned: 0,
+      });
+    });
+
     it('count what is held and waited for now, and what happened, for all threads together', async () => {
       const lock = makeLock();
       const [a, b, c] = keysApart(lock, 3) as [string, string, string];
@@ -93,23 +107,6 @@ export const statsSuite: Suite = (makeLock) => {
       expect(lock.tryAcquire(second)).toBeUndefined();
       expect(lock.tryAcquire([first, second])).toBeUndefined();
       expect(lock.stats()).toMatchObject({ held: 1, contended: 0, timeouts: 0, deadlocks: 0 });
-    });
-  });
-};
-
-export const inspectSuite: Suite = (makeLock, engine) => {
-  it('stats() of a new lock are all zero', () => {
-    const lock = makeLock({ stripes: 12 });
-    expect(lock.stats()).toEqual({
-      engine: engine.name,
-      stripes: 12,
-      held: 0,
-      waiting: 0,
-      contended: 0,
-      timeouts: 0,
-      aborts: 0,
-      deadlocks: 0,
-      abandoned: 0,
     });
   });
 

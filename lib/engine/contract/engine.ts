@@ -1,4 +1,4 @@
-import type { LockKey, StripeState, StripedLockStats } from '../../common/types.js';
+import type { StripeState, StripedLockStats } from '../../common/types.js';
 import type { BegunWait, ContentionRecorder } from './contention.js';
 import type { ExactKeys } from './exact-keys.js';
 import type { Mode } from './mode.js';
@@ -19,21 +19,10 @@ export type Outcome =
   | { status: 'granted'; abandoned: boolean; waited: boolean }
   /** Nothing is held. `stripe` is the one that was not free in time, `holders` the thread ids known to hold it. */
   | { status: 'timeout'; stripe: number; holders: readonly number[] }
-  /**
-   * Nothing is held. `threads` wait for each other in this order; `stripes[i]` is what `threads[i]` waits for. `keys`, of the
-   * lock of a file: the key that it waits for, if it is one of this file.
-   */
-  | {
-      status: 'deadlock';
-      threads: readonly number[];
-      stripes: readonly number[];
-      keys?: readonly (LockKey | undefined)[];
-      waited: boolean;
-    }
+  /** Nothing is held. `threads` wait for each other in this order; `stripes[i]` is what `threads[i]` waits for. */
+  | { status: 'deadlock'; threads: readonly number[]; stripes: readonly number[]; waited: boolean }
   /** Nothing is held, and this thread is being ended: it may run no more JavaScript. */
-  | { status: 'interrupted' }
-  /** Nothing is held, and the file of the lock cannot be used: see `FileFault` in `process-locks.ts`. */
-  | { status: 'failed'; fault: number; number: number };
+  | { status: 'interrupted' };
 
 /** What an engine returns is made before it changes anything: the literal of an object can overflow the stack (T1). */
 export const GRANTED = granted(false, false);

@@ -47,13 +47,25 @@ interface WebLockAddon {
 
 /** What `native/node/process_locks.cc` exports; it says what the arguments and results mean. */
 interface ProcessLockAddon {
-  processOpen(path: string, title: string, files: number): number | [fault: number, number: number];
+  processExchange(numbers: Float64Array): void;
+  processOpen(path: string, title: string, files: number): number;
   processClose(file: number): void;
-  processTable(
+  processAttempt(file: number, keys: LockKey | readonly LockKey[], shared: boolean): void;
+  processAcquireSync(
     file: number,
-    name: string,
-  ): [table: number, words: Int32Array, keys: number, tokens: BigUint64Array] | undefined;
-  processPlace(file: number, key: LockKey): string;
+    keys: LockKey | readonly LockKey[],
+    shared: boolean,
+    timeout: number,
+  ): LockKey[] | undefined;
+  processAcquireAsync(
+    file: number,
+    keys: LockKey | readonly LockKey[],
+    shared: boolean,
+    mayGiveUp: boolean,
+  ): void;
+  processCancel(id: number, last: boolean): boolean;
+  processRelease(id: number): boolean;
+  takeProcessNews(): boolean;
   processInspect(file: number): (string | number | boolean | Uint8Array | undefined)[];
 }
 

@@ -13,7 +13,7 @@ import { NativeLeases } from './leases.js';
 import { NativeProcessLocks } from './process-locks.js';
 import { NativeWebLocks } from './web-locks.js';
 import { NO_ROOM, NOT_OPENED } from './protocol.js';
-import { NativeTable, type OpenedMemory } from './table.js';
+import { NativeTable } from './table.js';
 import { ThreadArena, type Arena } from './arena.js';
 import { NativeThread } from './thread.js';
 
@@ -65,11 +65,6 @@ function startEngine(addon: Addon): NativeEngine {
   }
 }
 
-/** No other thread can open a table by this. */
-const NO_MEMORY: TableMemory = { arena: undefined, buffer: undefined, offset: 0, local: undefined };
-/** In place of an exchange of words: a word that no stripe has, so that the fast path takes nothing. */
-const NEVER = (): number => -1;
-
 /** Locks and leases whose queues are in the addon, for one thread. */
 export class NativeEngine implements Engine {
   readonly name = 'native';
@@ -95,6 +90,7 @@ export class NativeEngine implements Engine {
     this.#thread = new NativeThread(addon, () => {
       this.#leases?.deliver();
       this.#webLocks?.deliver();
+      this.#processLocks?.deliver();
     });
   }
 
@@ -133,7 +129,7 @@ export class NativeEngine implements Engine {
   }
 
   get processLocks(): NativeProcessLocks {
-    return (this.#processLocks ??= new NativeProcessLocks(this.#addon, this.#openOfFile));
+    return (this.#processLocks ??= new NativeProcessLocks(this.#addon, this.#thread));
   }
 
   get terminalSignals(): TerminalSignals {
@@ -189,35 +185,16 @@ export class NativeEngine implements Engine {
         'ERR_LOCK_ENGINE',
         'the lock is in use with another number of stripes or another limit',
       );
-    return this.#opened(table, () => {
+    let opened = this.#tables.get(table)?.deref();
+    if (!opened) {
       const compareExchange = this.#arena.compareExchangeIn(memory.arena, new Int32Array(buffer));
       const own = memory === this.#made ? this.#arena.get()?.id : undefined;
-      return { table, memory, words, shape, compareExchange, own };
-    });
-  }
-
-  /** The addon has opened that table once more. */
-  #opened(table: number, memoryOf: () => OpenedMemory): NativeTable {
-    const known = this.#tables.get(table)?.deref();
-    if (known !== undefined) {
+      opened = new NativeTable(this.#thread, { table, memory, words, shape, compareExchange, own });
+      this.#tables.set(table, new WeakRef(opened));
+      this.#closed.register(opened, table);
+    } else {
       this.#addon.close(table);
-      return known;
     }
-    const opened = new NativeTable(this.#thread, memoryOf());
-    this.#tables.set(table, new WeakRef(opened));
-    this.#closed.register(opened, table);
     return opened;
   }
-
-  /** The memory of the keys of a file is the addon's. The addon takes every step, as other processes have to agree. */
-  readonly #openOfFile = (table: number, words: Int32Array, stripes: number, name: string): LockTable =>
-    this.#opened(table, () => ({
-      table,
-      memory: NO_MEMORY,
-      words,
-      shape: { name, stripes, exact: true, limit: 1 },
-      compareExchange: NEVER,
-      own: undefined,
-      isOfFile: true,
-    }));
 }

@@ -34,9 +34,6 @@ export { PERMIT_CODE as PERMIT_MODE } from '../contract/mode.js';
 /** Answers of `pin`. */
 /** See `protocol.h`. */
 export const DRAW_SHIFT = 1;
-/** What `takeGrants` says of an acquisition that failed: this, a `FileFault` and the system's error. */
-export const ENTRY_FAILED = 0x2000_0000;
-export const FAULT_SHIFT = 16;
 
 export { CROWDED, IDLE_ENDED, NO_STRIPE, PINNED_AGAIN } from '../contract/exact-keys.js';
 
@@ -72,6 +69,26 @@ export const WEB_LOCK_NOT_PENDING = 0;
 /** Answers of `webLockRelease`: it has ended, or it was stolen before. */
 export const WEB_LOCK_RELEASED = 1;
 export const WEB_LOCK_NOT_KEPT = 0;
+
+/** The size of the exchange for locks of files. `native/node/process_locks.h` says what each of its numbers means. */
+export const PROCESS_BYTES = 32;
+/** Places in units of 64-bit integers. */
+export const PROCESS_TOKEN = 0;
+/** Places in units of 32-bit integers. */
+export const PROCESS_ID = 2;
+export const PROCESS_ANSWER = 3;
+export const PROCESS_ABANDONED = 4;
+export const PROCESS_READY = 5;
+export const PROCESS_FAULT = 6;
+export const PROCESS_NUMBER = 7;
+
+/** Answers of acquisitions of keys of files. */
+export const PROCESS_GRANTED = 0;
+export const PROCESS_PENDING = 1;
+export const PROCESS_TIMED_OUT = 2;
+export const PROCESS_DEADLOCK = 3;
+export const PROCESS_INTERRUPTED = 4;
+export const PROCESS_FAILED = 5;
 
 /** Bits of the detail of news: it was pending and was granted; it was stolen, and has ended. */
 export const NEWS_GRANTED = 1;

@@ -37,8 +37,6 @@ export interface OpenedMemory {
   readonly compareExchange: CompareExchange | undefined;
   /** The number of the arena that the memory is in, if only this thread knows of it. */
   readonly own: readonly [low: number, high: number] | undefined;
-  /** The keys are in a file: holders outside the process count, so the addon takes part in each step. */
-  readonly isOfFile?: boolean;
 }
 
 /** One thread's view of a lock whose queues are in C++. */
@@ -59,7 +57,6 @@ export class NativeTable implements LockTable {
   readonly #table: number;
   readonly #local: LocalWaits;
   readonly #memory: TableMemory;
-  readonly #isOfFile: boolean;
   /** Whether other threads may know of the memory. */
   #shared: boolean;
 
@@ -77,7 +74,6 @@ export class NativeTable implements LockTable {
     this.#addon = thread.addon;
     this.#table = table;
     this.#memory = memory;
-    this.#isOfFile = opened.isOfFile === true;
     this.#shared = own === undefined;
     if (own !== undefined) this.#addon.own(table, ...own, memory.offset);
     this.#local = new LocalWaits({ number: table, stripes, words, cells: this.cells }, thread);
@@ -130,7 +126,6 @@ export class NativeTable implements LockTable {
 
   acquireAsync(request: Request, waiter: AsyncWaiter): Outcome | undefined {
     const local = this.#local;
-    if (this.#isOfFile) return this.#thread.acquireAsync(this.#table, waiter, waiter.timeout, -1, 0);
     if (waiter.only >= 0 && request.timeout > 0 && request.mode.code === EXCLUSIVE_MODE.code)
       return local.start(waiter);
     if (request.taken > 0) local.expose(request.stripes, request.taken);
@@ -150,7 +145,7 @@ export class NativeTable implements LockTable {
   release(stripe: number, mode: Mode): void {
     // Before the release: the next holder may go on before this thread does.
     const at = this.contention.isOn ? sharedNow() : 0;
-    if (mode.code !== EXCLUSIVE_MODE.code || this.#isOfFile || !this.#local.release(stripe))
+    if (mode.code !== EXCLUSIVE_MODE.code || !this.#local.release(stripe))
       this.#thread.release(this.#table, stripe, mode);
     if (at === 0) return;
     try {

@@ -18,10 +18,8 @@ import {
   BATCH,
   DRAW_SHIFT,
   ENTRY_DETAIL,
-  ENTRY_FAILED,
   ENTRY_ID,
   ENTRY_INTS,
-  FAULT_SHIFT,
   GRANTED_ABANDONED,
   MORE,
   RELEASED_AND_READY,
@@ -267,10 +265,7 @@ export class NativeThread {
 
   /** The detail: of a grant, whether an earlier holder's thread ended, and what was drawn for a profile; of a timeout, the stripe that was not free. */
   #settleOne(waiter: AsyncWaiter, granted: boolean, detail: number): void {
-    if (granted && (detail & ENTRY_FAILED) !== 0) {
-      const fault = (detail & ~ENTRY_FAILED) >> FAULT_SHIFT;
-      waiter.settle({ status: 'failed', fault, number: detail & ((1 << FAULT_SHIFT) - 1) });
-    } else if (granted) {
+    if (granted) {
       const { begun } = waiter;
       if (begun !== undefined) begun.draw = detail >> DRAW_SHIFT;
       waiter.settle((detail & 1) === 1 ? GRANTED_LATE_WITH_ABANDONED : GRANTED_LATE);

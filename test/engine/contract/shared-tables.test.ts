@@ -3,7 +3,6 @@ import { fileURLToPath } from 'node:url';
 import ts from 'typescript';
 import { describe, expect, it } from 'vitest';
 import { loadAddon } from '../../../unbundled/engine/native/addon.js';
-import * as fileFault from '../../../lib/engine/contract/file-fault.js';
 import * as layout from '../../../lib/engine/contract/layout.js';
 import * as lockWord from '../../../lib/engine/contract/lock-word.js';
 import { MODE_NAMES, modeNamed } from '../../../lib/engine/contract/mode.js';
@@ -31,12 +30,6 @@ describe('the numbers that TypeScript shares with C++', () => {
   it('are the same in contract/mode.ts and core/mode.h for every mode', () => {
     const ours = MODE_NAMES.map((name) => [nameInCpp(name.toUpperCase()), modeNamed(name)!.code] as const);
     expect(Object.fromEntries(ours)).toEqual(Object.fromEntries(enumOf('core/mode.h', 'Mode')));
-  });
-
-  it('are the same in contract/file-fault.ts and core/file_error.h, all of them', () => {
-    const theirs = enumOf('core/file_error.h', 'FileFault');
-    expect(theirs.size).toBeGreaterThan(3);
-    expect(Object.fromEntries(numbersOf(fileFault))).toEqual(Object.fromEntries(theirs));
   });
 
   it('are the same in contract/layout.ts and core/layout.h, all that the core uses', () => {
