@@ -76,7 +76,7 @@ async function waitFor(
 /** The maximum number of holders that a message lists. */
 const NAMED = 3;
 
-/** Empty if the holders are unknown, or there are none. */
+/** Empty if no holder is known. */
 function holdersText(lock: ProcessLock, key: string): string {
   let holders;
   try {

@@ -31,7 +31,7 @@ export function framesOf({ stack }: CapturedStack): string[] {
 
 /**
  * The frames of the program that called the package. `Error.prepareStackTrace` is removed temporarily, so that no code
- * of the program runs. Node's frames are omitted, and those of this package up to the caller.
+ * of the program runs. Node's frames are omitted, and so are the package's frames up to the caller.
  */
 export function callersOf(captured: CapturedStack): string[] {
   const prepare: unknown = Reflect.get(Error, 'prepareStackTrace');

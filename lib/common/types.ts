@@ -207,7 +207,7 @@ export interface OneKeyState {
   readonly mode: LockMode | undefined;
   /** The number of acquisitions that hold it. */
   readonly holders: number;
-  /** The number of acquisitions that wait for it. On the JavaScript engine, only those of this thread. */
+  /** The number of acquisitions that wait for it. The JavaScript engine counts only acquisitions of this thread. */
   readonly waiters: number;
   /** How many more exclusive acquisitions may hold it: 0 or 1 without permits. */
   readonly permitsLeft: number;

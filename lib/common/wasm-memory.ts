@@ -65,7 +65,7 @@ export function createWasmMemory(bytes: number): WasmMemory | undefined {
 
 /** The buffer of a memory that `createWasmMemory` created in any thread. Undefined for any other value. */
 export function bufferOfWasmMemory(memory: unknown): SharedArrayBuffer | undefined {
-  // Checked first, because before a process's first lock there is no memory, and throwing would cost that lock more.
+  // Before the first lock of a process the memory is undefined. Throwing and catching would cost that lock more.
   if (typeof memory !== 'object') return undefined;
   try {
     const buffer: unknown = wasm && Reflect.get(wasm.Memory.prototype, 'buffer', memory);

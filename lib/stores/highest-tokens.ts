@@ -5,7 +5,7 @@ const REMEMBERED = 10_000;
 
 /** The last grant of a key to this client. */
 interface Last {
-  /** Undefined after a release. */
+  /** Undefined after {@link HighestTokens.ended}. */
   owner: string | undefined;
   /** The token that the owner received. */
   readonly given: FencingToken;
@@ -38,8 +38,8 @@ export class HighestTokens {
 
   /**
    * Records a grant that arrived after its attempt timed out. Returns true if the owner relies on an earlier grant of
-   * the key. The late grant has then replaced the earlier one in the store, so it must not be given back. An owner relies on
-   * its grant until it releases it or a renewal fails: its TTL decides nothing, because another thread may have renewed it.
+   * the key. The late grant has then replaced the earlier one in the store, so it must not be given back. An owner relies
+   * on its grant until {@link ended}. The TTL does not matter, because another thread may renew the lease.
    */
   addLate(name: string, owner: string, token: FencingToken): boolean {
     const last = this.#last.get(name);
@@ -54,7 +54,10 @@ export class HighestTokens {
     return last?.given === token ? last.stored : token;
   }
 
-  /** Records a release. An undefined `token` means any grant of the owner. */
+  /**
+   * Records that a grant was released, or that the server no longer has it. An undefined `token` means any grant of the
+   * owner.
+   */
   ended(name: string, owner: string, token: FencingToken | undefined): void {
     const last = this.#last.get(name);
     if (last?.owner === owner && (token === undefined || token === last.given)) last.owner = undefined;

@@ -106,7 +106,7 @@ export interface StoredLease {
   readonly token: FencingToken;
   /** Milliseconds by the server's clock. */
   readonly remaining: number;
-  /** Empty if there is none. */
+  /** Empty for a lease without info. */
   readonly info: string;
 }
 

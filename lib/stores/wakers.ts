@@ -68,7 +68,7 @@ export class Waiters {
 
 /** A key with waiters in this store, or one whose last waiter left less than `LINGER` milliseconds ago. */
 class AwaitedKey extends Waiters {
-  /** Forgets the key. Set while there are no waiters. */
+  /** Forgets the key. Set while the key has no waiters. */
   idle: NodeJS.Timeout | undefined;
   /** The number of attempts without an answer yet. */
   pendingAttempts = 0;
@@ -153,7 +153,7 @@ export class Wakers {
     };
   }
 
-  /** Records that another owner holds the key. The parameters are those of `Refused`. */
+  /** Records that another owner holds the key. See `Refused` for the parameters. */
   refused(name: string, wakeIn: number | undefined, isRegistered: boolean): void {
     const waiting = this.#keys.get(this.#topicOf(name));
     if (!waiting) return;

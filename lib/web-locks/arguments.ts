@@ -36,7 +36,7 @@ export function readOptions(value: unknown): RequestOptions {
     throw invalidArgType('options', 'an object', value);
   }
   const options = value as Readonly<Record<keyof RequestOptions, unknown>>;
-  // The order is that of the standard.
+  // The standard prescribes this order.
   const ifAvailable = Boolean(options.ifAvailable);
   const { mode: givenMode } = options;
   const mode = givenMode === undefined ? EXCLUSIVE_MODE : toMode(givenMode);

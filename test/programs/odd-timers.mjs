@@ -6,7 +6,7 @@ import { mock } from 'node:test';
 const [, , engine, timers] = process.argv;
 /** Milliseconds: far longer than anything here takes. */
 const PATIENCE = 10_000;
-/** Milliseconds of the first timeout, which does not pass. The next is longer, so that it needs a timer of its own. */
+/** Milliseconds of the first timeout, which does not pass. The second ends later, so the timer of the first could delay it. */
 const FIRST = 1000;
 const { setTimeout: real, clearTimeout: clear } = globalThis;
 

@@ -72,7 +72,7 @@ const BY_CODE: readonly Mode[] = [...Object.values(BY_NAME), PERMIT_MODE].sort((
 /** The names of modes that users may pass. */
 export const MODE_NAMES = Object.keys(BY_NAME) as readonly LockMode[];
 
-/** Undefined if the name is not that of a mode. */
+/** Undefined if no mode has this name. */
 export function modeNamed(name: unknown): Mode | undefined {
   // This is a hot path, so the search is in a separate function, which keeps this one short enough to inline.
   return name === 'shared' ? SHARED_MODE : name === 'exclusive' ? EXCLUSIVE_MODE : searchMode(name);

@@ -28,7 +28,7 @@ import { localMemory, recover, addWaitingTable, thread, type StandsAside } from 
 
 /**
  * How often waiters are served in a row without a turn of the event loop, and how often async acquisitions may pass
- * waiters of their own thread.
+ * waiters of the same thread.
  */
 const IN_A_ROW = 64;
 const NONE: ReadonlySet<number> = new Set();

@@ -26,7 +26,7 @@ const INHERITED = 'stripelock: arena 1';
 
 /**
  * Memory for the tables of locks that WebAssembly can access. V8 compiles WebAssembly's compare-and-swap to one
- * instruction, but calls a function for that of `Atomics` (see docs/performance.md). One arena serves all locks and, if
+ * instruction, but calls a function for `Atomics.compareExchange` (see docs/performance.md). One arena serves all locks and, if
  * possible, all threads of a process. V8 inlines calls into a single WebAssembly instance, while calls into several
  * instances would cost as much as `Atomics`.
  *
@@ -104,7 +104,7 @@ export class Arena {
 }
 
 /**
- * The arena whose function a thread uses (see {@link Arena}): that of the first lock that the thread created or opened.
+ * The arena whose function a thread uses (see {@link Arena}): the arena of the first lock that it created or opened.
  * Usually all threads use the same one, because workers inherit it and handles carry it. For locks in other arenas the
  * thread uses `Atomics`.
  */

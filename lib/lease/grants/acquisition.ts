@@ -25,7 +25,7 @@ export interface Refusal {
   readonly refused: string;
 }
 
-/** The holds, which the requester uses, or why there are none. */
+/** The granted holds, which the requester uses, or the refusal. */
 export type Answer = readonly Hold[] | Refusal;
 
 /** A store's answers to attempts, with times on the real clock. */
@@ -297,7 +297,7 @@ export class Acquisition implements Due, Abortable {
   }
 }
 
-/** One lease of all the holds, which an requester has used until now. */
+/** One lease of all the holds, which a requester has used until now. */
 export function leaseOf(holds: readonly Hold[], requester: Requester): Lease {
   const lease = createLease(holds);
   for (const hold of holds) hold.pass(requester, lease);

@@ -5,7 +5,7 @@ import type { Due } from '../hold/schedule.js';
 import type { Acquisition, Answers } from './acquisition.js';
 import type { LeaseSource } from './lease-source.js';
 
-/** Milliseconds. With less time left before a timeout, there is no further attempt. */
+/** Milliseconds. If less time is left before a timeout, no further attempt is made. */
 const SHORTEST_CHANCE = 10;
 
 /** The waiting lines of each manager of this thread, by store, in the order of the managers' turns. */

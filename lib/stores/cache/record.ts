@@ -16,7 +16,7 @@ export interface Record {
   readonly token: bigint;
   /** When the lease ends, by its holder's wall clock. Used only for estimates. */
   readonly ends: number;
-  /** Empty if there is none. */
+  /** Empty for a lease without info. */
   readonly info: string;
 }
 

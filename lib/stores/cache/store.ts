@@ -28,7 +28,7 @@ const TOKEN_KEPT = 3_600_000;
 const NANOSECONDS = 1_000_000n;
 
 /**
- * The cache operations that the store uses: those of Memcached, or of any cache with an atomic `add` and `cas`. A value
+ * The cache operations that the store uses. Memcached has them, and so has any cache with an atomic `add` and `cas`. A value
  * is a string of at most a few kilobytes; a key has at most 250 characters of printable ASCII without spaces. An error
  * thrown by an operation, or a rejection, counts as a failure of the cache.
  *

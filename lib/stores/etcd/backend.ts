@@ -373,7 +373,7 @@ export class EtcdBackend implements Backend {
   }
 
   /**
-   * Rewrites keys of another client unchanged. `lengths` are those of their etcd leases, in seconds. Returns the Raft
+   * Rewrites keys of another client unchanged. `lengths`: the TTLs of their etcd leases, in seconds. Returns the Raft
    * term.
    */
   async #adopt(
@@ -477,7 +477,7 @@ export class EtcdBackend implements Backend {
     }
   }
 
-  /** Parks or revokes the etcd lease of a grant that is no longer stored at the key. */
+  /** Parks or revokes the etcd lease of a grant that was removed from the key. */
   #leave(name: string, grant: Grant): void {
     const lease = this.#held.take(name, grant.lease);
     if (lease) this.#leases.park(lease);

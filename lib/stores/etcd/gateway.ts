@@ -210,7 +210,7 @@ export function isAuthDisabled(error: unknown): boolean {
   );
 }
 
-/** There is no leader, the leader changed, the server is shutting down, or a time limit of the server passed. */
+/** The cluster lacks a leader, the leader changed, the server is shutting down, or a time limit of the server passed. */
 function isTransient(code: number): boolean {
   return code === UNAVAILABLE || code === DEADLINE_EXCEEDED || code === CANCELLED;
 }

@@ -22,7 +22,7 @@ export interface Grant {
   readonly owner: string;
   /** The revision of the grant. It differs from the key's revision if the key was written again. */
   readonly revision: string;
-  /** Empty if there is none. */
+  /** Empty for a lease without info. */
   readonly info: string;
   /** The id of the etcd lease that the key is bound to. */
   readonly lease: string;
@@ -30,7 +30,7 @@ export interface Grant {
   readonly kv: KeyValue;
 }
 
-/** The value to write, in base64. `revision` is that of the grant, unless this is the first write. */
+/** The value to write, in base64. `revision`: the revision of the grant; undefined for the first write. */
 export function valueOf(base: string, owner: string, info: string, revision?: string): string {
   const kept: { base: string; owner: string; revision?: string; info?: string } = { base, owner };
   // A spread would add a microsecond even with nothing to spread.
@@ -93,7 +93,7 @@ function isNumber(text: unknown): text is string {
 export interface Outcome {
   /** One part per transaction, in order. */
   readonly parts: readonly Message[];
-  /** The revision after the batch: that of all its writes, if there were any. */
+  /** The revision after the batch. All writes of the batch have this revision. */
   readonly revision: string;
   /** The Raft term in which the servers agreed on it. */
   readonly term: string;

@@ -5,9 +5,9 @@ import { checkTerms, type ServerTerms } from '../server-store.js';
 
 const DEFAULT_PREFIX = 'stripelock/';
 
-/** TLS options, for `tls`. They have the names and meanings of those of `node:tls`. */
+/** TLS options, for `tls`, with the names and meanings that `node:tls` gives them. */
 export interface EtcdTls {
-  /** Certificates of the authorities that sign the servers' certificates. Default: those built into Node. */
+  /** Certificates of the authorities that sign the servers' certificates. Default: Node's built-in certificates. */
   ca?: string | Uint8Array | (string | Uint8Array)[];
   /** The certificate of this client, if the servers require one. */
   cert?: string | Uint8Array;

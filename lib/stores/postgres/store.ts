@@ -130,7 +130,7 @@ function connectTo(options: PostgresLeaseStoreOptions): Connection {
 
 type Shape = Readonly<Record<string, unknown>>;
 
-/** `name` is that of the option. */
+/** `name`: the option's name, for error messages. */
 function connectionOf(client: unknown, name: string): Connection {
   const isShape = (typeof client === 'object' && client !== null) || typeof client === 'function';
   const shape = (isShape ? client : {}) as Shape;

@@ -10,7 +10,7 @@ const FNV_PRIME = 0x01000193;
  * are in one cluster slot:
  *
  *     stripelock:{17}:job:nightly     a lease
- *     stripelock:{17}?job:nightly     the stores that wait for it; absent if there are none
+ *     stripelock:{17}?job:nightly     the stores that wait for it; absent without such stores
  *     stripelock:{17}                 the highest token of bucket 17
  *
  * A prefix contains no braces.

@@ -67,7 +67,7 @@ end
  * Replies with the token, or with {milliseconds until another owner's lease ends}. In the latter case the channel is
  * registered as a waiter for that time, in order of arrival.
  *
- * A token counts nanoseconds but is computed in microseconds: the server's TIME is no finer, and Lua's numbers are
+ * A token counts nanoseconds but is computed in microseconds: the server's TIME has microseconds, and Lua's numbers are
  * exact only up to 2^53 (the year 2255). Three zeros are appended to the digits. Usually the clock is ahead of all
  * tokens, and comparing strings of 16 digits is enough. After the clock was set back, the token is computed from the
  * highest one.

@@ -23,7 +23,7 @@ export interface SqliteDatabase {
 }
 
 interface DriverStatement {
-  /** bun:sqlite returns null if there is no row. */
+  /** bun:sqlite returns null if no row matches. */
   get(...parameters: SqliteValue[]): SqliteRow | null | undefined;
   all(...parameters: SqliteValue[]): readonly SqliteRow[];
   run(...parameters: (SqliteValue | null)[]): { readonly changes: number | bigint };

@@ -22,7 +22,7 @@ type Statements = ReturnType<typeof prepare>;
 /** A key that this store waits for. */
 export interface WaiterRow {
   readonly key: string;
-  /** Milliseconds until the key's lease or reservation expires; 0 or negative if there is none. */
+  /** Milliseconds until the key's lease or reservation expires; 0 or negative if the key is free. */
   readonly remaining: bigint;
 }
 

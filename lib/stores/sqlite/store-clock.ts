@@ -23,7 +23,7 @@ export interface Reading {
 const TOLERANCE = 20;
 
 /**
- * The store's time: that of the row plus the time since it was written. The wall clock measures this time, within
+ * The store's time: the time in the row, plus the time since the row was written. The wall clock measures this time, within
  * bounds from the process's monotonic clock:
  *
  * If the row is the one this process read last, exactly the monotonic time since that reading has passed. If it is a

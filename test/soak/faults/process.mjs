@@ -6,7 +6,7 @@ import { lineOf, readHistories } from './history.mjs';
 
 const HOLDER = new URL('holder.mjs', import.meta.url);
 const RECORDER = new URL('record-requests.mjs', import.meta.url);
-/** Milliseconds in which a holder must end that neither waits nor holds. */
+/** Milliseconds in which a holder must end, once it neither waits for a lease nor holds one. */
 const ENDS_IN = 20_000;
 
 /**
@@ -112,12 +112,12 @@ export class Holder {
     return this.child.exitCode === null && this.child.signalCode === null;
   }
 
-  /** What it did last. */
+  /** The last entries of its history, a line each. */
   get last() {
     return readHistories([this.settings.history]).slice(-4).map(lineOf);
   }
 
-  /** Tells it to end after its turn, and waits for that. Returns what went wrong. */
+  /** Asks the holder to end after its turn, and waits until it has ended. Returns the violations. */
   async stop() {
     if (this.isRunning && this.child.connected) this.child.send('stop', () => undefined);
     const late = new AbortController();
