@@ -3,7 +3,7 @@ import { leaseChannels } from '../../common/diagnostics.js';
 import { localNow, setClock, timerNow } from '../../common/elapsed.js';
 import { quotedKeys, keyName, type LockError } from '../../common/errors.js';
 import { pause } from '../../common/pause.js';
-import { Pending } from '../../common/pending.js';
+import { PendingOperations } from '../../common/pending-operations.js';
 import { randomName } from '../../common/random-name.js';
 import { engineClock } from '../../engine/select.js';
 import { BackgroundStore } from '../background/renewing-thread.js';
@@ -73,7 +73,7 @@ export class LeaseSource implements KnownGrants {
   /** How many of them are kept before those are removed whose time has passed. */
   #purgeAt = FEW_KEPT;
   /** Attempts, and grants given back, that the store has not answered. */
-  readonly #asked = new Pending();
+  readonly #asked = new PendingOperations();
   /** The first failure to give back a grant that came after the manager was closed. */
   #lateFailure: unknown;
 

@@ -1,7 +1,7 @@
 import { localNow } from '../../common/elapsed.js';
 import { setTimeout } from '../../common/host.js';
 import { LONGEST_DELAY } from '../../common/alarm.js';
-import { Pending } from '../../common/pending.js';
+import { PendingOperations } from '../../common/pending-operations.js';
 import type { Backoff } from '../contract/options.js';
 
 /**
@@ -12,7 +12,7 @@ import type { Backoff } from '../contract/options.js';
 export class Unanswered {
   readonly #free: (key: string, owner: string) => Promise<unknown>;
   readonly #backoff: Backoff;
-  readonly #releases = new Pending();
+  readonly #releases = new PendingOperations();
   #closed = false;
   #close!: () => void;
   /** Ends the pauses of keys before they are freed again. */

@@ -1,7 +1,7 @@
 import { localNow } from '../../common/elapsed.js';
 import type { LockError } from '../../common/errors.js';
 import { pause, settledWithin } from '../../common/pause.js';
-import { Pending } from '../../common/pending.js';
+import { PendingOperations } from '../../common/pending-operations.js';
 import { isPermanent, storeFailure } from '../contract/errors.js';
 import type { Backoff } from '../contract/options.js';
 import { EXPIRED, type HeldKey, type Hold } from './hold.js';
@@ -49,7 +49,7 @@ export class Heartbeat {
   /** For each hold, or for each key of a stable owner: the last operation, settled without a result. */
   readonly #last = new Map<unknown, Promise<void>>();
   /** Releases under way, and renewing threads that are stopping. */
-  readonly #ending = new Pending();
+  readonly #ending = new PendingOperations();
 
   constructor(requests: StoreRequests, schedule: Schedule<HeldKey>, backoff: Backoff, grants = NO_GRANTS) {
     this.#requests = requests;

@@ -1,5 +1,5 @@
 /** Operations under way that a close waits for. */
-export class Pending {
+export class PendingOperations {
   readonly #operations = new Set<Promise<void>>();
 
   /** Counts the operation until it settles, and returns it. */
