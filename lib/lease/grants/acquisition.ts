@@ -283,7 +283,7 @@ export class Acquisition implements Due, Abortable {
       lines.leave(this.#at, this, mayBeFree);
     }
     if (this.#wait.signal) forgetAbort(this.#wait.signal, this);
-    if (this.#asking) this.#requester.hasGone = true;
+    if (this.#asking) this.#requester.isCancelled = true;
     else this.#giveBack();
     return true;
   }

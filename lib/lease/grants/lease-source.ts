@@ -112,7 +112,7 @@ export class LeaseSource implements KnownGrants {
   /** For an acquisition. Each has a separate owner, unless owners are stable. */
   newRequester(): Requester {
     const owner = this.#owner ?? `${this.#name}:${this.#owners++}`;
-    return { owner, unsure: undefined, isSpent: false, hasGone: false };
+    return { owner, unsure: undefined, isSpent: false, isCancelled: false };
   }
 
   /**
@@ -287,14 +287,13 @@ export class LeaseSource implements KnownGrants {
   }
 
   /** Records a hold that was granted: it is held from now on. */
-  #add(hold: Hold, waited: number): Hold {
+  #add(hold: Hold, waited: number): void {
     if (this.stableOwners) {
       this.#replaced(hold.name);
       this.#latest.set(hold.name, hold);
     }
     hold.plan();
     hold.announceGrant(waited);
-    return hold;
   }
 
   async #acquireOnce(acquisition: Acquisition, signal: AbortSignal | undefined): Promise<Lease> {
@@ -319,7 +318,7 @@ export class LeaseSource implements KnownGrants {
       const name = slotKey(key, slot);
       try {
         const answer = await this.#inOrder(name, async () => {
-          if (requester.hasGone || this.#ownFor(name) > 0) return undefined;
+          if (requester.isCancelled || this.#ownFor(name) > 0) return undefined;
           return this.#tryAll([key], requester, { ...terms, slot });
         });
         if (answer !== undefined && !('refused' in answer)) return answer;

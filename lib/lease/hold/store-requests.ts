@@ -27,7 +27,7 @@ export interface Requester {
   /** A release has failed. The store may execute it later, and free what the same owner has been granted since. */
   isSpent: boolean;
   /** The acquisition has ended, so the rest of its attempt is not needed. */
-  hasGone: boolean;
+  isCancelled: boolean;
 }
 
 /** A renewal, or a release. */
