@@ -57,9 +57,9 @@ async function hold({ path, released, awaited, after }) {
   await sleep(LOST);
 }
 
-/** Another thread frees the key half a second after the script that blocks for it has timed out. */
+/** Another thread frees the key after the script that blocks for it has timed out, and before the thread notices. */
 async function end(lock) {
-  const { worker } = await holder(lock, 'a', 600);
+  const { worker } = await holder(lock, 'a', 150);
   interrupt(`lock.acquireSync('a', { timeout: Infinity })`, { lock }, 100);
   const free = await comesFree(lock, 'a');
   await worker.terminate();
