@@ -359,15 +359,11 @@ export class JavaScriptTable implements LockTable, StandsAside {
     const { lines } = this;
     const { stripe } = queue;
     const { mode } = head;
-    const first = queue.isKept ? KEPT : cause;
+    // Only this thread can wait for its exact keys, so no other thread was woken for one.
+    const isExact = this.keys !== undefined;
+    const first = isExact || queue.isKept ? KEPT : cause;
     queue.isKept = false;
     addWaitingTable(this);
-    // Only this thread can wait for its exact keys, and their release serves the queue.
-    if (this.keys !== undefined) {
-      const took = lines.takeOrQueue(stripe, mode, KEPT, head);
-      if (took) lines.endWait(stripe, mode, head);
-      return took;
-    }
     for (let why = first; ; why = POLL) {
       const place = placeFor(head.since);
       const events = Atomics.load(lines.memory, lines.place(stripe, place));
@@ -377,7 +373,8 @@ export class JavaScriptTable implements LockTable, StandsAside {
         return true;
       }
       // If this thread holds the stripe, its release serves the queue.
-      if (queue.sleep !== undefined || lines.isOwn(stripe) || this.#sleep(queue, place, events)) return false;
+      if (isExact || queue.sleep !== undefined || lines.isOwn(stripe)) return false;
+      if (this.#sleep(queue, place, events)) return false;
     }
   }
 
