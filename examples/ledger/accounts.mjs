@@ -11,8 +11,8 @@
  */
 import { hash } from 'node:crypto';
 
-/** Of a statement. */
-const PAGES = 60_000;
+/** Milliseconds that a printer takes for a statement. */
+const PRINTING = 100;
 
 const OPENING_CENTS = 1_000_000;
 
@@ -72,15 +72,14 @@ export class Accounts {
   }
 
   /**
-   * A slow one: some milliseconds of work.
+   * Prints the balance, and blocks the thread until the slow printer has finished.
    *
    * @param {number} account
    */
-  statement(account) {
-    const pages = Array.from({ length: PAGES }, (_, page) =>
-      hash('sha256', `${page}: ${at(this.#cents, account)}`),
-    );
-    return pages.join('\n');
+  print(account) {
+    const paper = `${account}: ${at(this.#cents, account)}`;
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, PRINTING);
+    return paper;
   }
 
   /**

@@ -21,7 +21,7 @@ const lock = handle && StripedLock.from(handle);
 /** Holds the account for much longer than it needs: this should copy the balance, release, and print then. */
 function printStatement() {
   const account = hotAccount(count);
-  lock?.withLockSync(account, () => accounts.statement(account));
+  lock?.withLockSync(account, () => accounts.print(account));
 }
 
 /**
