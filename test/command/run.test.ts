@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -311,22 +312,34 @@ describe.runIf(process.platform !== 'win32')('under npm run', () => {
   beforeEach(() => {
     const scripts = {
       job: 'stripelock run --path a.lock -- node job.cjs',
-      wait: 'stripelock run --path a.lock --no-wait -- node job.cjs',
+      attempt: 'stripelock run --path a.lock --no-wait -- node job.cjs',
     };
     writeFileSync(path.join(place.folder, 'package.json'), JSON.stringify({ scripts }));
-    const job = "console.log('runs'); process.on('SIGTERM', () => process.exit(4)); process.stdin.resume();";
+    // Ends with its input, or, if there is none, once the file `stop` is there.
+    const job = `
+      const { existsSync, writeFileSync } = require('node:fs');
+      console.log('runs');
+      if (process.argv[2] !== 'until-stop') process.stdin.resume();
+      else
+        setInterval(() => {
+          if (!existsSync('stop')) return;
+          writeFileSync('done', '');
+          process.exit();
+        }, 20);`;
     writeFileSync(path.join(place.folder, 'job.cjs'), job);
   });
 
-  it('passes on exit codes, and SIGTERM that npm gets', async () => {
-    const first = place.shell('exec npm run --silent job');
+  it('keeps running, with the lock, if npm alone gets SIGTERM', async () => {
+    const first = place.shell('exec npm run --silent job -- until-stop');
     await first.says(/runs/);
-    const second = await place.shell('npm run --silent wait').ended;
-    expect(second).toMatchObject({ code: CONFLICT, stdout: '' });
+    const ended = once(first.child, 'exit');
     first.child.kill('SIGTERM');
-    await first.ended;
-    const free = place.shell('stripelock run --path a.lock -- true');
-    expect(await free.ended).toMatchObject({ code: 0, stderr: '' });
+    await ended;
+    const second = await place.shell('npm run --silent attempt').ended;
+    expect(second).toMatchObject({ code: CONFLICT, stdout: '' });
+    writeFileSync(path.join(place.folder, 'stop'), '');
+    const free = place.shell('stripelock run --path a.lock -- ls done');
+    expect(await free.ended).toMatchObject({ code: 0, stdout: 'done\n' });
   });
 
   it('ends with the code of the command', async () => {
