@@ -18,7 +18,7 @@ export const checks = [
   { name: 'workersCount', title: 'three workers count exactly, blocking and awaiting' },
   { name: 'javascriptEngine', title: 'the same on the JavaScript engine' },
   { name: 'pendingKeepsAlive', title: 'a pending `acquire` keeps the process alive, nothing else does' },
-  { name: 'deadHolder', title: 'a worker ends while it holds a key: the next holder is told' },
+  { name: 'deadHolder', title: 'a worker ends while it holds a key: the next holder sees `abandoned`' },
   { name: 'exitedHolder', title: '… by `process.exit()` in the worker' },
   { name: 'terminatedBlocked', title: '`terminate()` ends a blocked worker' },
   { name: 'terminatedWaiter', title: '… and whenever it ends, others get the key' },
@@ -27,7 +27,7 @@ export const checks = [
   { name: 'memoryContract', title: 'leases in memory: the contract of stores' },
   { name: 'nodeSqlite', title: 'leases on `node:sqlite`: the contract of stores' },
   { name: 'bunSqlite', title: 'leases on `bun:sqlite`: the contract of stores' },
-  { name: 'processLocks', title: 'locks between processes: a killed holder, and the next is told' },
+  { name: 'processLocks', title: 'locks between processes: a killed holder, and the next sees `abandoned`' },
   { name: 'trace', title: "`trace: true` names the caller's line" },
   { name: 'traceMapped', title: '… in TypeScript, under source maps', nodeOptions: ['--enable-source-maps'] },
   {

@@ -1,23 +1,23 @@
-// What a host cannot do, in one place. The table shows it, and `npm run test:hosts` fails if a host does more than
-// this says, or less.
+// The known limitations of hosts. The table shows them, and `npm run test:hosts` fails if a host does more, or less, than this list
+// says.
 
 /**
  * @typedef {object} Limitation
  * @property {string} host
  * @property {string} check
- * @property {string} cell What the table shows.
- * @property {RegExp} fails What the check says. Another failure is not this limitation.
- * @property {string} because For the notes below the table.
+ * @property {string} cell Shown in the table.
+ * @property {RegExp} fails Matches the check's message. Any other failure is reported.
+ * @property {string} because A note below the table.
  */
 
 const onlyOnBun = {
   check: 'bunSqlite',
   cell: '–',
   fails: /bun:/,
-  because: '`bun:sqlite` is a module of Bun alone.',
+  because: 'Only Bun has `bun:sqlite`.',
 };
 const denoThreads =
-  'Deno ends a worker only when it is back in its event loop: not one that is busy, and not one that is blocked, whether by a lock or by `Atomics.wait`. The blocked thread stays in its queue until its timeout, or until it is granted the key. When it gets back to its event loop it ends, and what it still holds is freed. Use finite timeouts, which are the default.';
+  'Deno ends a worker only in its event loop: not while it computes, and not while it blocks, whether on a lock or in `Atomics.wait`. A blocked thread stays in its queue until it times out or is granted the key. Back in its event loop it ends, and its keys are freed. Use finite timeouts, which are the default.';
 
 /** @type {readonly Limitation[]} */
 export const limitations = [
