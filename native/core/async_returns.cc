@@ -1,5 +1,5 @@
-// How an async acquisition gives back a grant that its thread has not taken, because the thread blocks or does not come
-// for it. And how such an acquisition waits again.
+// How an async acquisition gives back a grant that its thread has not collected, because the thread blocks or does not
+// run its event loop; and how the acquisition waits again.
 
 #include <algorithm>
 
@@ -13,13 +13,13 @@ namespace stripelock {
 
 namespace {
 
-// Whether the waiter, which is in a ready list, keeps others from the stripe. The caller has its owner's revoke mutex.
+// Whether this waiter of a ready list keeps others from the stripe. The caller has its owner's revoke mutex.
 bool concerns(const Waiter& waiter, const Table& table, std::uint32_t stripe) {
   const bool granted = waiter.is(WaiterState::kGranted);
   // The other waiters were dropped, and their membership may be gone.
   if (!granted && !waiter.is(WaiterState::kDesignated)) return false;
   if (&waiter.membership->table() != &table) return false;
-  // The position is fixed while it is designated.
+  // The position of a designated waiter does not change.
   const std::uint32_t held = granted ? waiter.count : waiter.position.load() + 1;
   return std::binary_search(waiter.stripes, waiter.stripes + held, stripe);
 }
@@ -48,7 +48,7 @@ void AsyncWaits::rollBack(const AsyncWaiter& waiter, std::uint32_t count) {
 // Gives back what a granted waiter holds.
 void AsyncWaits::giveBack(AsyncWaiter& waiter) {
   rollBack(waiter, waiter.count);
-  // Only now: until then the words name this thread for what it does not really hold.
+  // Only now: until here the words still name this thread as the holder.
   owner_.delivered();
 }
 
@@ -56,7 +56,8 @@ void AsyncWaits::reclaim() {
   const Lock revoking(owner_.revokeMutex());
   reclaimReady();
   for (AsyncWaiter* waiter : multiple_) reclaimPartial(*waiter);
-  // Grants that were decided before the thread was seen to block, to waiters just passed.
+  // A grant may have been decided before the thread was marked as blocked, for a waiter that the loop above had just
+  // passed.
   reclaimReady();
 }
 
@@ -67,7 +68,7 @@ void AsyncWaits::reclaimReady() {
 // The waiter is not in the ready list any more.
 void AsyncWaits::putBack(AsyncWaiter& waiter) {
   if (!waiter.is(WaiterState::kGranted)) {
-    // Designated: it passes that on.
+    // Designated: the next waiter is designated instead.
     putOff(waiter);
     return;
   }
@@ -85,7 +86,7 @@ void AsyncWaits::reclaimPartial(AsyncWaiter& waiter) {
     if (!waiter.is(WaiterState::kWaiting) || waiter.position.load() == 0) return;
   }
   STRIPELOCK_SEAM("reclaim: before withdrawing");
-  // Only its own thread, this one, makes it hold less. It may hold more by now, or be granted.
+  // Only this thread, its owner, can reduce what it holds. By now it may hold more, or be granted.
   putOff(waiter);
 }
 
@@ -116,7 +117,7 @@ void AsyncWaits::lookForIdle() {
 bool AsyncWaits::revoke(const Table& table, std::uint32_t stripe, bool last) {
   bool any = false;
   {
-    // The thread that has this mutex works on the owner's waiters. Mostly it is the owner's thread, which then is not
+    // The thread that has this mutex works on the owner's waiters. Usually it is the owner's thread, which is then not
     // away.
     Lock revoking(owner_.revokeMutex(), std::defer_lock);
     if (last) {
@@ -136,7 +137,7 @@ bool AsyncWaits::revoke(const Table& table, std::uint32_t stripe, bool last) {
       putBack(waiter);
     }
   }
-  // After takeBack() noted that the thread is away, so its event loop will look again and see that.
+  // takeBack() has marked the thread as away, so the event loop wakes and sees the mark.
   // mutant: I7-absent-not-called
   if (any) owner_.wakeReady();
   return any;

@@ -10,14 +10,14 @@ namespace stripelock {
 
 namespace {
 
-// SplitMix64 (Steele, Lea, Flood, 2014): the next of its numbers from each number.
+// One step of SplitMix64 (Steele, Lea, Flood, 2014).
 std::uint64_t mixed(std::uint64_t number) {
   number = (number ^ (number >> 30)) * 0xbf58476d1ce4e5b9u;
   number = (number ^ (number >> 27)) * 0x94d049bb133111ebu;
   return number ^ (number >> 31);
 }
 
-// An hour is as good as any time beyond it.
+// Longer times are cut to one hour.
 Nanoseconds nanoseconds(double milliseconds) {
   return static_cast<Nanoseconds>(std::clamp(milliseconds, 0.0, 3.6e6) * 1e6);
 }
@@ -60,7 +60,7 @@ void ContentionProfile::stop() {
 }
 
 Draw ContentionProfile::draw(Nanoseconds waited) {
-  // First: if another profile starts meanwhile, the numbers below may be that one's.
+  // Read first: if another profile starts now, the numbers below may be its numbers.
   const Draw recorded = recorded_.load();
   if (waited < threshold_.load()) return Draw::kLeftOut;
   const Nanoseconds every = this->every();

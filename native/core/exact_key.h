@@ -1,4 +1,4 @@
-// Exact keys, hashed once: for the shard, and for the place in its table.
+// Exact keys, hashed once for both the shard and the place in its table.
 
 #pragma once
 
@@ -14,7 +14,7 @@
 
 namespace stripelock {
 
-// A key as it is passed around. The text is the caller's.
+// A key as an argument. The text belongs to the caller.
 struct KeyView {
   explicit KeyView(std::string_view key) : text(key), hash(hashSeeded(key.data(), key.size())) {}
   KeyView(std::string_view key, std::uint64_t hashed) : text(key), hash(hashed) {}
@@ -22,12 +22,11 @@ struct KeyView {
   std::uint64_t hash;
 };
 
-// A key as it is stored. Short keys lie in the object itself, which saves an allocation, and a cache miss per
-// comparison.
+// A stored key. Short keys are in the object itself, which saves an allocation, and a cache miss per comparison.
 class ExactKey {
  public:
   explicit ExactKey(const KeyView& key) { assign(key); }
-  // Stands for any key with that hash, until it is assigned.
+  // Matches any key with this hash, until it is assigned.
   explicit ExactKey(std::uint64_t hash) : hash_(hash), length_(kUnknown) {}
   ExactKey(const ExactKey&) = delete;
   ExactKey& operator=(const ExactKey&) = delete;

@@ -1,7 +1,7 @@
 // The highest fencing token admitted for each key, for all threads of the process, in bounded memory.
 //
-// The rule, which lib/engine/javascript/gate.ts also follows: a full shard forgets the key with its lowest token, and
-// raises its floor to that token. A small gate has one shard; a larger one spreads its keys over several.
+// When a shard is full, it forgets the key with its lowest token, and raises its floor to that token. A small gate has
+// one shard; a larger gate spreads its keys over several. lib/engine/javascript/gate.ts follows the same rule.
 //
 // G1  For a key that the gate remembers, it remembers the highest token admitted for it.
 // G2  For every other key of the shard, no token above the floor was ever admitted.
@@ -29,7 +29,7 @@ class FencingGate {
   std::uint64_t admit(const KeyView& key, std::uint64_t token);
   // The highest token admitted for any key.
   std::uint64_t highest() const { return highest_.load(); }
-  // How many keys it remembers. Sums up the shards one after the other, not at one moment.
+  // The number of remembered keys. Adds up the shards one after the other, so it is not a snapshot.
   std::size_t size();
 
  private:

@@ -1,8 +1,8 @@
-// Memory of tables that nobody uses any more, for new tables: parts of arenas (lib/engine/native/arena.ts).
+// The memory of unused tables, kept for new tables. Spans are parts of arenas (lib/engine/native/arena.ts).
 //
-// Invariant S1: a span is in here only while nobody can reach it. Registry adds a span when its last member leaves, and
-// only if its memory was never shared: then no handle of it exists, in no thread and in no message. Whoever takes it out
-// is the only one who knows of it.
+// Invariant S1: a span is in here only while no thread can reach it. Registry adds a span when the last member leaves
+// its table, and only if the memory was never shared: then no thread and no message has a handle of it. After take(),
+// only the caller has the span.
 
 #pragma once
 
@@ -15,7 +15,7 @@
 
 namespace stripelock {
 
-// Where a table's memory is: bytes from the start of an arena, which has a number of its own.
+// The memory of a table: an offset in bytes into an arena, which has a number.
 struct Span {
   std::uint64_t arena = 0;
   std::uint32_t offset = 0;
@@ -25,18 +25,18 @@ struct Span {
 // Any thread may call any of these. The mutex is a leaf.
 class FreeSpans {
  public:
-  // One more thread allocates in the arena. Once the last of them has left, nobody would take its spans, so the arena is
-  // forgotten.
+  // Counts a thread that allocates in the arena. When the last one leaves, no thread can take the arena's spans, so the
+  // arena is forgotten.
   void join(std::uint64_t arena);
   void leave(std::uint64_t arena);
   void add(const Span& span);
-  // The first part that is large enough, which is then no longer free. Its bytes are what the last table left there.
+  // Removes and returns the first part that is large enough. It still contains the last table's bytes.
   std::optional<std::uint32_t> take(std::uint64_t arena, std::uint32_t bytes);
 
  private:
   struct Arena {
     std::uint32_t threads = 0;
-    // Bytes by offset. No part touches another: they are joined.
+    // Bytes by offset. Adjacent parts are joined.
     std::map<std::uint32_t, std::uint32_t> parts;
   };
 

@@ -1,4 +1,4 @@
-// From a key to its stripe.
+// Hashes keys, and maps them to stripes.
 
 #pragma once
 
@@ -14,7 +14,7 @@ std::uint64_t hashBytes(const void* data, std::size_t length);
 std::uint64_t hashBytes(const void* data, std::size_t length, std::uint64_t seed);
 std::uint64_t randomSeed();
 
-// The same with a seed that each process draws anew, so that nobody can choose keys that meet in one chain of a KeyMap.
+// The same with a random seed per process. So users cannot choose keys that fall into one chain of a KeyMap.
 std::uint64_t hashSeeded(const void* data, std::size_t length);
 
 inline std::uint32_t stripeOfBytes(const void* data, std::size_t length, std::uint32_t stripes) {

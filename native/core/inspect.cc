@@ -13,7 +13,7 @@ namespace stripelock {
 
 namespace {
 
-// `each`: once for each permit.
+// `each`: lists a thread once for each of its permits.
 std::vector<std::int32_t> holdersOfWord(Table& table, std::uint32_t stripe, std::uint32_t word,
                                         bool each = false) {
   std::vector<std::int32_t> holders;
@@ -47,7 +47,7 @@ void attachNotes(std::vector<StripeInfo>& stripes, const std::vector<Note>& note
     for (const std::uint32_t stripe : note.stripes) {
       const auto before = [](const StripeInfo& info, std::uint32_t wanted) { return info.stripe < wanted; };
       const auto found = std::lower_bound(stripes.begin(), stripes.end(), stripe, before);
-      // Skips a stripe that was released between the two looks.
+      // Skips a stripe that was released between the two reads.
       if (found == stripes.end() || found->stripe != stripe) continue;
       const double held = static_cast<double>(std::max<Nanoseconds>(0, time - note.since)) / 1e6;
       found->traced.push_back({.threadId = note.threadId, .milliseconds = held, .note = note.text});
@@ -55,7 +55,7 @@ void attachNotes(std::vector<StripeInfo>& stripes, const std::vector<Note>& note
   }
 }
 
-// With the stripe's shard locked. Nothing if it is neither held nor waited for.
+// Call it with the stripe's shard locked. Returns nullopt if the stripe is neither held nor waited for.
 std::optional<StripeInfo> infoOf(Table& table, std::uint32_t stripe, Nanoseconds time) {
   const std::uint32_t word = table.word(stripe).load();
   const StripeQueue& queue = table.queueOf(stripe);

@@ -1,4 +1,4 @@
-// The state of a table, for people to read.
+// The state of a table, for inspect() and error messages.
 
 #pragma once
 
@@ -26,14 +26,14 @@ struct StripeInfo {
   };
   std::uint32_t stripe;
   std::uint32_t word;
-  // The key as it was pinned, in an exact table.
+  // In an exact table, the key as it was pinned.
   std::string key;
-  // Each thread appears once or, where it has permits, once for each of them.
+  // Each thread appears once, or once for each of its permits.
   std::vector<std::int32_t> holders;
   // The holders' acquisitions that were traced.
   std::vector<Traced> traced;
   std::vector<Waiting> waiters;
-  // Those that wait in JavaScript, of which only their own thread knows more.
+  // Acquisitions that wait in JavaScript. Only their own thread knows more about them.
   struct Locals {
     std::int32_t threadId;
     std::uint32_t count;
@@ -45,7 +45,7 @@ struct StripeInfo {
 std::vector<StripeInfo> inspect(Table& table);
 // Threads that hold the stripe, each once.
 std::vector<std::int32_t> holdersOf(Table& table, std::uint32_t stripe);
-// How a stripe is held, and how many acquisitions wait for it, of all threads.
+// How a stripe is held, and the number of acquisitions of all threads that wait for it.
 struct StripeCounts {
   std::uint32_t word = 0;
   std::uint32_t waiting = 0;
@@ -54,13 +54,13 @@ StripeCounts countsOf(Table& table, std::uint32_t stripe);
 // The same for a key of an exact table.
 StripeCounts countsOf(Table& table, const KeyView& key);
 std::uint32_t countHeld(Table& table);
-// How many stripes are held or flagged as abandoned: in an exact table, as many keys.
+// The number of stripes that are held or flagged as abandoned; in an exact table, the number of such keys.
 std::uint32_t countInUse(Table& table);
 
-// What all threads count of their acquisitions that wait in JavaScript.
+// The sum of all threads' counts of acquisitions that wait in JavaScript.
 struct LocalCounts {
   std::uint64_t waiting = 0;
-  // Those that had to wait, as far as the table's own cell does not have them.
+  // Acquisitions that had to wait and are not yet in the table's own cell.
   std::uint64_t contended = 0;
 };
 LocalCounts countLocals(Table& table);

@@ -1,8 +1,8 @@
-// A hash table of nodes by exact key. Every operation is short, however many nodes there are: the table grows and
-// shrinks by single buckets (linear hashing; Litwin, 1980), where doubling would move all nodes at once. Measured with
-// std::unordered_map: 1.1 ms for one insertion on the way to a million leases in 128 shards, 13 ms to eight million.
+// A hash table of nodes by exact key. Every operation is short, however many nodes there are. The table grows and
+// shrinks by single buckets (linear hashing; Litwin, 1980); doubling would move all nodes at once. Measured with
+// std::unordered_map: 1.1 ms for one insertion while growing to a million leases in 128 shards, 13 ms to eight million.
 //
-// The buckets lie in segments. Each segment is as large as all before it together, so no bucket ever moves; a new
+// The buckets are in segments. Each segment is as large as all earlier ones together, so buckets never move; a new
 // segment only has to be cleared.
 
 #pragma once
@@ -24,7 +24,7 @@ struct KeyNode {
   explicit KeyNode(const KeyView& name) : key(name) {}
   explicit KeyNode(std::uint64_t hash) : key(hash) {}
   ExactKey key;
-  // Only the map uses it.
+  // Used only by the map.
   Node* next = nullptr;
 };
 
@@ -44,7 +44,7 @@ class KeyMap {
   bool empty() const { return size_ == 0; }
   std::size_t size() const { return size_; }
 
-  // Calls `visit` for each node, in no order. It must not change the table.
+  // Calls `visit` for each node, in no particular order. `visit` must not change the table.
   template <typename Visit>
   void forEach(Visit visit) {
     for (std::size_t i = 0; i < buckets_; ++i) {
@@ -52,7 +52,7 @@ class KeyMap {
     }
   }
 
-  // nullptr if there is none.
+  // Returns nullptr if the key is not in the table.
   Node* find(const KeyView& key) {
     Node* node = bucketOf(key.hash);
     while (node && !node->key.is(key)) node = node->next;
@@ -68,7 +68,7 @@ class KeyMap {
   std::unique_ptr<Node> remove(Node& node) {
     unlink(node);
     --size_;
-    // Four merges for one removal, so a table that becomes empty has given all of its added buckets back.
+    // Four merges per removal, so a table that becomes empty has returned all added buckets.
     for (int i = 0; i < 4 && buckets_ > kFirst && size_ < buckets_ / 4; ++i) merge();
     return std::unique_ptr<Node>(&node);
   }
@@ -97,7 +97,7 @@ class KeyMap {
     *link = node.next;
   }
 
-  // Adds a bucket, and moves to it the nodes that belong there from the bucket that served for both.
+  // Adds a bucket, and moves its nodes there from the bucket that served for both.
   void split() {
     const std::size_t added = buckets_++;
     if (added > mask_) {

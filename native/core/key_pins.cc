@@ -24,7 +24,7 @@ KeyPins::Pinned KeyPins::pin(const KeyView& key, std::uint32_t idle, bool blocke
     return {.stripe = stripe, .again = true, .ended = ends};
   }
   if (pinned_.size() <= stripe / 64) {
-    // Twice as many at least, as stripes come in rising order at first.
+    // At least doubled, because new stripes come in ascending order at first.
     const std::size_t most = (std::size_t{membership_.table().stripes()} + 63) / 64;
     pinned_.resize(std::min(most, std::max<std::size_t>(stripe / 64 + 1, 2 * pinned_.size())));
   }
@@ -36,9 +36,9 @@ std::size_t KeyPins::unpin(std::int32_t* stripes, std::size_t count, bool blocke
   std::size_t kept = 0;
   for (std::size_t i = 0; i < count; ++i) {
     const auto stripe = static_cast<std::uint32_t>(stripes[i]);
-    // It may be in the list twice.
+    // The list may contain a stripe twice.
     if (!has(stripe)) continue;
-    // Also if it is used, until the end: so each is kept once.
+    // Removed until the end even if it is used, so that each stripe is kept once.
     remove(stripe);
     // mutant: N4-unpins-blocked
     const bool stays = blocked || uses(stripe);
@@ -65,7 +65,7 @@ void KeyPins::countWaits(const std::uint32_t* stripes, std::uint32_t count, int 
     // calloc takes large blocks as untouched zero pages.
     waits_.reset(
         static_cast<std::uint32_t*>(std::calloc(membership_.table().stripes(), sizeof(std::uint32_t))));
-    // As operator new does with exceptions disabled.
+    // Like operator new, which aborts because exceptions are disabled.
     if (!waits_) std::abort();
   }
   for (std::uint32_t i = 0; i < count; ++i) waits_[stripes[i]] += static_cast<std::uint32_t>(by);

@@ -1,4 +1,4 @@
-// What one thread has pinned of a table of exact keys (key_table.h): each key once, however often it looks the key up.
+// One thread's pins in a table of exact keys (key_table.h). A key is pinned once, however often the thread looks it up.
 
 #pragma once
 
@@ -14,8 +14,8 @@ namespace stripelock {
 
 class Membership;
 
-// Everything is called by the thread itself. It may end between any two calls: what it has pinned is in the bits below, and
-// unpinAll() ends these pins.
+// Only the thread itself calls these functions. It may end between two calls. The bits below then show its pins, and
+// unpinAll() ends them.
 class KeyPins {
  public:
   struct Pinned {
@@ -25,22 +25,22 @@ class KeyPins {
     bool again = false;
     // See KeyTable::Pinned.
     bool crowded = false;
-    // `idle` is not pinned any more, unless it is the key's. Also if all stripes have other keys.
+    // `idle` is no longer pinned, unless it is the key's stripe. This can be so even if all stripes have other keys.
     bool ended = false;
   };
 
-  // The membership's table has exact keys, and the membership outlives this.
+  // The membership's table must have exact keys, and the membership must outlive this.
   explicit KeyPins(const Membership& membership);
 
-  // `idle`: a stripe to unpin, and to give to the key if that needs one; or kNone. It stays pinned if this thread uses it, or
-  // is blocked.
+  // `idle`: a stripe to unpin, and to give to the key if it needs one; or kNone. It stays pinned if this thread uses
+  // it, or is blocked.
   Pinned pin(const KeyView& key, std::uint32_t idle = KeyTable::kNone, bool blocked = false);
-  // Unpins the stripes that this thread has pinned and does not use(). Those that it uses come to the front, or all that it
-  // has pinned if it is blocked. Returns how many these are. No more than it has pinned, however often each is in the list.
+  // Unpins the listed stripes, except those that this thread uses, or all of them if it is blocked. Moves the kept ones
+  // to the front, and returns their number. A stripe that is listed twice counts once.
   std::size_t unpin(std::int32_t* stripes, std::size_t count, bool blocked = false);
-  // The thread ends, or closes the table. Call it after Membership::abandon().
+  // Ends all pins, when the thread ends or closes the table. Call it after Membership::abandon().
   void unpinAll();
-  // `by` more async acquisitions wait for these stripes.
+  // Adds `by` to the number of async acquisitions that wait for these stripes.
   void countWaits(const std::uint32_t* stripes, std::uint32_t count, int by);
 
   template <typename Visit>
@@ -56,8 +56,8 @@ class KeyPins {
     void operator()(std::uint32_t* counts) const;
   };
 
-  // Whether this thread holds the stripe, or an async acquisition of it waits for it. Not whether it blocks for it. Those that
-  // wait in its JavaScript are behind one of these (I9 in lib/engine/native/local-waits.ts).
+  // Whether this thread holds the stripe, or one of its async acquisitions waits for it. A blocking wait does not
+  // count. Acquisitions that wait in JavaScript are behind one of these (I9 in lib/engine/native/local-waits.ts).
   bool uses(std::uint32_t stripe) const;
   bool has(std::uint32_t stripe) const {
     return stripe / 64 < pinned_.size() && (pinned_[stripe / 64] >> (stripe % 64) & 1) != 0;
@@ -69,7 +69,7 @@ class KeyPins {
   KeyTable& keys_;
   // A bit for each stripe that this thread has pinned.
   std::vector<std::uint64_t> pinned_;
-  // How many async acquisitions of this thread ask for each stripe.
+  // For each stripe, the number of this thread's async acquisitions that wait for it.
   std::unique_ptr<std::uint32_t[], Freed> waits_;
 };
 

@@ -10,12 +10,12 @@ namespace stripelock {
 
 namespace {
 
-// Enough for the keys of many threads that died at work, few enough to leave most stripes of a large table to the living.
+// Enough for the keys of many threads that died, few enough to leave most stripes of a large table to live ones.
 constexpr std::uint32_t kMostOrphans = 1024;
 constexpr std::uint32_t kFewOrphans = 4;
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-// With spare memory the sanitizers would not see the use of a dropped key.
+// With spare memory the sanitizers would miss the use of a dropped key.
 constexpr std::uint32_t kMostSpares = 0;
 #else
 constexpr std::uint32_t kMostSpares = 16;
@@ -35,9 +35,9 @@ KeyTable::KeyTable(Table& table)
       // calloc takes large blocks as untouched zero pages.
       byStripe_(static_cast<Entry**>(std::calloc(table.stripes(), sizeof(void*)))),
       mostOrphans_(mostOrphansOf(table.stripes())) {
-  // As operator new does with exceptions disabled.
+  // Like operator new, which aborts because exceptions are disabled.
   if (!byStripe_) std::abort();
-  // Any code that has a handle can write to this number.
+  // Code that has a handle can write to this number.
   const auto found = static_cast<std::uint64_t>(table.cell(kLeftOrphans).exchange(0));
   // mutant: N1-left-beyond-stripes
   const std::uint64_t left = std::min<std::uint64_t>(found, table.stripes());
@@ -81,7 +81,7 @@ KeyTable::Pinned KeyTable::pin(const KeyView& key, std::uint32_t idle) {
       const Pinned pinned = pinLocked(shard, key);
       if (pinned.stripe != kNone) return pinned;
     }
-    // Without the shard: stripes and orphans may be of another one.
+    // Without the shard locked, because the stripe or the orphan may belong to another shard.
     // mutant: N5-refuses-beside-free
     if (!moveFree(shard) && !forgetOldest()) return {.stripe = kNone, .crowded = true};
   }
@@ -116,7 +116,7 @@ KeyTable::Pinned KeyTable::pinLocked(Shard& shard, const KeyView& key) {
 }
 
 KeyTable::Pinned KeyTable::pinKnown(Shard& shard, Entry& entry, const KeyView& key) {
-  // Keeps N2: it is not an orphan any more, so nobody forgets it.
+  // Keeps N2: it is no longer an orphan, so it is not forgotten.
   if (entry.orphan) removeOrphan(entry);
   if (!entry.key.isKnown()) entry.key.assign(key);
   ++entry.pins;
@@ -146,7 +146,7 @@ std::unique_ptr<KeyTable::Entry> KeyTable::endPin(Shard& shard, Entry& entry) {
   // mutant: N2-first-unpin
   if (--entry.pins != 0) return nullptr;
   STRIPELOCK_SEAM("unpin: before the word is read");
-  // Nobody else changes the word from here on (N3).
+  // From here on no other thread changes the word (N3).
   // mutant: N2-frees-abandoned
   if (table_.word(entry.stripe).load() == 0) return remove(shard, entry);
   addOrphan(entry);
@@ -193,7 +193,7 @@ std::uint32_t KeyTable::allocate(Shard& shard) {
     if (stripe == table_.stripes()) return kNone;
     STRIPELOCK_SEAM("allocate: before the count of used stripes changes");
   } while (!used_.compare_exchange_weak(stripe, stripe + 1));
-  // An earlier table on this memory may have left it abandoned: its orphans are on the first stripes now.
+  // An earlier table on this memory may have left the word abandoned. Its orphans are on the first stripes now.
   table_.word(stripe).store(0);
   return stripe;
 }
@@ -223,7 +223,7 @@ std::unique_ptr<KeyTable::Entry> KeyTable::remove(Shard& shard, Entry& entry) {
 void KeyTable::release(Shard& shard, std::unique_ptr<Entry> entry) {
   const std::uint32_t stripe = entry->stripe;
   destroy(shard, std::move(entry));
-  // Last (keeps N1, N5): from here on another key may get it.
+  // Last (keeps N1, N5): from here on another key may get the stripe.
   // mutant: N5-loses-dropped
   shard.free.push_back(stripe);
 }
@@ -268,14 +268,14 @@ bool KeyTable::forgetOldest() {
     Entry* entry = nullptr;
     {
       const Lock links(orphansMutex_);
-      // The oldest may be another one by now, or be pinned. Only one of the locked shard stays an orphan meanwhile.
+      // By now another orphan may be the oldest, or this one may be pinned. Orphans of the locked shard cannot change.
       // mutant: N2-forgets-pinned
       if (!oldestOrphan_ || &shardFor(*oldestOrphan_) != shard) continue;
       entry = oldestOrphan_;
       unlinkOrphan(*entry);
     }
-    // Keeps N3: nobody has it pinned.
-    // mutant: N3-tells-next-key
+    // Keeps N3: no thread has it pinned.
+    // mutant: N3-next-key-abandoned
     table_.word(entry->stripe).store(0);
     release(*shard, remove(*shard, *entry));
     return true;

@@ -1,6 +1,6 @@
-// Where things are in a lock's shared memory, as far as the core needs to know. lib/engine/contract/layout.ts has the
-// same numbers, and the rest of the header, which only JavaScript uses; a test compares the two. The memory has a
-// header of six cache lines, then one line per stripe, whose first integer is the stripe's word.
+// The layout of a lock's shared memory, as far as the core uses it. lib/engine/contract/layout.ts has the same numbers,
+// and the rest of the header, which only JavaScript uses; a test compares the two. The memory has a header of six cache
+// lines, then one line per stripe, whose first integer is the stripe's word.
 
 #pragma once
 
@@ -17,10 +17,10 @@ inline constexpr std::uint32_t kDeadlocksCell = 19;
 inline constexpr std::uint32_t kAbandonedCell = 20;
 inline constexpr std::uint32_t kWaitingCell = 21;
 
-// How many abandoned keys the last user of an exact table has left behind: see KeyTable::~KeyTable.
+// The number of abandoned keys that the last user of an exact table left: see KeyTable::~KeyTable.
 inline constexpr std::uint32_t kLeftOrphans = 24;
 
-// How long acquisitions waited, while kObserveMetrics is on: how many in each range of times, and nanoseconds in all.
+// A histogram of waits, kept while kObserveMetrics is on: a count for each range of times, then the sum in nanoseconds.
 inline constexpr std::uint32_t kWaitTimes = 32;
 inline constexpr std::uint32_t kWaitRanges = 14;
 inline constexpr std::uint32_t kWaitedNanoseconds = 46;
@@ -33,21 +33,21 @@ inline constexpr std::uint32_t kObserveProfile = 2;
 inline constexpr std::uint32_t kHeaderInts = 96;
 inline constexpr std::uint32_t kStripeShift = 4;
 inline constexpr std::uint32_t kStripeInts = 1u << kStripeShift;
-// In a stripe's line, behind its word: how many came to wait in its queue, in order of arrival.
+// In a stripe's line, behind its word: the number of arrivals at its queue so far.
 inline constexpr std::uint32_t kArrivalsInt = 1;
-// A thread's JavaScript remembers that number for what waits there, but not its highest bits.
+// JavaScript keeps this number for its waiters, without its highest bits.
 inline constexpr std::uint32_t kArrivalMask = 0x3fff'ffff;
 
-// Where a thread's shared holds are counted: those that its guards have, for each stripe, and then those that its async
-// waiters have been granted before it knew.
+// A thread's counts of shared holds: first its guards' holds for each stripe, then for each stripe the grants to its
+// async waiters that it has not collected yet.
 constexpr std::uint32_t shareIntsFor(std::uint32_t stripes) { return 2 * stripes; }
 
-// Where the hash of such a key is: a cell of a stripe's line, beside the word.
+// The cell with the hash of an abandoned key: in a stripe's line, beside the word.
 constexpr std::uint32_t leftHashCell(std::uint32_t stripe) {
   return (kHeaderInts + stripe * kStripeInts) / 2 + 1;
 }
 
-// Where a thread counts what waits in its JavaScript: a count for each stripe, then these.
+// A thread's counts of acquisitions that wait in its JavaScript: one for each stripe, then these two.
 constexpr std::uint32_t localWaitingIndex(std::uint32_t stripes) { return stripes; }
 constexpr std::uint32_t localContendedIndex(std::uint32_t stripes) { return stripes + 1; }
 constexpr std::uint32_t localIntsFor(std::uint32_t stripes) { return stripes + 2; }

@@ -1,8 +1,8 @@
 // The lease tables and fencing gates of the process, by number.
 //
-// A thread that opens a number uses the object until it closes it. The registry drops an object that nobody uses as
-// soon as no information is lost, and creates it again when somebody opens its number: a handle may be on its way
-// between threads while nobody has it open.
+// A thread that opens a number uses the object until it closes it. The registry drops an unused object as soon as no
+// information is lost, and creates it again when a thread opens its number: a handle may be on its way between threads
+// while no thread has the object open.
 //
 //   a lease table   stays while leases in it have not expired. A new one starts with a higher token.
 //   a gate          stays only as its highest token, which becomes the floor of the new gate. Beyond kRemembered such
@@ -23,22 +23,22 @@ class LeaseRegistry {
  public:
   static LeaseRegistry& instance();
 
-  // How many gates that nobody uses keep their own floor.
+  // The number of unused gates that keep their own floor.
   static constexpr std::size_t kRemembered = 1024;
 
   // A new number for a table.
   std::uint64_t issue();
   // The same for a gate.
   std::uint64_t issueGate();
-  // nullptr for a number that was never issued. `ownClock`: the callers pass the times. Nobody can be asked for the
-  // time once the table is closed, so the table then stays while there is anything in it.
+  // Returns nullptr for a number that was never issued. `ownClock`: the callers pass the times. Once such a table is
+  // closed, its time is unknown, so it stays while it has entries.
   LeaseTable* openTable(std::uint64_t number, bool ownClock);
   void closeTable(std::uint64_t number);
   // nullptr for a number that was never issued. The capacity counts only for the first thread that opens the gate.
   FencingGate* openGate(std::uint64_t number, std::uint32_t capacity);
   void closeGate(std::uint64_t number);
 
-  // How many exist, used or not.
+  // The number of existing objects, used or not.
   std::size_t tables();
   std::size_t gates();
 
@@ -52,13 +52,13 @@ class LeaseRegistry {
     std::unique_ptr<FencingGate> gate;
     std::uint64_t floor = 0;
     std::uint32_t users = 0;
-    // It was open, and is closed now.
+    // It was opened and closed again.
     bool remembered = false;
   };
 
   LeaseRegistry() = default;
   bool issued(std::uint64_t number) const { return number > 0 && number < next_; }
-  // Drops tables that nobody uses and whose leases have expired.
+  // Drops unused tables whose leases have expired.
   void sweepUnused();
   void forgetLowestGate();
 

@@ -51,7 +51,7 @@ Nanoseconds LeaseTable::passTurn(Shard& shard, const KeyView& key, const LeaseWa
   const bool first = &watches.front()->owner == &taker;
   const Nanoseconds left = queue->turnEnds - now();
   if (!first && left > 0) return left;
-  // A thread that takes its turn, or has let it pass, goes to the end of the queue.
+  // A thread that takes its turn, or lets it pass, moves to the end of the queue.
   if (first || queue->turnEnds != 0) std::rotate(watches.begin(), watches.begin() + 1, watches.end());
   queue->turnEnds = 0;
   return 0;
@@ -103,7 +103,7 @@ bool LeaseTable::release(const Claim& claim, std::uint64_t token, const LeaseWat
 void LeaseTable::callWatches(Shard& shard, const KeyView& key, bool turn, WakeSet& wakes) {
   Waiting* const queue = shard.waiting.empty() ? nullptr : shard.waiting.find(key);
   if (!queue) return;
-  // Wakes every thread: one that does not get the key now must know how long the turn of the first lasts.
+  // Wakes every thread: the others must learn how long the first one's turn lasts.
   if (turn) queue->turnEnds = now() + kTurn;
   for (LeaseWatch* const watch : queue->watches) {
     watch->owner.push(*watch);
@@ -199,7 +199,7 @@ void LeaseTable::sweep(Shard& shard, Nanoseconds at, unsigned most) {
 void LeaseTable::sweepOther(Nanoseconds at) {
   Shard& shard = shards_[sweepNext_.fetch_add(1, std::memory_order_relaxed) % kShards];
   const Lock lock(shard.mutex, std::try_to_lock);
-  // A thread that has it locked sweeps it.
+  // The thread that has it locked sweeps it.
   if (lock.owns_lock()) sweep(shard, at, kSweepOther);
 }
 

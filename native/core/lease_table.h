@@ -8,12 +8,12 @@
 // tryAcquire makes a free key held; release, or time alone, makes it free. Threads that wait watch the key: a release
 // notifies all of them, and for kTurn only the thread whose turn it is can take the key.
 //
-// L1  Tokens are assigned under the shard of their key, from one counter: the token of each grant is greater than
-//     that of every earlier grant in the table, even if that lease is gone.
+// L1  Tokens are assigned under the shard of their key, from one counter: each grant's token is greater than every earlier
+//     token of the table, even if the earlier lease is gone.
 // L2  An entry is in its shard's table and in its shard's heap, or in neither.
-// L3  The heap's rank of an entry is not later than its time. Renewing leaves the rank as it is, since a lease is
+// L3  The heap's rank of an entry is not later than its time. Renewing leaves the rank as it is, because a lease is
 //     renewed far more often than it expires. The sweep that finds the rank due moves it up to the time.
-// L4  No expired key stays forever: an operation sweeps expired entries of its own shard, and one in kSweepEvery of
+// L4  No expired key stays forever: each operation sweeps expired entries of its own shard, and one in kSweepEvery of
 //     those that acquire or renew sweeps another shard in turn. Each sweep is bounded, so each operation is O(log n),
 //     and expired entries are swept as fast as new ones can be made.
 //
@@ -39,10 +39,10 @@ class WakeSet;
 
 class LeaseTable {
  public:
-  // Instead of a time: read the clock of elapsed().
+  // Passed instead of a time: read the clock of elapsed().
   static constexpr Nanoseconds kElapsed = std::numeric_limits<Nanoseconds>::min();
-  // How long after a release the thread that has waited longest may go before the other threads.
-  // Long enough for an event loop that is not blocked, short enough not to matter for one that is.
+  // For this time after a release, only the longest waiting thread may take the key. Long enough for an event loop that
+  // is not blocked, short enough not to matter for one that is.
   static constexpr Nanoseconds kTurn = 5'000'000;
 
   explicit LeaseTable(std::uint64_t firstToken) : nextToken_(firstToken) {}
@@ -56,23 +56,23 @@ class LeaseTable {
   struct Grant {
     // 0: not granted.
     std::uint64_t token = 0;
-    // If not granted: after how long to try again even without a wake-up. By then the holder's lease has expired, or
-    // the other thread's turn is over.
+    // If not granted: when to try again even without a wake-up. By then the holder's lease has expired, or the other
+    // thread's turn has ended.
     Nanoseconds retryAfter = 0;
   };
   // Not granted if another owner holds the key, or if it is another thread's turn. The same owner gets a new token.
   // `info`: a text that is kept with the lease; empty for none. `taker`: the calling thread.
   Grant tryAcquire(const Claim& claim, Nanoseconds ttl, std::string_view info, const LeaseWatches& taker);
 
-  // Extends what the owner holds to `ttl` from now, and shortens nothing. False if it does not hold the key. `info`: null
-  // leaves the text as it is; an empty one removes it.
+  // Extends the owner's lease to `ttl` from now, and never shortens it. Returns false if the owner does not hold the
+  // key. `info`: null leaves the text as it is; an empty one removes it.
   bool renew(const Claim& claim, Nanoseconds ttl, const std::string_view* info = nullptr);
   // Ends the owner's grant that has this token, but leaves the key taken for `ttl` from now, and notifies the threads that
   // watch the key, whose wait may be shorter now. False if the owner does not hold that grant. `self`: as for release().
   bool keep(const Claim& claim, std::uint64_t token, Nanoseconds ttl, const LeaseWatches* self);
-  // Frees what the owner holds, and notifies the threads that watch the key. False if the owner did not hold it. `token`:
-  // the required grant; 0 accepts any. `self`: the caller's own watches; that thread is not woken, since it looks by
-  // itself.
+  // Frees the owner's lease, and notifies the threads that watch the key. Returns false if the owner did not hold it.
+  // `token`: the required grant; 0 accepts any. `self`: the caller's own watches; that thread is not woken, because it
+  // checks by itself.
   bool release(const Claim& claim, std::uint64_t token, const LeaseWatches* self);
 
   struct Info {
@@ -84,7 +84,8 @@ class LeaseTable {
   };
   std::optional<Info> inspect(const KeyView& key, Nanoseconds at);
 
-  // Entries, including expired ones that are not swept yet. Sums up the shards one after the other, not at one moment.
+  // The number of entries, including expired ones that are not swept yet. Adds up the shards one after the other, so it
+  // is not a snapshot.
   std::size_t size() const;
   // Every token of the table is less than this.
   std::uint64_t nextToken() const { return nextToken_.load(); }
@@ -115,8 +116,8 @@ class LeaseTable {
   struct Waiting : KeyNode<Waiting> {
     using KeyNode::KeyNode;
     std::vector<LeaseWatch*> watches;
-    // Until then the first thread goes before the others. 0 if no release was reported since the last turn. Always on
-    // the steady clock, even if the leases use another: this is about how quick threads are.
+    // Until this time, only the first thread may take the key. 0 if no release was reported since the last turn. Always
+    // on the steady clock, even if the leases use another, because it measures the reaction of threads.
     Nanoseconds turnEnds = 0;
   };
   struct alignas(64) Shard {
@@ -135,10 +136,11 @@ class LeaseTable {
   static Entry* held(Shard& shard, const KeyView& key, Nanoseconds at);
   // The same if the owner holds it, with a grant that has the token; 0 accepts any.
   static Entry* heldBy(Shard& shard, const Claim& claim, std::uint64_t token, Nanoseconds at);
-  // 0 if the thread may take a free key, which ends the turn, else after how long to try again.
+  // Returns 0 if the thread may take a free key, and ends the turn. Otherwise returns the time after which to try
+  // again.
   static Nanoseconds passTurn(Shard& shard, const KeyView& key, const LeaseWatches& taker);
-  // Notifies the threads that watch the key. `wakes`: to be sent after the shard is unlocked. `turn`: whether the key is
-  // free, so that the turn of the first begins.
+  // Notifies the threads that watch the key. `wakes`: sent after the shard is unlocked. `turn`: the key is free, so the
+  // first thread's turn begins.
   static void callWatches(Shard& shard, const KeyView& key, bool turn, WakeSet& wakes);
   static Entry& add(Shard& shard, const KeyView& key, Nanoseconds expiresAt);
   static void setTime(Shard& shard, Entry& entry, Nanoseconds expiresAt);

@@ -1,4 +1,4 @@
-// A list through its nodes: no memory of its own, and a node leaves it in constant time.
+// An intrusive list: it allocates nothing, and removes a node in constant time.
 
 #pragma once
 

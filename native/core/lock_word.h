@@ -4,18 +4,18 @@
 //   0                           free
 //   slot                        held exclusively by the participant with that slot
 //   kShared + n                 held shared, n times in all
-//   held + kQueued              somebody waits: a release goes through Membership::release
+//   held + kQueued              a waiter is queued: a release goes through Membership::release
 //   free or shared + kAbandoned the thread of an earlier holder that may write ended without releasing
-//   slot + kAbandoned           the same, and the new holder was told; cleared when that holder releases
+//   slot + kAbandoned           the same, and the new holder saw it; cleared when that holder releases
 //   slot + kLocal               tasks of the holder's own thread wait in JavaScript: its release goes there (I8)
 //   kShared + n, of permits     n of the limit's permits are taken (Table::limit); kQueued only while all of them are
-//   the same + kAbandoned + kTold  a holder that came after the death was told; both are cleared by the next release,
-//                               and kTold alone by a roll-back or a death (P3 of table.h)
+//   the same + kAbandoned + kTold  a holder was granted after the death and saw it; the next release clears both flags;
+//                               a roll-back or a death clears kTold alone (P3 of table.h)
 //
-// JavaScript takes a stripe by 0 -> slot, 0 -> kShared + 1 or kShared + n -> kShared + n + 1, and gives it back
-// by the reverse of these, or from kShared + n with any flags to one less while n > 1. A thread adds kLocal to a word
-// that has its slot, and frees slot + kLocal. For any other word it calls the core. It takes a permit
-// only while n < limit, and gives one back only if the word has no flag but kShared: each permit may be waited for.
+// JavaScript takes a stripe by 0 -> slot, 0 -> kShared + 1 or kShared + n -> kShared + n + 1, and gives it back by the
+// reverse of these, or from kShared + n with any flags to one less while n > 1. A thread adds kLocal to a word that has
+// its slot, and frees slot + kLocal. For any other word it calls the core. It takes a permit only while n < limit. It
+// gives one back only if the word has no flag but kShared, because a waiter may wait for any permit.
 
 #pragma once
 
@@ -27,12 +27,12 @@ inline constexpr std::uint32_t kQueued = 0x80000000u;
 inline constexpr std::uint32_t kAbandoned = 0x40000000u;
 inline constexpr std::uint32_t kShared = 0x20000000u;
 inline constexpr std::uint32_t kLocal = 0x10000000u;
-// Only words of permits have it: no tasks wait in JavaScript for these.
+// Used only in words of permits, where no tasks wait in JavaScript.
 inline constexpr std::uint32_t kTold = kLocal;
 inline constexpr std::uint32_t kHolderMask = 0x0fffffffu;
 
 constexpr bool isFree(std::uint32_t word) { return (word & (kShared | kHolderMask)) == 0; }
-// A slot, or how many hold the stripe; mode.h says which.
+// A slot, or the number of holds; mode.h says which.
 constexpr std::uint32_t holderOf(std::uint32_t word) { return word & kHolderMask; }
 
 }  // namespace stripelock

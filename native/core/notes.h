@@ -1,4 +1,4 @@
-// What traced acquisitions say about themselves, for people to read from any thread. The text is opaque here.
+// The notes of traced acquisitions, which inspect() reads from any thread. The core does not interpret the text.
 
 #pragma once
 

@@ -63,8 +63,8 @@ void Participant::unlinkReady(Waiter* before, Waiter& waiter) {
   if (!readyHead_) hasReady_.store(false);
 }
 
-// A thread that takes something back calls wakeReady() afterwards, so the event loop looks again if this look was too
-// early to see it. Call it after takeReady(), which clears waking_: from then on wakeReady() sends a new wake.
+// A thread that takes a grant back calls wakeReady() afterwards. So if this check was too early, the event loop checks
+// again. Call it after takeReady(), which clears waking_: from then on wakeReady() sends a new wake.
 bool Participant::comesBack() {
   if (!absent_.load()) return false;
   absent_.store(false);
@@ -85,7 +85,7 @@ Waiter* Participant::takeReady() {
 
 void Participant::wakeReady() {
   STRIPELOCK_SEAM("wake: before it is noted");
-  // The grant was pushed before this, and block() looks for grants after it sets blocked_. One of the two sees the
+  // The grant was pushed before this, and block() checks for grants after it sets blocked_. One of the two sees the
   // other, so a blocked thread never sleeps with a grant in its ready list.
   // mutant: wake-of-blocked
   if (blocked_.load()) parker_.unpark();

@@ -1,7 +1,7 @@
-// A thread that uses locks: its slot, how to wake it, and what it waits for.
+// A thread that uses locks: its slot, how to wake it, and its waits.
 //
-// Participants are never freed, but reused with their slot (registry.h). So one can be woken without knowing
-// whether its thread is still alive.
+// Participants are never freed. They are reused with their slot (registry.h), so one can be woken even if its thread
+// may have ended.
 
 #pragma once
 
@@ -29,26 +29,27 @@ class Participant {
 
   explicit Participant(std::uint32_t slot) : slot_(slot), asyncWaits_(*this) {}
 
-  // Stands in the word of a stripe that this thread holds exclusively. At least 1.
+  // Written into the word of a stripe that this thread holds exclusively. At least 1.
   std::uint32_t slot() const { return slot_; }
-  // The host's number for the thread, shown to people.
+  // The host's number for the thread, for messages.
   std::int32_t threadId() const { return threadId_.load(); }
   Parker& parker() { return parker_; }
   AsyncWaits& asyncWaits() { return asyncWaits_; }
 
   // ── from any thread ──
 
-  // Whether to pass over an async waiter of this thread: the thread blocks in a sync wait, or it is away from its event
-  // loop and the waiter holds nothing that others may want. If so, marks the thread: it looks after those waiters when
-  // it continues or comes back. Either the caller sees here that the thread is back, or the thread sees the mark.
+  // Whether to skip an async waiter of this thread. This is so if the thread blocks in a sync wait, or if it is away
+  // from its event loop and the waiter holds nothing that others may want. If so, marks the thread: it serves those
+  // waiters when it continues or returns. Either the caller sees here that the thread is back, or the thread sees the
+  // mark.
   bool passOver(bool holdsSome) {
     if (!isAway(holdsSome)) return false;
     STRIPELOCK_SEAM("pass over: before it is noted");
     passedOver_.store(true);
     return isAway(holdsSome);
   }
-  // Takes the oldest waiter for which `matches` is true out of the ready list, and notes that the thread is away from
-  // its event loop until comesBack(). nullptr if there is none. Call it with the revoke mutex locked.
+  // Removes the oldest waiter for which `matches` is true from the ready list, and marks the thread as away from its
+  // event loop until comesBack(). Returns nullptr if none matches. Call it with the revoke mutex locked.
   template <typename Matches>
   Waiter* takeBack(Matches matches);
   // Puts a designated waiter into the ready list. Call it with the shard locked under which the waiter is linked.
@@ -56,11 +57,12 @@ class Participant {
   // Grants a waiter its last stripe and puts it into the ready list. Call it with the shard locked under which the
   // waiter was linked.
   void pushGranted(Waiter& waiter);
-  // Call it after either, with no shard locked.
+  // Call it after pushReady() or pushGranted(), with no shard locked.
   void wakeReady();
-  // Grants that the thread has not noticed. While there are any, the set of stripes that it holds is not final.
+  // The number of grants that the thread has not collected. While there are any, the set of stripes that it holds is
+  // not final.
   std::uint32_t undelivered() const { return undelivered_.load(); }
-  // One fewer: the thread noticed the grant, or it was taken back.
+  // Counts down: the thread collected the grant, or it was taken back.
   void delivered() { undelivered_.fetch_sub(1); }
   // See AsyncWaits::revoke.
   Mutex& revokeMutex() { return revokeMutex_; }
@@ -77,17 +79,17 @@ class Participant {
   // All ready waiters, oldest first, chained through nextReady.
   Waiter* takeReady();
   bool hasReady() const { return hasReady_.load(); }
-  // The event loop calls it when it looks. True if waiters were passed over; the thread must look after them now.
+  // Called by the event loop when it collects grants. True if waiters were skipped; the thread must serve them now.
   bool comesBack();
 
-  // One per table that this thread uses, by the table's memory.
+  // One per table that this thread uses, keyed by the table's memory.
   std::unordered_map<void*, Membership*> memberships;
   Patience patience;
-  // Where it allocates tables (FreeSpans).
+  // The arena in which this thread allocates tables (FreeSpans).
   std::optional<std::uint64_t> arena;
-  // Of its last release, or of its last sync wait.
+  // The draw of its last release or sync wait.
   Draw draw = Draw::kNone;
-  // What the thread blocks on; guarded by the wait graph's mutex.
+  // The waiter that the thread blocks on; guarded by the wait graph's mutex.
   Waiter* blockedOn = nullptr;
 
  private:
@@ -100,7 +102,7 @@ class Participant {
   Parker parker_;
 
   std::atomic<bool> blocked_{false};
-  // Something was taken back from the thread, and it has not looked since.
+  // A grant was taken back from the thread, and it has not checked since.
   std::atomic<bool> absent_{false};
   std::atomic<bool> passedOver_{false};
   std::atomic<std::uint32_t> undelivered_{0};

@@ -79,8 +79,8 @@ void wakeAll(const Word& word) { WakeByAddressAll(const_cast<Word*>(&word)); }
 
 namespace {
 
-// The threads that sleep on any word whose address leads here, as in the parking lot of WebKit. Words share a bucket, so all
-// its threads are woken, and each looks at its own word.
+// The threads that sleep on a word whose address maps to this bucket, as in WebKit's parking lot. Several words share a
+// bucket, so all its threads are woken, and each checks its own word.
 struct Bucket {
   Mutex mutex;
   std::condition_variable woken;
@@ -97,7 +97,7 @@ Bucket& bucketOf(const Word& word) {
 void sleepOn(Word& word, std::uint32_t value, Deadline deadline) {
   Bucket& bucket = bucketOf(word);
   Lock lock(bucket.mutex);
-  // Whoever changed the word locks the mutex after that, to wake: either this sees the change, or it is woken.
+  // A thread that changed the word then locks the mutex to wake: so either this thread sees the change, or it is woken.
   if (word.load() != value) return;
   if (deadline.isNever()) {
     bucket.woken.wait(lock);
@@ -121,7 +121,7 @@ void wakeAll(const Word& word) {
 
 Nanoseconds elapsed() {
   timespec time{};
-  // Linux has it since 2.6.39. A sandbox may refuse it, and then does so at each call.
+  // CLOCK_BOOTTIME exists since Linux 2.6.39. A sandbox that refuses it refuses each call.
   if (clock_gettime(CLOCK_BOOTTIME, &time) != 0) return now();
   return Nanoseconds{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
 }
@@ -144,7 +144,7 @@ Nanoseconds elapsed() {
 
 Nanoseconds elapsed() {
   using Read = void(WINAPI*)(PULONGLONG);
-  // Windows 10 has it, but no import library that every compiler comes with.
+  // Windows 10 has this function, but not every compiler ships an import library for it.
   static const auto read = reinterpret_cast<Read>(reinterpret_cast<void*>(
       GetProcAddress(GetModuleHandleW(L"kernelbase.dll"), "QueryInterruptTimePrecise")));
   if (!read) return now();

@@ -9,15 +9,15 @@
 
 namespace stripelock {
 
-// Sleeps while the word has that value, until a thread of this process changes it and wakes those who sleep on it. May
-// return early; at the deadline, not before it, it returns anyway.
+// Sleeps while the word has that value, until a thread of this process changes it and wakes the sleepers. May return
+// early; at the deadline, not before it, it returns anyway.
 void sleepOn(Word& word, std::uint32_t value, Deadline deadline);
-// Call these after the word was changed. They do not touch the word, so it may be gone.
+// Call these after changing the word. They do not access it, so its memory may be gone.
 void wakeOne(const Word& word);
 void wakeAll(const Word& word);
 
-// A binary semaphore for one thread: unpark() leaves a permit, park() takes it or waits for it. A permit left
-// over from earlier makes park() return at once, so the caller must check again what it waits for.
+// A binary semaphore for one thread: unpark() leaves a permit, park() takes it or waits for it. An old permit makes
+// park() return at once, so the caller must check its condition again.
 class Parker {
  public:
   // True: a permit was taken. False: the deadline passed.
@@ -41,8 +41,8 @@ Nanoseconds elapsed();
 // addon's queues and slots must outlive that worker.
 void pinModule();
 
-// Starts to count the deliveries of one signal that a terminal sends, and no process. The host must already have installed
-// its handler, which still runs at each delivery. Returns false if the signal has none.
+// Starts counting the deliveries of a signal that come from a terminal, not from a process. The host must already have
+// installed its handler, which still runs at each delivery. Returns false if the signal has none.
 bool countTerminalSignals(int signal);
 // Takes one delivery from that count. Returns false if the count is 0. Always true on Windows, where only the console sends
 // signals.

@@ -8,8 +8,8 @@ namespace stripelock {
 
 namespace {
 
-// The participants that may hold the stripe without knowing it, or for a waiter that must try for another one, and the
-// one that was designated to try for it. Participants are never freed.
+// The participants that may hold the stripe for a waiter that has not collected it, or that must try for another
+// stripe; and the participant that was designated to try for it. Participants are never freed.
 std::vector<Participant*> candidates(Table& table, std::uint32_t stripe, const Participant& self) {
   std::vector<Participant*> found;
   const auto add = [&](Participant* participant) {

@@ -1,8 +1,8 @@
-// A mutex for sections of a few dozen nanoseconds that are rarely contended. To unlock it is one plain store, as nobody
-// has to be woken: std::mutex takes a third of the time of an uncontended web lock, this one much less.
+// A mutex for rarely contended sections of a few dozen nanoseconds. Unlocking is one plain store, because it wakes no
+// thread. std::mutex takes a third of the time of an uncontended web lock; this mutex takes much less.
 //
-// Who finds it locked spins, then yields, then naps for ever longer times, up to kLongestNap: the thread that has it may
-// not be running, or is in one of the few sections that are long. It is not fair.
+// If it is locked, the caller spins, then yields, then naps for increasing times, up to kLongestNap: the holder may not
+// be running, or be in one of the few long sections. It is not fair.
 
 #pragma once
 
@@ -24,7 +24,7 @@ class ShortMutex {
   void lock() {
     if (!try_lock()) lockSlow();
   }
-  // Looks first: an attempt takes the line of the cache from the holder.
+  // Reads first, because an exchange takes the cache line from the holder.
   bool try_lock() {
     return !locked_.load(std::memory_order_relaxed) && !locked_.exchange(true, std::memory_order_acquire);
   }

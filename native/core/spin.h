@@ -1,4 +1,4 @@
-// Trying for a while before going to sleep.
+// Retrying for a while before going to sleep.
 
 #pragma once
 
@@ -11,13 +11,13 @@ namespace stripelock {
 
 // Rounds of spinning, each twice as long as the one before: half a microsecond in all.
 inline constexpr int kSpinRounds = 4;
-// How many times a thread then lets others run before it sleeps. With more threads than processors, the holder of the
-// stripe may not be running. Yielding to it saves both threads a system call to sleep or to wake. After parking_lot
-// (Amanieu d'Antras).
+// How many times a thread then yields before it sleeps. With more threads than processors, the holder of the stripe may
+// not be running. Yielding to it saves both threads a system call to sleep or to wake. After parking_lot (Amanieu
+// d'Antras).
 inline constexpr int kYields = 3;
 
-// Calls `attempt` until it returns true or the spinning time is over: first soon, then more and more rarely. On a single
-// processor, calls it once.
+// Calls `attempt` until it returns true or the rounds are used up, at increasing intervals. On a single processor,
+// calls it once.
 template <typename Attempt>
 bool spin(Attempt attempt) {
   static const int rounds = processors() > 1 ? kSpinRounds : 0;
@@ -31,9 +31,8 @@ bool spin(Attempt attempt) {
   return false;
 }
 
-// Spins on for about as long as it takes to put a thread to sleep and to wake it, as long as that helps: each failure
-// halves the time, each success doubles it. A thread that sleeps gets the stripe late, and running threads overtake it.
-// One for each thread.
+// Continues to spin for about as long as putting a thread to sleep and waking it takes. Each failure halves this time,
+// and each success doubles it. A sleeping thread gets the stripe late, and running threads overtake it. One per thread.
 class Patience {
  public:
   // Spins as long as `worthwhile` returns true. True if `attempt` succeeded.
@@ -53,7 +52,7 @@ class Patience {
  private:
   static constexpr int kMostAttempts = 64;
   static constexpr int kLeastAttempts = 4;
-  // Between two attempts, so that the holder mostly has the word to itself.
+  // Pauses between two attempts, so that the holder mostly has the word to itself.
   static constexpr int kPauses = 4;
 
   int attempts_ = kMostAttempts;

@@ -1,4 +1,4 @@
-// The one door to atomics, mutexes and clocks.
+// The only file that includes atomics, mutexes and clocks.
 
 #pragma once
 
@@ -20,8 +20,8 @@
 
 namespace stripelock {
 
-// A word or cell in memory that JavaScript also works on. JavaScript's Atomics are sequentially consistent, and
-// so is every access here that names no order.
+// A word or cell in memory that JavaScript also accesses. JavaScript's Atomics are sequentially consistent, and so is
+// every access here that names no order.
 using Word = std::atomic<std::uint32_t>;
 using Cell = std::atomic<std::int64_t>;
 static_assert(sizeof(Word) == 4 && Word::is_always_lock_free);
@@ -47,7 +47,8 @@ inline Nanoseconds wallClock() {
       .count();
 }
 
-// The steady clock at the system's last tick, some milliseconds ago, where that is cheaper: 5 instead of 24 ns.
+// The steady clock at the system's last tick, a few milliseconds ago. It is cheaper where it exists: 5 instead of 24
+// ns.
 inline Nanoseconds recently() {
 #if defined(__linux__)
   timespec time{};
@@ -58,7 +59,7 @@ inline Nanoseconds recently() {
 #endif
 }
 
-// A point in time, so that several steps spend one budget.
+// A point in time. Consecutive steps share it as one budget.
 class Deadline {
  public:
   static constexpr Deadline never() { return Deadline(std::numeric_limits<Nanoseconds>::max()); }
@@ -80,7 +81,7 @@ class Deadline {
   Nanoseconds point_;
 };
 
-// Tells the processor that this is a spin loop.
+// Hints to the processor that this is a spin loop.
 inline void relax() {
 #if defined(__x86_64__) || defined(__i386__) || defined(_M_X64) || defined(_M_IX86)
   _mm_pause();

@@ -11,7 +11,7 @@ namespace stripelock {
 
 namespace {
 
-// A grant that its thread has not noticed yet is not held for good: a blocked thread gives it back.
+// A grant that was not collected is not permanent: a blocked thread gives it back.
 bool staysBlocked(const Participant& holder) { return holder.blockedOn && holder.undelivered() == 0; }
 
 }  // namespace
@@ -35,8 +35,8 @@ std::vector<Blocked> WaitGraph::refuse(Participant& thread, Waiter& waiter) {
   for (const Participant* participant : cycle) {
     blocked.push_back({participant->threadId(), participant->blockedOn->stripe()});
   }
-  // This succeeds, since the holder of what it waits for leaves the cycle only through this mutex. It fails only if
-  // somebody overwrote the words: then the waiter was granted.
+  // This succeeds, because the holder of the awaited stripe leaves the cycle only through this mutex. It fails only if
+  // the words were overwritten: then the waiter was granted.
   if (!waiter.membership->table().withdraw(waiter)) return {};
   thread.blockedOn = nullptr;
   return blocked;
@@ -69,7 +69,7 @@ bool WaitGraph::isStuck(const Wait& wait, const Waits& stuck) {
 WaitGraph::Waits WaitGraph::stuckFrom(Participant& start) {
   Waits waits;
   std::vector<Participant*> open{&start};
-  // Whether one of those that it waits for waits for it. Mostly none does, and then there is nothing to leave out.
+  // Whether a thread waits for `start`. Usually none does, and then nothing has to be removed.
   bool isAwaited = false;
   while (!open.empty()) {
     Participant* const participant = open.back();
@@ -132,7 +132,7 @@ WaitGraph::Wait WaitGraph::waitOf(Participant& thread) {
   Waiter& waiter = *thread.blockedOn;
   Table& table = waiter.membership->table();
   const Lock lock = table.lockFor(waiter);
-  // A designated waiter is awake, and about to try; so is one that takes the rest of its stripes.
+  // A designated waiter is awake and about to try. A waiter that takes the rest of its stripes is awake, too.
   if (!waiter.is(WaiterState::kWaiting)) return wait;
   const std::uint32_t stripe = waiter.stripe();
   if (hasPermits(table.limit())) return waitForPermit(thread, table, stripe);
@@ -146,8 +146,8 @@ WaitGraph::Wait WaitGraph::waitOf(Participant& thread) {
   } else if (countsHolds(word)) {
     bool waitsForHolders = !goTogether(modeOf(word), waiter.mode);
     if (!waitsForHolders) {
-      // Other readers do not block it. A writer that came before it does: a sync writer until its thread continues, an
-      // async writer that will not give up until all readers have gone.
+      // Other readers do not block it. An earlier writer does: a sync writer until its thread continues, an async
+      // writer that does not give up until all readers have released.
       for (Waiter* other = table.queueOf(stripe).head; other != &waiter; other = other->next) {
         // mutant: graph-writer-between
         if (goTogether(other->mode, waiter.mode) || passOver(*other)) continue;
@@ -179,7 +179,7 @@ WaitGraph::Wait WaitGraph::waitForPermit(Participant& thread, Table& table, std:
     permits += shares;
     if (&holder != &thread) wait.blockers.push_back(&holder);
   }
-  // A permit of any other thread, or that no thread has counted yet, may become free.
+  // A permit of another thread, or one that no thread has counted yet, may become free.
   // mutant: permits-some-free
   if (permits < table.limit()) wait.blockers.clear();
   return wait;

@@ -1,7 +1,7 @@
-// One acquisition that waits, and the queue of those that wait for one stripe.
+// A waiting acquisition, and the queue of a stripe's waiters.
 //
-// A waiter takes its stripes in ascending order. It is linked in the queue of the first one that it could not take,
-// stripes[position], and holds all before that. Who may touch what:
+// A waiter takes its stripes in ascending order. It is linked in the queue of the first stripe that it could not take,
+// stripes[position], and holds all stripes before it. Access to the fields:
 //
 //   field                          guarded by
 //   prev, next, position, state    the shard of stripes[position]; state may be read without it
@@ -11,10 +11,9 @@
 //   revoked                        the owner's revoke mutex
 //   everything else                fixed before the waiter is linked, or the owner's thread
 //
-// To find a waiter whose position may be moving, lock the shard of the position that you read, and look again: a
-// thread that moves a waiter holds the shard that the waiter leaves until it holds the one that it enters
-// (Table::proceed). Requeueing moves a waiter without that: only its own thread, or a thread that has the owner's
-// revoke mutex, requeues it or looks for it.
+// To find a waiter whose position may be changing, lock the shard of the position that you read, and check again: a
+// thread that moves a waiter holds the old shard until it holds the new one (Table::proceed). Requeueing moves a waiter
+// without that. But only its own thread, or a thread that has the owner's revoke mutex, requeues it or searches for it.
 
 #pragma once
 
@@ -50,24 +49,24 @@ struct Waiter {
   std::atomic<WaiterState> state{WaiterState::kWaiting};
   Mode mode = Mode::kExclusive;
   bool async = false;
-  // It waited within its thread before, and is linked later than it came: see insertByNumber.
+  // It first waited within its thread, so it is linked later than it arrived: see insertByNumber.
   bool comesFirst = false;
-  // It may end before it is granted, by a deadline or a signal. A blocked thread counts as one that does not give up.
+  // A deadline or a signal may end it before it is granted. A blocked thread counts as not giving up.
   bool mayGiveUp = false;
   // Async: in the owner's ready list, as designated or granted. It must not be freed until it is taken from there.
   bool ready = false;
   // The thread of an earlier holder of some stripe ended without releasing it.
   bool abandoned = false;
-  // What the last release that called it drew for a profile.
+  // The last release that designated it drew this for a profile.
   Draw draw = Draw::kNone;
-  // How often it was revoked, up to kMostRevoked (async_waits.h).
+  // The number of revocations, up to kMostRevoked (async_waits.h).
   std::uint8_t revoked = 0;
   Nanoseconds since = 0;
-  // Its number in the order of arrival at the queue that it is in. No waiter behind it has a lower one.
+  // Its arrival number in its current queue. No waiter behind it has a lower one.
   std::uint32_t arrival = 0;
-  // When it came into the ready list.
+  // When it was added to the ready list.
   Nanoseconds readyAt = 0;
-  // What inspect() shows of a traced acquisition; see notes.h.
+  // Shown by inspect() for a traced acquisition; see notes.h.
   const std::string* note = nullptr;
 
   std::uint32_t stripe() const { return stripes[position.load()]; }
@@ -80,8 +79,8 @@ struct StripeQueue {
   Waiter* tail;
   // The one waiter in state kDesignated, if any. Changed under the shard; may be read without it.
   std::atomic<Waiter*> designated;
-  // Until then the head may be passed over; from then on it is the next to be granted. Means nothing while there is no
-  // head: the thread that links the first waiter sets it.
+  // Until this time the head may be overtaken; after it, the head is granted next. Meaningless without a head: the
+  // thread that links the first waiter sets it.
   Nanoseconds fairAt;
   std::uint32_t length;
 
@@ -93,7 +92,7 @@ struct StripeQueue {
     ++length;
   }
 
-  // Back to where its time of arrival puts it, for a waiter that had to give up its turn.
+  // Inserts a waiter that had to give up its turn at the place of its arrival time.
   void insertByArrival(Waiter& waiter) {
     Waiter* after = head;
     while (after && after->since <= waiter.since) after = after->next;
@@ -102,13 +101,13 @@ struct StripeQueue {
     insertBefore(waiter, *after);
   }
 
-  // The same for one that waited within its thread before, whose time of arrival is not known as well as its number.
+  // The same for a waiter that first waited within its thread. Its arrival number is more exact than its arrival time.
   void insertByNumber(Waiter& waiter) {
     Waiter* after = head;
-    // Numbers begin anew after the highest one.
+    // The counter wraps around.
     while (after && static_cast<std::int32_t>(after->arrival - waiter.arrival) <= 0) after = after->next;
     if (!after) return pushBack(waiter);
-    // So that insertByArrival puts it here again.
+    // So that insertByArrival finds the same place.
     waiter.since = std::min(waiter.since, after->since - 1);
     insertBefore(waiter, *after);
   }
@@ -129,23 +128,23 @@ struct StripeQueue {
   }
 };
 
-// What one acquisition asks for.
+// The parameters of one acquisition.
 struct Request {
   // Ascending, no duplicates, at least one.
   const std::uint32_t* stripes;
   std::uint32_t count;
-  // How many of them, from the front, its thread already holds. They are given back if the request fails.
+  // The number of stripes, from the front, that its thread already holds. They are given back if the request fails.
   std::uint32_t taken;
   Mode mode;
-  // Milliseconds. 0 makes one attempt, infinity waits forever. A finite number beyond the range of the clock means that
-  // there is no deadline, but the request may be cancelled.
+  // Milliseconds. 0 makes one attempt; infinity waits forever. A finite number beyond the range of the clock means no
+  // deadline, but the request may be cancelled.
   double timeout;
-  // Milliseconds for which an async acquisition for one stripe has waited already, within its thread. Negative if it has
-  // just come.
+  // Milliseconds for which an async acquisition of one stripe has already waited within its thread. Negative if it has
+  // not.
   double waited = -1;
-  // If it has waited: Table::arrivals() of the stripe when it came, as far as kArrivalMask goes.
+  // If it has waited: Table::arrivals() of the stripe when it arrived, masked by kArrivalMask.
   std::uint32_t arrival = 0;
-  // If traced, what inspect() shows while it waits.
+  // If traced, the note that inspect() shows while it waits.
   const std::string* note = nullptr;
 };
 

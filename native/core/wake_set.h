@@ -1,4 +1,4 @@
-// Who is to be woken. Collected while a shard is locked, sent after it is unlocked.
+// Participants to wake. Collected while a shard is locked, woken after it is unlocked.
 
 #pragma once
 
@@ -22,18 +22,18 @@ class WakeSet {
   WakeSet(const WakeSet&) = delete;
   WakeSet& operator=(const WakeSet&) = delete;
 
-  // Will wake its thread from a sync wait.
+  // Wakes the thread from a sync wait.
   void addParked(Participant& participant) { add({&participant, false}); }
-  // Will tell it about a grant to one of its async waiters.
+  // Notifies the event loop of a grant to one of its async waiters.
   void addReady(Participant& participant) {
     if (&participant != self_) add({&participant, true});
   }
 
-  // Whether the wait of somebody among them is recorded for a profile.
+  // Whether the wait of one of them is recorded for a profile.
   Draw draw = Draw::kNone;
 
-  // Call it with no shard locked. Participants live forever (registry.h), so waking one whose thread has ended does no
-  // harm.
+  // Call it with no shard locked. Participants live forever (registry.h), so it is harmless to wake one whose thread
+  // has ended.
   void send();
 
  private:

@@ -19,7 +19,7 @@ WebLockClient::Started WebLockClient::request(const KeyView& key, Mode mode, Web
     case WebLockAnswer::kHeld:
       break;
     case WebLockAnswer::kPending:
-      // It may be granted already, but only this thread looks at this.
+      // It may already be granted, but only this thread accesses this field.
       request.untold = true;
       ++waiting_;
       break;
@@ -41,7 +41,7 @@ bool WebLockClient::cancel(std::uint32_t ticket) {
   }
   told(*request);
   STRIPELOCK_SEAM("web lock cancel: before the ready list");
-  // That it was stolen is still to be told, unless it is released before.
+  // A steal is still reported, unless the request is released first.
   const Lock lock(readyMutex_);
   if (request->ready && request->state == WebLockRequest::State::kHeld) unlinkReady(*request);
   return false;
@@ -58,7 +58,7 @@ bool WebLockClient::release(std::uint32_t ticket) {
 }
 
 void WebLockClient::forgetNews(WebLockRequest& request) {
-  // It is in no record, so nobody can push it now. If it was pushed before, the list is not empty.
+  // It is in no record, so no thread can push it now. If it was pushed before, the list is not empty.
   if (!hasReady_.load()) return;
   const Lock lock(readyMutex_);
   if (request.ready) unlinkReady(request);

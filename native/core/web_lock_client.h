@@ -1,11 +1,10 @@
 // One thread's requests for web locks (web_locks.h).
 //
-// Only that thread uses this class, except for push(). A request is pushed when it is granted or stolen, and the thread
-// takes the news when it is back at its event loop, or between two of its own steps. A request that ends before takes
-// its news along.
+// Only that thread uses this class, except for push(). A granted or stolen request is pushed, and the thread collects
+// the news in its event loop, or between two of its own steps. If a request ends first, its news is dropped.
 //
-// The end of the thread. The destructor ends all requests, in whatever state they are. From then on nobody can push.
-// Whoever has pushed before still has a shard locked, so the destructor waits for each shard (keeps W4).
+// When the thread ends, the destructor ends all requests in any state. From then on no thread can push. A thread that
+// has pushed before may still have a shard locked, so the destructor waits for each shard (keeps W4).
 
 #pragma once
 
@@ -31,29 +30,29 @@ class WebLockClient {
 
   struct Started {
     WebLockAnswer answer;
-    // Its number until it ends. Meaningless if the lock is unavailable.
+    // The request's number until it ends. Meaningless if the lock is unavailable.
     std::uint32_t ticket;
   };
   Started request(const KeyView& key, Mode mode, WebLockHow how);
-  // Ends a pending request. False if it is not pending: a grant that was not taken yet is not handed out any more.
+  // Ends a pending request. Returns false if it is not pending: a grant that was not collected is then not handed out
+  // any more.
   bool cancel(std::uint32_t ticket);
-  // Ends a request, whatever its state. Its news are not handed out any more. False if it was
-  // stolen, or if there is none with that ticket.
+  // Ends a request in any state. Its news is not handed out any more. Returns false if it was stolen, or if the ticket
+  // is unknown.
   bool release(std::uint32_t ticket);
 
   struct News {
     std::uint32_t ticket;
-    // It was pending, and was granted. If both are set, it was stolen after that.
+    // It was pending, and was granted. If both fields are set, it was stolen after that.
     bool granted;
     // It has ended.
     bool stolen;
   };
-  // Hands out up to `room`.
+  // Hands out up to `room` items.
   std::size_t take(News* out, std::size_t room);
-  // Whether take() has something to hand out. The other calls may bring news of this thread's requests, and do not wake
-  // it for those.
+  // Whether take() has news. The other calls may add news for this thread's own requests, and do not wake it for those.
   bool hasReady() const { return hasReady_.load(); }
-  // Requests that are pending, or granted and not taken.
+  // The number of requests that are pending, or granted and not collected.
   std::uint32_t waiting() const { return waiting_; }
 
   // ── from any thread ──
@@ -66,22 +65,22 @@ class WebLockClient {
  private:
   using ReadyList = LinkedList<WebLockRequest, &WebLockRequest::inReady>;
 
-  // With a ticket.
+  // Creates a request and assigns its ticket.
   WebLockRequest& make(Mode mode);
-  // The opposite of make(). Nobody else may still know the request.
+  // The opposite of make(). No other thread may still reference the request.
   void destroy(WebLockRequest& request);
   WebLockRequest* find(std::uint32_t ticket) const {
     return ticket < requests_.size() ? requests_[ticket] : nullptr;
   }
-  // It waits no more.
+  // Notes that the request no longer waits.
   void told(WebLockRequest& request);
-  // Takes a request that is in no record out of the ready list, if it is there.
+  // Removes a request that is in no record from the ready list, if it is there.
   void forgetNews(WebLockRequest& request);
   // The caller has that list locked.
   void unlinkReady(WebLockRequest& request);
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  // With spare memory the sanitizers would not see the use of a freed request.
+  // With spare memory the sanitizers would miss the use of a freed request.
   static constexpr std::size_t kMostSpare = 0;
 #else
   static constexpr std::size_t kMostSpare = 256;
@@ -97,7 +96,7 @@ class WebLockClient {
 
   Mutex readyMutex_;
   ReadyList readyList_;
-  // Whether that list has any. Set with the mutex locked.
+  // Whether the list is not empty. Set with the mutex locked.
   std::atomic<bool> hasReady_{false};
 };
 

@@ -1,8 +1,8 @@
 // The key of a web lock: its manager and its exact name, as bytes.
 //
-// A name is UTF-16 as JavaScript has it, unpaired surrogates included. Most names need only the lower half of each
-// unit, and are kept so: then twice as long a name lies in its record itself (exact_key.h), and half as much is hashed.
-// The first 8 bytes say which it is. So equal names have equal bytes, and others have not.
+// A name is JavaScript's UTF-16, including unpaired surrogates. Most names need only the lower half of each unit, and
+// are stored that way: then names of twice the length fit into the record itself (exact_key.h), and half as much is
+// hashed. The first 8 bytes say which form it is. So names are equal exactly if their bytes are.
 
 #pragma once
 
@@ -19,17 +19,17 @@ namespace stripelock {
 
 class WebLockName {
  public:
-  // Managers are below this.
+  // All managers are below this number.
   static constexpr std::uint64_t kMostManagers = std::uint64_t{1} << 53;
 
   WebLockName(std::uint64_t manager, std::u16string_view name);
   WebLockName(const WebLockName&) = delete;
   WebLockName& operator=(const WebLockName&) = delete;
 
-  // Valid while this lives.
+  // Valid during the lifetime of this object.
   const KeyView& view() const { return view_; }
 
-  // The opposite: what a view was made of.
+  // The opposite: the manager and name of a view.
   static std::uint64_t managerOf(const KeyView& key);
   static std::u16string nameOf(const KeyView& key);
 

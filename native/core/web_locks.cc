@@ -22,7 +22,7 @@ WebLocks& WebLocks::instance() {
 }
 
 WebLockAnswer WebLocks::request(WebLockRequest& request, const KeyView& key, WebLockHow how) {
-  // Declared first, so that it is sent last, with the shard unlocked.
+  // Declared first, so it sends its wakes last, with the shard unlocked.
   WakeSet wakes(&request.client.participant());
   WebLockShard& shard = shards_[shardOf<kShards>(key)];
   STRIPELOCK_SEAM("web lock request: before the shard");
@@ -36,7 +36,7 @@ WebLockAnswer WebLocks::request(WebLockRequest& request, const KeyView& key, Web
     rob(*record, wakes);
   }
   request.shard = &shard;
-  // Past those that are pending goes only a thief, which admits nobody (keeps W1, W2).
+  // Only a steal overtakes pending requests, and it admits no other holder (keeps W1, W2).
   if (isNew || how == WebLockHow::kSteal || (record->pending.empty() && record->isCompatible(request.mode))) {
     request.record = record;
     request.state = WebLockRequest::State::kHeld;
@@ -54,7 +54,7 @@ bool WebLocks::cancel(WebLockRequest& request) {
   STRIPELOCK_SEAM("web lock cancel: before the shard");
   const ShortLock lock = lockToChange(*request.shard);
   if (request.state != WebLockRequest::State::kPending) return false;
-  // mutant: W2-cancel-lets-nobody-in
+  // mutant: W2-cancel-grants-none
   remove(request, wakes);
   return true;
 }
@@ -63,7 +63,7 @@ bool WebLocks::end(WebLockRequest& request) {
   WakeSet wakes(&request.client.participant());
   STRIPELOCK_SEAM("web lock end: before the shard");
   const ShortLock lock = lockToChange(*request.shard);
-  // If it was stolen, the record is another's by now, or gone (keeps W3).
+  // If it was stolen, the record belongs to another request by now, or is gone (keeps W3).
   const bool kept = request.state != WebLockRequest::State::kStolen;
   // mutant: W3-ends-stolen
   if (kept) remove(request, wakes);
@@ -88,7 +88,7 @@ void WebLocks::rob(WebLockRecord& record, WakeSet& wakes) {
   while (WebLockRequest* const holder = record.held.first()) {
     record.held.remove(*holder);
     holder->record = nullptr;
-    // After the push its thread may free it, but not the client: see WebLocks::awaitPushers (keeps W4).
+    // After the push its thread may free the request, but not the client: see WebLocks::awaitPushers (keeps W4).
     WebLockClient& robbed = holder->client;
     STRIPELOCK_SEAM("web lock steal: before the ready list");
     robbed.push(*holder, WebLockRequest::State::kStolen);
@@ -102,18 +102,18 @@ void WebLocks::remove(WebLockRequest& request, WakeSet& wakes) {
   WebLockRecord& record = *request.record;
   record.listOf(request).remove(request);
   request.record = nullptr;
-  // What left the queue may have been all that others waited behind, so this runs for the pending, too (keeps W2).
+  // Removing a pending request can unblock those behind it, so this also runs after a cancellation (keeps W2).
   while (WebLockRequest* const first = record.pending.first()) {
     if (!record.isCompatible(first->mode)) return;
     record.pending.remove(*first);
     record.held.pushBack(*first);
     STRIPELOCK_SEAM("web lock grant: before the ready list");
     first->client.push(*first, WebLockRequest::State::kHeld);
-    // The shard is locked, so nobody can steal it, and its thread cannot end it.
-    // mutant: web-grant-wakes-nobody
+    // The shard is locked, so the request cannot be stolen, and its thread cannot end it.
+    // mutant: web-grant-without-wake
     wakes.addReady(first->client.participant());
   }
-  // A name has a record only while somebody holds it or waits for it.
+  // A name has a record only while it is held or waited for.
   // mutant: W3-drops-held
   if (!record.held.empty()) return;
   std::unique_ptr<WebLockRecord> dropped = shard.records.remove(record);
@@ -147,7 +147,7 @@ void WebLocks::copyIfAsked(WebLockShard& shard) {
 std::vector<WebLocks::NameInfo> WebLocks::query(std::uint64_t manager) {
   const Lock only(queries_);
   std::array<WebLockCopy, kShards> copies;
-  // All at once: a request that moves from name to name must not be seen twice, or nowhere (keeps W6).
+  // All shards together: a request that moves from name to name must be seen exactly once (keeps W6).
   for (WebLockShard& shard : shards_) shard.mutex.lock();
   for (std::size_t i = 0; i < kShards; ++i) {
     copies[i].manager = manager;

@@ -1,30 +1,30 @@
-// Locks on exact names, granted strictly in order, that can be taken from their holders: what the Web Locks API asks
-// for. All threads of the process share them.
+// Locks on exact names, for the Web Locks API: they are granted strictly in order, and can be stolen from their
+// holders. All threads of the process share them.
 //
-// A manager of locks is a number that is part of each key (web_lock_name.h), and nothing else: there is nothing to open, to
-// close, or to free. Managers share the shards.
+// A manager is only a number that is part of each key (web_lock_name.h). There is nothing to open, to close, or to
+// free. Managers share the shards.
 //
-// A name has a record while somebody holds it or waits for it. Each record has two lists:
+// A name has a record while it is held or waited for. Each record has two lists:
 //
 //   held      one exclusive request, or shared ones
 //   pending   the rest, in order of arrival
 //
-// W1  What is held is one exclusive request or only shared ones.
-// W2  With the shard unlocked, the first pending request is incompatible with what is held. So nothing that may be
-//     granted is left to wait, and nothing passes it: an arrival joins the holders only if nobody is pending.
+// W1  The held list has one exclusive request or only shared ones.
+// W2  With the shard unlocked, the first pending request is incompatible with the held ones. So no request waits that could
+//     be granted, and none overtakes it: a new request joins the holders only if none is pending.
 // W3  A request is in one list of one record, or in none once it is stolen or ended.
-// W4  A request belongs to its client's thread (web_lock_client.h). Others reach it only through a record, with the shard
-//     locked, or as the neighbour of another in the client's ready list, with that list locked. Once it is out of its
-//     record and pushed, its thread may free it at any moment: nobody else looks at it again.
+// W4  A request belongs to its client's thread (web_lock_client.h). Other threads reach it only through a record, with the
+//     shard locked, or as the neighbour of another in the client's ready list, with that list locked. Once it is out of its
+//     record and pushed, its thread may free it at any moment, so no other thread accesses it again.
 // W5  The state of a request that is in a record, or in the ready list, changes only with both its shard and that list
 //     locked. So its thread reads it under either.
-// W6  A query shows all shards as they were at one moment, and has more than one of them locked only in that moment: it
-//     leaves each shard a request for a copy (WebLockShard::asked). Who then locks a shard to change it makes that copy
-//     first; the query makes the rest. So other threads wait for the copy of one shard, never for that of all.
+// W6  A query shows all shards at one moment, and has more than one of them locked only in that moment: it leaves each
+//     shard a request for a copy (WebLockShard::asked). A thread that locks a shard to change it makes that copy first; the
+//     query makes the rest. So other threads wait for the copy of one shard at most.
 //
-// No step allocates between the first change of a record and its last, but for the set of who is to be woken.
+// No step allocates between the first change of a record and its last, except for the set of participants to wake.
 //
-// Order of locks: that of the queries, shards by rising address, then a client's ready list.
+// Order of locks: the mutex of queries, shards by ascending address, then a client's ready list.
 
 #pragma once
 
@@ -52,7 +52,7 @@ enum class WebLockHow : std::uint8_t {
   kWait,
   // Do not wait.
   kIfAvailable,
-  // Take it from its holders, and pass those that wait. Only in a mode that admits no others.
+  // Take it from its holders, ahead of all waiters. Only in a mode that admits no others.
   kSteal,
 };
 
@@ -64,7 +64,7 @@ struct WebLockRequest {
   WebLockRequest(WebLockClient& owner, Mode asked) : client(owner), mode(asked) {}
 
   WebLockClient& client;
-  // Where its record is, or was.
+  // The shard of its current or last record.
   WebLockShard* shard = nullptr;
   // nullptr: in no list.
   WebLockRecord* record = nullptr;
@@ -76,7 +76,7 @@ struct WebLockRequest {
   State state = State::kPending;
   // It is in the ready list. Guarded by the mutex of that list.
   bool ready = false;
-  // The thread's alone: it waits to be told that it is granted.
+  // Used only by the thread: it has not collected the grant yet.
   bool untold = false;
 };
 
@@ -84,7 +84,7 @@ struct WebLockRecord : KeyNode<WebLockRecord> {
   using KeyNode::KeyNode;
   using List = LinkedList<WebLockRequest, &WebLockRequest::inRecord>;
 
-  // Whether it could be held together with what is held now.
+  // Whether it can be held together with the current holders.
   bool isCompatible(Mode mode) const { return held.empty() || goTogether(held.first()->mode, mode); }
   List& listOf(const WebLockRequest& request) {
     return request.state == WebLockRequest::State::kPending ? pending : held;
@@ -97,9 +97,9 @@ struct WebLockRecord : KeyNode<WebLockRecord> {
 struct alignas(64) WebLockShard {
   ShortMutex mutex;
   KeyMap<WebLockRecord> records;
-  // Kept for the next new name: an uncontended lock makes and drops a record each time.
+  // Reused for the next new name: an uncontended lock creates and drops a record each time.
   std::unique_ptr<WebLockRecord> spare;
-  // Where a query wants a copy of what is here, before anything changes. nullptr: nowhere.
+  // The copy that a query asked for; it must be filled before the shard changes. nullptr: none.
   WebLockCopy* asked = nullptr;
 };
 
@@ -107,7 +107,7 @@ class WebLocks {
  public:
   static WebLocks& instance();
 
-  // The manager of everybody who asks for no other.
+  // The manager of requests that name no other.
   static constexpr std::uint64_t kDefaultManager = 0;
   // A number for another manager.
   std::uint64_t issueManager() { return nextManager_.fetch_add(1); }
@@ -115,13 +115,13 @@ class WebLocks {
 
   // ── on the request's thread. None of them wakes that thread: see WebLockClient::hasReady ──
 
-  // The request is new. If the lock is unavailable, nothing is left of it.
+  // The request must be new. If the lock is unavailable, the request is in no list afterwards.
   WebLockAnswer request(WebLockRequest& request, const KeyView& key, WebLockHow how);
-  // Ends a request that is pending. False, and nothing happens, if it is not.
+  // Ends a pending request. Returns false, and does nothing, if it is not pending.
   bool cancel(WebLockRequest& request);
-  // Ends a request, whatever its state. False if it was stolen.
+  // Ends a request in any state. Returns false if it was stolen.
   bool end(WebLockRequest& request);
-  // Whoever has pushed a request before this call, to any client, is done with that client when it returns.
+  // When it returns, every thread that pushed a request before this call has finished using that client.
   void awaitPushers();
 
   // ── from any thread ──
@@ -133,21 +133,21 @@ class WebLocks {
   };
   struct NameInfo {
     std::u16string name;
-    // First those that hold it, then the queue.
+    // The holders first, then the queue.
     std::vector<Info> requests;
   };
   // All names of a manager at one moment.
   std::vector<NameInfo> query(std::uint64_t manager);
-  // The number of names that somebody holds or waits for, of all managers.
+  // The number of names that are held or waited for, of all managers.
   std::size_t size();
 
  private:
   static constexpr std::uint32_t kShards = 64;
 
   WebLocks() = default;
-  // Locks it to change it (keeps W6).
+  // Locks a shard for a change (keeps W6).
   static ShortLock lockToChange(WebLockShard& shard);
-  // All of these with the shard locked.
+  // The shard is locked for all of these.
   static void copyIfAsked(WebLockShard& shard);
   static WebLockRecord& add(WebLockShard& shard, const KeyView& key);
   static void rob(WebLockRecord& record, WakeSet& wakes);

@@ -161,7 +161,7 @@ export const mutants = {
   ],
   'N2-given-up-without-bound': ['', 'KeyTable.ForgetsTheOldestAbandonedKeysAlsoOfThoseGivenUp'],
   'N2-unpinned-without-bound': ['', 'KeyTable.ForgetsTheOldestAbandonedKeysBeyondABound'],
-  'N3-tells-next-key': ['', 'KeyTable.ForgetsAbandonedKeysRatherThanRefuse*'],
+  'N3-next-key-abandoned': ['', 'KeyTable.ForgetsAbandonedKeysRatherThanRefuse*'],
   'N4-unpins-awaited': ['', 'ExactKeys.StayPinnedWhileAnAcquisitionWaits*'],
   'N5-refuses-beside-free': [
     'if (!forgetOldest()) return {.stripe = kNone, .crowded = true};',
@@ -182,7 +182,7 @@ export const mutants = {
 
   // ── Web locks: W1 – W6 ──
   'W1-thief-joins': ['', 'WebLockNews.GoesToAllReaders*'],
-  'W2-cancel-lets-nobody-in': [
+  'W2-cancel-grants-none': [
     '{ request.record->listOf(request).remove(request); request.record = nullptr; }',
     'WebLocksTest.LetsInWhoWaited*',
   ],
@@ -190,7 +190,7 @@ export const mutants = {
   'W3-drops-held': ['', 'WebLocksTest.CancelsInTheMiddle*:WebLocksTest.LetsReadersIn*'],
   'W4-ends-under-thief': ['', 'WebLockEnd.WaitsForAThief*'],
   'W5-news-twice': ['', 'WebLockNews.TellsOfAGrantAndItsTheft*'],
-  'web-grant-wakes-nobody': ['', 'WebLocksTest.ServesEachName*'],
+  'web-grant-without-wake': ['', 'WebLocksTest.ServesEachName*'],
   'W6-changes-before-copy': ['', 'WebLocksTest.AreSeenAtOneMoment*'],
   'web-names-mix-widths': ['', 'WebLockNames.DistinguishEveryString*'],
 
