@@ -13,7 +13,7 @@ namespace stripelock {
 
 namespace {
 
-// How many stripes fit without an allocation.
+// The number of stripes that fit without an allocation.
 constexpr std::size_t kFewStripes = 64;
 
 struct Acquire {
@@ -101,15 +101,15 @@ napi_value granted(const Call& call, bool abandoned) {
   return call.integer(abandoned ? kGrantedAbandoned : kGranted);
 }
 
-// acquireSync(table, stripes, count, taken, mode, timeout, note?): one of kGranted …, an Outcome, or
-// undefined if this thread, or the script that it runs, is being ended. `stripes` is the only stripe, or an Int32Array
-// that begins with the stripes.
+// acquireSync(table, stripes, count, taken, mode, timeout, note?): one of kGranted …, an Outcome, or undefined if the
+// host is ending this thread or its script. `stripes` is a single stripe, or an Int32Array that begins with the
+// stripes.
 napi_value acquireSync(napi_env env, napi_callback_info info) {
   const Call call(env, info);
   Acquire acquire;
   if (!readAcquire(call, acquire)) return nullptr;
   Environment& environment = call.environment();
-  // An interrupt of a blocked call on this same thread makes this call. The blocked call cannot go on before this one
+  // An interrupt of a blocked call on this thread makes this call. The blocked call cannot continue before this one
   // ends.
   if (environment.blocked()) acquire.request.timeout = 0;
   const SyncOutcome result = environment.acquireSync(env, *acquire.membership, acquire.request);
@@ -124,12 +124,13 @@ napi_value acquireSync(napi_env env, napi_callback_info info) {
     case SyncOutcome::Status::kInterrupted:
       break;
   }
-  // The thread may not even be able to create an object anymore.
+  // The thread may no longer be able to create an object.
   return nullptr;
 }
 
-// acquireAsync, with the same arguments and, if the thread let it wait before, for how many milliseconds, and what had arrived
-// before it: kGranted, kGrantedAbandoned, an Outcome, or the waiter's id
+// acquireAsync(…, waited?, arrival?): kGranted, kGrantedAbandoned, an Outcome, or the waiter's id. The arguments are
+// the same as for acquireSync. If the acquisition already waited in JavaScript, they include for how many milliseconds,
+// and its arrival number
 napi_value acquireAsync(napi_env env, napi_callback_info info) {
   const Call call(env, info);
   Acquire acquire;
@@ -149,7 +150,7 @@ napi_value acquireAsync(napi_env env, napi_callback_info info) {
   return call.integer(static_cast<std::int32_t>(started.id));
 }
 
-// cancel(id): whether there was such a waiter
+// cancel(id): whether the waiter existed
 napi_value cancel(napi_env env, napi_callback_info info) {
   const Call call(env, info, 1);
   std::uint32_t id = 0;
@@ -157,7 +158,8 @@ napi_value cancel(napi_env env, napi_callback_info info) {
   return call.boolean(call.environment().participant().asyncWaits().cancel(id));
 }
 
-// release(table, stripe, mode, back?): kNotHeld, kReleased or kReleasedAndReady. `back`: for an acquisition that is put off
+// release(table, stripe, mode, back?): kNotHeld, kReleased or kReleasedAndReady. `back`: for an acquisition that will
+// wait again
 napi_value release(napi_env env, napi_callback_info info) {
   const Call call(env, info, 4);
   Membership* const membership = call.toTable(0);
@@ -195,8 +197,8 @@ napi_value refuseBatch(const Call& call) {
   return call.refuse("expected an Int32Array with room for an entry");
 }
 
-// takeGrants(out): how many, and kMore. `out` gets entries: a waiter's id, and whether some stripe was abandoned, with what
-// was drawn for it
+// takeGrants(out): the number of entries, and kMore. Each entry in `out` has a waiter's id, whether some stripe was
+// abandoned, and the draw for the wait
 napi_value takeGrants(napi_env env, napi_callback_info info) {
   const Call call(env, info, 1);
   Batch batch(call);
@@ -209,7 +211,8 @@ napi_value takeGrants(napi_env env, napi_callback_info info) {
   return call.batch(count, batch.room);
 }
 
-// expire(out): how many, and kMore. `out` gets entries: a waiter's id, and the stripe that was not available
+// expire(out): the number of entries, and kMore. Each entry in `out` has a waiter's id, and the stripe that was not
+// available
 napi_value expire(napi_env env, napi_callback_info info) {
   const Call call(env, info, 1);
   Batch batch(call);
@@ -221,8 +224,8 @@ napi_value expire(napi_env env, napi_callback_info info) {
   return call.batch(count, batch.room);
 }
 
-// lookForIdle(): takes back what this thread's waiters wait for from threads that were granted it and do not come for
-// it
+// lookForIdle(): takes back stripes that this thread's waiters want, from threads that were granted them and do not
+// collect them
 napi_value lookForIdle(napi_env env, napi_callback_info info) {
   const Call call(env, info, 0);
   if (!call.started()) return call.refuse("not started");
@@ -240,7 +243,7 @@ napi_value fairIn(napi_env env, napi_callback_info info) {
   return call.number(toMilliseconds(membership->table().fairIn(stripe)));
 }
 
-// nextDeadline(): milliseconds until the earliest deadline, 0 if it has passed, Infinity if there is none
+// nextDeadline(): milliseconds until the earliest deadline; 0 if it has passed, Infinity without deadlines
 napi_value nextDeadline(napi_env env, napi_callback_info info) {
   const Call call(env, info, 0);
   if (!call.started()) return call.refuse("not started");
@@ -249,7 +252,7 @@ napi_value nextDeadline(napi_env env, napi_callback_info info) {
   return call.number(std::max(0.0, toMilliseconds(deadline.point() - now())));
 }
 
-// keepAlive(alive): sets whether the event loop stays alive
+// keepAlive(alive): sets whether acquisitions keep the event loop alive
 napi_value keepAlive(napi_env env, napi_callback_info info) {
   const Call call(env, info, 1);
   bool alive = false;

@@ -1,4 +1,4 @@
-// The addon's functions that acquire and release stripes, and look after pending acquisitions.
+// The addon's functions that acquire and release stripes, and that manage pending acquisitions.
 
 #pragma once
 

@@ -1,5 +1,5 @@
-// The addon: its functions that start a thread and open tables, and what else it exports. lib/engine/native/addon.ts
-// declares them all for TypeScript; a test compares the names. Every function runs on its environment's thread.
+// The addon: the functions that start a thread and open tables, and all other exports. lib/engine/native/addon.ts
+// declares them for TypeScript; a test compares the names. Every function runs on its environment's thread.
 
 #include <napi.h>
 
@@ -51,8 +51,8 @@ napi_value registryId(napi_env env, napi_callback_info) {
   return toArray(env, {static_cast<std::int32_t>(id), static_cast<std::int32_t>(id >> 32)});
 }
 
-// open(words, stripes, exact?, limit?, name?): table, or kNotOpened if the memory is in use with another number of stripes or
-// another limit, or otherwise than exact or not
+// open(words, stripes, exact?, limit?, name?): the table's number, or kNotOpened if the memory is in use with another
+// number of stripes, another limit, or another value of `exact`
 napi_value open(napi_env env, napi_callback_info info) {
   const Call call(env, info, 5);
   Napi::Int32Array words;
@@ -85,7 +85,7 @@ napi_value close(napi_env env, napi_callback_info info) {
   return nullptr;
 }
 
-// reuse(arenaLow, arenaHigh, stripes): bytes from the start of the arena, or kNoRoom. Nobody else uses a table there.
+// reuse(arenaLow, arenaHigh, stripes): an offset in bytes in the arena that no table uses, or kNoRoom
 napi_value reuse(napi_env env, napi_callback_info info) {
   const Call call(env, info, 3);
   std::uint64_t arena = 0;
@@ -165,7 +165,7 @@ napi_value hash(napi_env env, napi_callback_info info) {
   std::array<char16_t, 256> units;
   const bool isText =
       napi_get_value_string_utf16(env, call.at(0), units.data(), units.size(), &length) == napi_ok;
-  // If there is room for one more, nothing was cut off. ASCII is UTF-8, too.
+  // If there is room for one more unit, the string was not cut off. ASCII is valid UTF-8.
   if (isText && length + 1 < units.size() && narrow({units.data(), length}, few.data()) < 0x80)
     return call.unsignedInteger(stripeOfBytes(few.data(), length, stripes));
   if (!isText) {

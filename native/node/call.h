@@ -1,8 +1,8 @@
-// One call from JavaScript: its checked arguments, and its result. Every function that the addon exports uses it. lib/
-// has already checked what users pass; these checks keep a wrong call from crashing.
+// One call from JavaScript: its checked arguments, and its result. All exported functions use it. lib/ has already
+// checked the user's arguments; these checks keep a wrong call from crashing.
 //
-// It calls Node-API directly on the paths of a contended acquisition and an uncontended lease: the wrapper classes
-// would cost more than the rest of such a call.
+// It calls Node-API directly on the paths of a contended acquisition and an uncontended lease: there the wrapper
+// classes would cost more than the rest of the call.
 
 #pragma once
 
@@ -35,7 +35,7 @@ inline double toMilliseconds(Nanoseconds time) {
 // nullptr, if it has the wrong type or value.
 class Call {
  public:
-  // `most`: how many arguments the function has. Reading more would cost more.
+  // `most`: the number of arguments of the function. Reading more would cost more.
   Call(napi_env env, napi_callback_info info, std::size_t most = kMostArguments) : env_(env), count_(most) {
     void* data = nullptr;
     napi_get_cb_info(env, info, &count_, values_.data(), nullptr, &data);
@@ -64,7 +64,7 @@ class Call {
     out = static_cast<std::uint32_t>(number);
     return number == static_cast<double>(out);
   }
-  // Of something in the core. Whether there is such a thing is for the core to say.
+  // An id of an object in the core, which checks whether the object exists.
   bool toId(std::size_t index, std::uint32_t& out) const {
     return toIndex(index, std::numeric_limits<std::uint32_t>::max(), out);
   }
@@ -86,8 +86,8 @@ class Call {
     out = static_cast<Mode>(number);
     return true;
   }
-  // The same for a table. JavaScript has a mode of its own for permits, which the core counts as shared holds (P1). It is
-  // the only mode of a table with permits, and of no other.
+  // The same for a table. JavaScript has a separate mode for permits, which the core counts as shared holds (P1). A
+  // table with permits has only that mode, and other tables do not have it.
   bool toMode(std::size_t index, const Table& table, Mode& out) const {
     if (!hasPermits(table.limit())) return toMode(index, out);
     std::uint32_t number = 0;

@@ -12,7 +12,7 @@ namespace stripelock {
 
 namespace {
 
-// startProfile(threshold, every, names): whether none was being taken. In milliseconds. No names: all locks
+// startProfile(threshold, every, names): false if another profile is running. In milliseconds. No names: all locks
 napi_value startProfile(napi_env env, napi_callback_info info) {
   const Call call(env, info, 3);
   double threshold = 0;
@@ -35,14 +35,14 @@ napi_value startProfile(napi_env env, napi_callback_info info) {
   return call.boolean(started);
 }
 
-// stopProfile(): of the one that this thread has started
+// stopProfile(): stops the profile that this thread started
 napi_value stopProfile(napi_env env, napi_callback_info info) {
   const Call call(env, info, 0);
   if (std::exchange(call.environment().profiles, false)) ContentionProfile::instance().stop();
   return nullptr;
 }
 
-// drawn(): what the last release or sync wait of this thread has drawn, a number of core/Draw
+// drawn(): the draw of this thread's last release or sync wait, a number of core/Draw
 napi_value drawn(napi_env env, napi_callback_info info) {
   const Call call(env, info, 0);
   if (!call.started()) return call.refuse("not started");
@@ -59,7 +59,7 @@ napi_value draw(napi_env env, napi_callback_info info) {
   return call.integer(static_cast<std::int32_t>(ContentionProfile::instance().draw(time)));
 }
 
-// sampling(): what a wait must last now to be recorded in any case, in milliseconds
+// sampling(): the length from which a wait is always recorded, in milliseconds
 napi_value sampling(napi_env env, napi_callback_info info) {
   const Call call(env, info, 0);
   return call.number(toMilliseconds(ContentionProfile::instance().every()));

@@ -50,7 +50,7 @@ void Environment::wake(void* self) {
 }
 
 void Environment::callReady(napi_env env, napi_value callback, void*, void*) {
-  // There is no environment while it is being torn down.
+  // The environment is null while it is being torn down.
   if (!env) return;
   napi_value receiver = nullptr;
   napi_get_undefined(env, &receiver);

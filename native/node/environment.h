@@ -1,10 +1,10 @@
-// What one Node.js environment (the main thread, or a worker) keeps in the addon.
+// The state of one Node.js environment (the main thread, or a worker) in the addon.
 //
-// Its end. The clean-up hook runs on the environment's own thread, after its last JavaScript, and before the
-// thread-safe function's own clean-up, since the hook was registered later. It closes the open lease tables and gates,
-// ends the requests for web locks, and frees the keys of files. Then it leaves the registry, which stops wakes, cancels pending acquisitions,
-// and frees what is held. From then on no other thread touches the thread-safe function. References to JavaScript
-// memory are dropped after that, with the instance data.
+// The clean-up hook ends it. It runs on the environment's own thread, after its last JavaScript, and before the
+// thread-safe function's clean-up, because it was registered later. It closes the open lease tables and gates, ends the
+// requests for web locks, and frees the keys of files. Then it leaves the registry, which stops wakes, cancels pending
+// acquisitions, and frees held stripes. From then on no other thread touches the thread-safe function. References to
+// JavaScript memory are dropped after that, with the instance data.
 
 #pragma once
 
@@ -34,39 +34,39 @@ class Environment {
   Environment(const Environment&) = delete;
   Environment& operator=(const Environment&) = delete;
 
-  // Joins the registry. The event loop calls `onReady` when takeGrants() or takeReleasedKeys() has something to hand
-  // out. False: no slot is free.
+  // Joins the registry. The event loop calls `onReady` when takeGrants() or takeReleasedKeys() has entries. Returns
+  // false if no slot is free.
   bool start(Napi::Env env, std::int32_t threadId, Napi::Function onReady);
   bool started() const { return participant_ != nullptr; }
   Participant& participant() const { return *participant_; }
   Leases* leases() const { return leases_.get(); }
   WebLockThread& named() { return named_; }
   ProcessLockThread& processes() { return processes_; }
-  // Why the event loop stays alive.
+  // The reasons to keep the event loop alive.
   enum class Reason : std::uint8_t { kAcquisitions = 1, kWebLocks = 2, kProcessLocks = 4 };
-  // Sets whether it stays alive for that reason.
+  // Sets or clears one reason.
   void keepAlive(Napi::Env env, Reason reason, bool alive);
 
-  // A table's number in this environment, or kNotOpened if the memory is in use with another number of stripes, or if
-  // it is exact and this is not.
+  // Returns a table's number in this environment, or kNotOpened if the memory is in use with another number of stripes
+  // or another value of `exact`.
   std::int32_t open(Napi::Int32Array words, std::uint32_t stripes, bool exact, std::uint32_t limit,
                     const std::string& name);
   // Call it as many times as open() returned the number.
   void close(std::uint32_t table);
-  // nullptr if nothing is open under the number.
+  // Returns nullptr if no table is open under the number.
   Membership* membership(std::uint32_t table) const {
     return table < tables_.size() && tables_[table] ? tables_[table]->membership : nullptr;
   }
   // Uses the given array of shared memory unless the table has one already. Returns the one in use.
   Napi::Value openShares(std::uint32_t table, Napi::Int32Array shares);
 
-  // The same for the counts of what waits in JavaScript.
+  // The same for the counts of acquisitions that wait in JavaScript.
   Napi::Value openLocals(std::uint32_t table, Napi::Int32Array locals);
 
-  // Blocks. Interrupts of the host, such as a debugger's, may run JavaScript meanwhile.
+  // Blocks. Interrupts of the host, such as a debugger's, may run JavaScript during the wait.
   SyncOutcome acquireSync(napi_env env, Membership& membership, const Request& request);
   ProcessOutcome acquireSync(napi_env env, int file, const ProcessRequest& request);
-  // Whether this thread takes the profile of contention, which ends with it.
+  // Whether this thread runs the profile of contention, which ends with it.
   bool profiles = false;
 
   // Whether the thread is in acquireSync. Any JavaScript that runs then comes from an interrupt.

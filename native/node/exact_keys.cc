@@ -84,7 +84,7 @@ class KeyBytes {
   }
   void set(Kind kind, const void* data, std::size_t length) {
     char* const out = reserve(length);
-    // Without bytes there may be no address either.
+    // An empty array may have a null address.
     if (length > 0) std::memcpy(out, data, length);
     end(kind, length);
   }

@@ -1,4 +1,4 @@
-// The exact keys of a table: which stripe each of them has.
+// Maps exact keys of a table to their stripes.
 
 #pragma once
 
@@ -10,11 +10,11 @@ namespace stripelock {
 
 void addExactKeys(Napi::Env env, Napi::Object exports);
 
-// The bytes that stand for a key. Equal keys have equal bytes, in all processes, and others have not. False if it is not a
-// key.
+// Converts a key to bytes. Equal keys have equal bytes in all processes, and unequal keys have different ones. Returns
+// false if the value is not a key.
 bool readKey(napi_env env, napi_value value, std::string& bytes);
 
-// The key that was pinned as these bytes: a string, a number or a Uint8Array.
+// Converts these bytes back to the key: a string, a number or a Uint8Array.
 Napi::Value toKey(Napi::Env env, const std::string& bytes);
 
 }  // namespace stripelock

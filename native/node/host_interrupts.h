@@ -1,5 +1,5 @@
-// The events that call a blocked thread back to its host: something ends the thread (worker.terminate(),
-// process.exit()) or the script that it runs (the timeout of node:vm, or Ctrl+C where that is to end it).
+// The events that make a blocked thread return to its host: the thread ends (worker.terminate(), process.exit()), or
+// its script does (the timeout of node:vm, or Ctrl+C if that is to end it).
 
 #pragma once
 
@@ -12,7 +12,7 @@ namespace stripelock {
 class HostInterrupts {
  public:
   void open(Napi::Env env);
-  // Made for a call that blocks. `env` is the environment of the function that JavaScript called.
+  // Created for a blocking call. `env` is the environment of the function that JavaScript called.
   Interrupt of(napi_env env);
 
  private:

@@ -1,4 +1,4 @@
-// The addon's functions that show people what is held and waited for, and that add and remove notes.
+// The addon's functions that list holders and waiters, and that add and remove notes.
 
 #pragma once
 

@@ -12,13 +12,13 @@
 
 namespace stripelock {
 
-// What the addon says of a call, in memory that JavaScript sees.
+// The results of a call, in memory that JavaScript shares.
 struct ProcessExchange {
   // If granted.
   std::uint64_t token;
   // If granted or pending: the acquisition's number until it ends.
   std::int32_t id;
-  // What came of the call, or of the acquisition that takeProcessNews() hands over.
+  // The outcome of the call, or of the acquisition that takeProcessNews() hands over.
   std::int32_t answer;
   // If granted: whether an earlier holder died.
   std::int32_t abandoned;

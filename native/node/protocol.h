@@ -1,6 +1,6 @@
 // The numbers that the addon's calls and lib/engine/native/protocol.ts agree on. That file has the same ones; a test
-// compares the two. No loop on either side relies on the other side's value. Modes are numbers, too: those of Mode in
-// core/mode.h, and of lib/engine/contract/mode.ts.
+// compares the two. No loop on either side relies on the other side's value. The numbers of modes are in core/mode.h
+// and in lib/engine/contract/mode.ts.
 
 #pragma once
 
@@ -10,7 +10,7 @@ namespace stripelock {
 
 // ── batches: takeGrants(), expire(), takeReleasedKeys() and takeWebLockNews() ──
 
-// How much one call hands over at most, however large the caller's array is.
+// The most entries that one call hands over, however large the caller's array is.
 inline constexpr std::int32_t kBatch = 128;
 // Added to the number handed over if more may be left. The caller then calls again.
 inline constexpr std::int32_t kMore = 1 << 30;
@@ -27,19 +27,19 @@ inline constexpr std::int32_t kGrantedAbandoned = -2;
 // From acquireSync(), the same after a wait that was counted.
 inline constexpr std::int32_t kGrantedLate = -3;
 inline constexpr std::int32_t kGrantedLateAbandoned = -4;
-// From release(). Ready: takeGrants() has something to hand out.
+// From release(). Ready: takeGrants() has entries.
 inline constexpr std::int32_t kNotHeld = 0;
 inline constexpr std::int32_t kReleased = 1;
 inline constexpr std::int32_t kReleasedAndReady = 2;
 // From reuse().
 inline constexpr std::int32_t kNoRoom = -1;
-// From open(), leaseOpen() and gateOpen(). The number of anything that is open is at least 0.
+// From open(), leaseOpen() and gateOpen(). Numbers of open objects are at least 0.
 inline constexpr std::int32_t kNotOpened = -1;
 
 // The mode of tables with permits; see Call::toMode.
 inline constexpr std::int32_t kPermitMode = 2;
 
-// What takeGrants() says of a grant, beside whether some stripe was abandoned; and drawn(): a number of core/Draw.
+// In an entry of takeGrants(), beside the flag for an abandoned stripe; and from drawn(): a number of core/Draw.
 inline constexpr std::int32_t kDrawShift = 1;
 
 // From pin(). No stripe is as high as these.
@@ -54,7 +54,7 @@ inline constexpr std::int32_t kNoStripe = 0x0fff'ffff;
 // From leaseRelease() and leaseKeep().
 inline constexpr std::int32_t kLeaseNo = 0;
 inline constexpr std::int32_t kLeaseDone = 1;
-// Done, and takeReleasedKeys() has something to hand out.
+// Done, and takeReleasedKeys() has entries.
 inline constexpr std::int32_t kLeaseDoneAndReady = 2;
 
 // ── WebLockExchange: see web_locks.h for what each number means ──
@@ -81,7 +81,7 @@ inline constexpr std::int32_t kWebLockUnavailable = 2;
 // From webLockCancel(): it was pending, or it was not.
 inline constexpr std::int32_t kWebLockCancelled = 1;
 inline constexpr std::int32_t kWebLockNotPending = 0;
-// From webLockRelease(): it has ended, or there was none.
+// From webLockRelease(): whether the request existed and was not stolen.
 inline constexpr std::int32_t kWebLockReleased = 1;
 inline constexpr std::int32_t kWebLockNotKept = 0;
 

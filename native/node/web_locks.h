@@ -12,8 +12,8 @@
 
 namespace stripelock {
 
-// Numbers that JavaScript and the calls for web locks exchange, in memory that both see. As an argument or a result
-// each number would cost 4 to 14 ns; here it costs 1 ns. protocol.h has the places and values.
+// Numbers that JavaScript and the calls for web locks exchange in shared memory. As an argument or a result each number
+// would cost 4 to 14 ns; here it costs 1 ns. protocol.h has the places and values.
 struct WebLockExchange {
   // To the addon: the manager's number.
   double manager;
@@ -22,9 +22,9 @@ struct WebLockExchange {
   std::int32_t how;
   // From webLockRequest(): the request's number. To webLockCancel() and webLockRelease(): the number of the request to end.
   std::int32_t ticket;
-  // From the addon: what came of the call.
+  // From the addon: the outcome of the call.
   std::int32_t answer;
-  // From the addon: whether takeWebLockNews() has something to hand out.
+  // From the addon: whether takeWebLockNews() has entries.
   std::int32_t ready;
   std::int32_t unused;
 };

@@ -104,7 +104,7 @@ Blocking::Blocking(Client& client, Stripes stripes, Ask ask, Interrupt interrupt
 
 const SyncOutcome& Blocking::join() {
   if (!thread_.joinable()) return outcome_;
-  // Half as much again as the longest timeout that a test may use.
+  // 1.5 times the longest timeout that a test may use.
   const Deadline deadline = Deadline::after(1.5 * kStuck);
   while (!decided()) {
     if (deadline.passedAt(now())) {

@@ -1,4 +1,4 @@
-// What a profile of contention records, and what the locks are told of it.
+// Tests which waits a profile of contention records, and how it marks the locks.
 
 #include "core/contention_profile.h"
 
@@ -46,7 +46,7 @@ TEST(ContentionProfile, LeavesOutWaitsBelowItsThreshold) {
 
 TEST(ContentionProfile, RecordsShortWaitsInProportion) {
   int recorded = 0;
-  // Too few in each profile for the time to rise.
+  // Too few in each profile to raise the sampling time.
   for (int i = 0; i < 24; ++i) {
     const Profiling on(0, 10);
     for (int j = 0; j < 100; ++j) recorded += on.profile.draw(kMillisecond) >= Draw::kRecorded ? 1 : 0;
@@ -129,7 +129,7 @@ TEST(ContentionProfile, MarksLocksByTheirNamesAlsoThoseThatAreOpenedLater) {
   };
   Membership* const one = open(wanted, "wanted");
   Membership* const two = open(other, "other");
-  // As a former lock there has left it.
+  // The value that an earlier lock on this memory left.
   static_cast<Word*>(other.data())[kObservedInt].store(kObserveProfile);
   {
     const Profiling on(0, 1, {"wanted"});

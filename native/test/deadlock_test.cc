@@ -17,7 +17,7 @@ TEST(Deadlock, IsRefusedThroughASharedSetThatIsOnlyPartlyTaken) {
   Peer reader(memory);
   Peer writer(memory);
   ASSERT_TRUE(writer.client.take(1));
-  // Has taken 0, which is not counted among its holds yet, and waits for 1.
+  // Has taken 0, which is not yet counted among its holds, and waits for 1.
   Blocking both(reader.client, {0, 1}, {.mode = Mode::kShared});
   ASSERT_TRUE(awaitWaiters(writer.client, 1, 1));
   Blocking first(writer.client, {0});
@@ -211,7 +211,7 @@ TEST(Deadlock, IsNotSeenInAWaitThatHasJustBeenGranted) {
   ASSERT_TRUE(barrier.awaitArrival());
   EXPECT_TRUE(writer.client.release({0}));
   ASSERT_EQ(awaitGrants(peer.environment).size(), 1u);
-  // Waits for a thread that no longer waits for anything, but has not noticed.
+  // Waits for a thread that was granted its last stripe, but has not collected the grant.
   Blocking blocking(peer.client, {1});
   std::this_thread::sleep_for(std::chrono::nanoseconds(kFirstSlice + 2 * kSlice));
   EXPECT_FALSE(blocking.decided());
@@ -236,7 +236,8 @@ TEST(Deadlock, IsNotSeenInWhatWasGrantedToABlockedThreadThatHasYetToNotice) {
   makeHandOverDue(holder.client, 0);
   std::thread releasing([&] { EXPECT_TRUE(holder.client.release({0})); });
   ASSERT_TRUE(barrier.awaitArrival());
-  // According to the word, this thread holds what the other one waits for. It gives that back as soon as it is told.
+  // According to the word, this thread holds the other one's stripe. It gives the stripe back as soon as it collects
+  // the grant.
   Blocking blocking(peer.client, {1}, {.timeout = kStuck});
   ASSERT_TRUE(awaitWaiters(holder.client, 1, 1));
   std::this_thread::sleep_for(std::chrono::nanoseconds(kFirstSlice + 3 * kSlice));
@@ -252,7 +253,7 @@ TEST(Deadlock, IsNotSeenInWhatWasGrantedToABlockedThreadThatHasYetToNotice) {
 
 namespace {
 
-// Stops the first thread that gets between its two looks, and makes another one leave its wait meanwhile.
+// Stops the first thread between its two passes, and makes another one leave its wait during that time.
 struct BetweenLooks {
   static inline thread_local bool stops = false;
   static inline std::atomic<bool> stopped{false};
@@ -274,7 +275,7 @@ struct BetweenLooks {
   BetweenLooks(const BetweenLooks&) = delete;
   BetweenLooks& operator=(const BetweenLooks&) = delete;
 
-  // Both are asked at the end of each slice, before the look.
+  // Called for both threads at the end of each slice, before the search.
   static bool staying(void*) {
     stops = true;
     return false;
@@ -294,12 +295,12 @@ TEST(Deadlock, IsNotSeenInACycleThatOneLeavesBetweenTheTwoLooks) {
     Peer other(memory);
     ASSERT_TRUE(one.client.take(0));
     ASSERT_TRUE(other.client.take(1));
-    // Joined when nobody is stopped anymore.
+    // Joined when no thread is stopped any more.
     std::optional<Blocking> leaving;
     std::optional<Blocking> staying;
     BetweenLooks looks;
     leaving.emplace(other.client, Stripes{0}, Ask{}, Interrupt{.requested = BetweenLooks::leaving});
-    // In the wait graph by then.
+    // It is in the wait graph by then.
     std::this_thread::sleep_for(std::chrono::nanoseconds(2 * kFirstSlice));
     staying.emplace(one.client, Stripes{1}, Ask{}, Interrupt{.requested = BetweenLooks::staying});
     ASSERT_TRUE(eventually([] { return BetweenLooks::stopped.load(); }));

@@ -171,7 +171,7 @@ TEST(Designated, IsOvertakenByABlockedThreadWhileItsEventLoopIsBusy) {
   Blocking blocking(world.next.client, {0, 1}, {.timeout = kStuck});
   ASSERT_TRUE(awaitWaiters(world.holder.client, 0, 2));
   world.release();
-  // It leaves the queue of the first stripe, and goes on to wait for the other.
+  // It leaves the queue of the first stripe, and then waits for the other.
   ASSERT_TRUE(awaitWaiters(world.holder.client, 1, 1));
   EXPECT_EQ(world.word(), world.next.slot());
   EXPECT_EQ(waitersOf(world.holder.client, 0), 1u);

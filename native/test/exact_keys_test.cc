@@ -1,4 +1,4 @@
-// Exact keys as threads use them: pins, death, and what stays pinned.
+// Exact keys as threads use them: pins, the end of a thread, and which keys stay pinned.
 
 #include <array>
 #include <atomic>
@@ -21,7 +21,7 @@ TEST(ExactKeys, ArePinnedOncePerThreadHoweverOften) {
   std::array<std::int32_t, 3> list{static_cast<std::int32_t>(stripe), static_cast<std::int32_t>(stripe), 0};
   EXPECT_EQ(peer.pins().unpin(list.data(), 3), 0u);
   EXPECT_EQ(peer.keys().size(), 0u);
-  // It belongs to another key now: an entry too many ends no pin of that key.
+  // The stripe belongs to another key now: an extra entry ends no pin of that key.
   EXPECT_EQ(peer.pin("other"), stripe);
 }
 
@@ -50,7 +50,7 @@ TEST(ExactKeys, AreToldOfADeathAfterTheLastThreadHasLeft) {
   EXPECT_EQ(next.keys().orphans(), 1u);
 }
 
-// Anybody who has a handle can write to the memory.
+// Any code with a handle can write to the memory.
 TEST(ExactKeys, MayBeLeftInAnyNumberByWhoeverWritesToTheMemory) {
   for (const std::int64_t left : {std::int64_t{-1}, std::int64_t{5}, std::int64_t{1} << 40}) {
     SharedMemory memory(4);
@@ -125,7 +125,7 @@ TEST(ExactKeys, StayPinnedFromTheGrantToTheRelease) {
   waiter.client.pend({stripe});
   makeHandOverDue(holder.client, stripe);
   ASSERT_TRUE(holder.client.release({stripe}));
-  // Granted, and nobody has told the waiter yet.
+  // Granted, but not collected yet.
   EXPECT_TRUE(waiter.unpin(stripe));
   ASSERT_EQ(awaitGrants(waiter.environment).size(), 1u);
   EXPECT_TRUE(waiter.unpin(stripe));
@@ -185,7 +185,7 @@ TEST(ExactKeys, AreGivenUpForAnotherOnlyWhileTheirThreadDoesNotUseThem) {
   const KeyPins::Pinned instead = peer.pins().pin(KeyView("other"), held);
   EXPECT_TRUE(instead.ended);
   EXPECT_EQ(instead.stripe, held);
-  // It is the other key's now, which has a pin of its own.
+  // The stripe belongs to the other key now, which has a separate pin.
   EXPECT_FALSE(peer.unpin(held));
   EXPECT_FALSE(peer.unpin(beside.stripe));
   EXPECT_EQ(peer.keys().size(), 0u);

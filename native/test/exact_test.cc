@@ -1,4 +1,4 @@
-// Details that must hold exactly and are easy to break: counts, flags, who is granted, and who sleeps.
+// Details that must be exact and are easy to break: counts, flags, which waiter is granted, and which thread sleeps.
 
 #include <atomic>
 #include <chrono>
@@ -31,7 +31,8 @@ TEST_F(Exact, OnlyWhoWorksUnderAnAbandonedStripeIsTold) {
   makeHandOverDue(waiter.client, 0);
   holder.environment.end();
   ASSERT_EQ(holderOf(word()), waiter.slot());
-  // It was told, but gives the stripe back before it notices. Another waiter is told, and deals with it.
+  // It was granted the abandoned stripe, but gives it back before it collects the grant. Another waiter then sees the
+  // death, and handles it.
   waiter.environment.participant().block();
   EXPECT_TRUE(other.client.acquireSync({0}, {.timeout = 0}).abandoned);
   EXPECT_TRUE(other.client.release({0}));
@@ -88,7 +89,7 @@ TEST_F(Exact, AWaiterThatWasReadyBesideAnotherIsReadyAloneTheNextTime) {
     EXPECT_TRUE(holder.client.release({stripe}));
   }
   ASSERT_TRUE(holder.client.take(0));
-  // The first goes on waiting, and the second is gone.
+  // The first keeps waiting, and the second is gone.
   ASSERT_EQ(takeGrants(waiter.environment).size(), 1u);
   EXPECT_TRUE(waiter.client.release({1}));
   designate();
@@ -144,7 +145,7 @@ TEST_F(Exact, AGrantAfterTheFirstSliceIsGivenBackByAThreadThatIsInterruptedMeanw
   } host{holder.client};
   const auto requested = [](void* data) {
     auto& [holding, asked] = *static_cast<Host*>(data);
-    // The first question is the one at the end of the slice: no interruption yet, and then the grant.
+    // The first call is at the end of the slice: no interruption yet, and then the grant.
     if (++asked > 1) return true;
     makeHandOverDue(holding, 0);
     holding.release({0});
@@ -190,7 +191,7 @@ TEST_F(Exact, AGrantAsItsThreadBlocksIsNotMade) {
   Peer behind(memory);
   ASSERT_TRUE(holder.client.take(1));
   peer.client.pend({0});
-  // Has no deadline, at which it would take back what the blocked thread was granted.
+  // Without a deadline, at which it would take back the blocked thread's grant.
   Blocking next(behind.client, {0});
   ASSERT_TRUE(awaitWaiters(holder.client, 0, 2));
   makeHandOverDue(holder.client, 0);

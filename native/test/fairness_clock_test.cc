@@ -1,4 +1,4 @@
-// When the head of a queue may no longer be passed over (StripeQueue::fairAt), and what restarts that clock.
+// Tests when the head of a queue may no longer be overtaken (StripeQueue::fairAt), and which events restart that clock.
 
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ class QueueOfOneStripe : public HeldStripe {
     EXPECT_GE(fairAt(), from + kFairness);
     EXPECT_LE(fairAt(), to + kFairness);
   }
-  // Whose turn it is next.
+  // The participant whose turn is next.
   const Participant* head() {
     const Lock lock(table().shardOf(0));
     const Waiter* const waiter = table().queueOf(0).head;
@@ -119,7 +119,7 @@ TEST_F(FairnessClock, StandsForOthersWhenAPutOffWaiterComesBack) {
   second.client.pend({0});
   designate();
   const Nanoseconds marked = fairAt();
-  // Takes it before the waiter whose turn it is has come.
+  // Takes it before the next waiter arrives.
   ASSERT_TRUE(holder.client.take(0));
   first.environment.participant().block();
   EXPECT_EQ(fairAt(), marked);

@@ -37,7 +37,7 @@ TEST(Fairness, LetsARunningThreadBargeBeforeThat) {
     Barrier barrier("designated: before it tries");
     EXPECT_TRUE(holder.client.release({0}));
     ASSERT_TRUE(barrier.awaitArrival());
-    // Free, and nobody needs to call the core, while the waiter is on its way.
+    // The word is 0 while the waiter is on its way, so no thread needs to call the core.
     EXPECT_EQ(memory.word(0).load(), 0u);
     EXPECT_TRUE(holder.client.take(0));
     EXPECT_TRUE(holder.client.giveBack(0));

@@ -88,7 +88,7 @@ TEST(FencingGate, AdmitsNothingStaleOnceTheRegistryHasForgottenItsFloor) {
 
 TEST(FencingGate, IsNotForgottenForOneThatIsOpenedOverAndOver) {
   LeaseRegistry& registry = LeaseRegistry::instance();
-  // Higher than all of the other tests, so that those are forgotten first. They fill what is remembered.
+  // Higher than the tokens of all other tests, so theirs are forgotten first. These fill the memory.
   constexpr std::uint64_t kHigh = 1'000'000;
   std::uint64_t number = 0;
   for (std::uint64_t i = 0; i <= LeaseRegistry::kRemembered; ++i) {

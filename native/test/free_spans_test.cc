@@ -14,7 +14,7 @@ namespace stripelock::test {
 
 namespace {
 
-// Different in each test: the registry is that of the process.
+// Different in each test, because all tests share the registry of the process.
 std::uint64_t newArena() {
   static std::uint64_t last = 0;
   Registry::instance().freeSpans().join(++last);
@@ -93,7 +93,7 @@ TEST(FreeSpans, AreForgottenWithTheLastThreadThatAllocatesInTheirArena) {
   EXPECT_EQ(registry.takeSpan(first.participant(), span.arena, kBytes), span.offset);
   registry.freeSpans().add(span);
   first.end();
-  // Nobody would take it.
+  // No thread would take it.
   registry.freeSpans().add(span);
   Environment next;
   EXPECT_EQ(registry.takeSpan(next.participant(), span.arena, kBytes), std::nullopt);

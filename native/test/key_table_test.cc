@@ -26,7 +26,7 @@ struct Names {
   explicit Names(std::uint32_t stripes) : memory(stripes), table(memory.data(), stripes, true) {}
   KeyTable& keys() { return *table.keys(); }
   std::uint32_t pin(const std::string& key) { return keys().pin(view(key)).stripe; }
-  // As a dead holder leaves it.
+  // Leaves the word as a dead holder does.
   void abandon(std::uint32_t stripe) { memory.word(stripe).store(kAbandoned); }
 
   SharedMemory memory;
@@ -119,7 +119,7 @@ TEST(KeyTable, ForgetsTheOldestAbandonedKeysBeyondABound) {
     EXPECT_LE(of.keys().orphans(), 25u);
   }
   EXPECT_EQ(of.keys().size(), 25u);
-  // Those that are left are the youngest.
+  // The youngest are left.
   for (std::size_t i = 15; i < 40; ++i) EXPECT_EQ(of.pin(name(i)), stripes[i]);
   EXPECT_EQ(of.keys().orphans(), 0u);
   int abandoned = 0;
@@ -175,7 +175,7 @@ TEST(KeyTable, ForgetsNoAbandonedKeyWhileAnotherShardHasAFreeStripe) {
   EXPECT_EQ(of.memory.word(stripes[0]).load(), kAbandoned);
 }
 
-// Another one is the oldest by the time that the shard of the oldest is locked.
+// Another key is the oldest when the shard of the first one is locked.
 TEST(KeyTable, ForgetsOnlyAKeyWhoseShardIsLocked) {
   Names of(2);
   std::string keys[] = {"one", "other"};

@@ -25,7 +25,7 @@ constexpr Nanoseconds kLong = 60'000'000'000;
 struct World {
   LeaseTable table{1000};
   FencingGate gate{kKeys, 0};
-  // For each key, the token of a long lease, whose holder can be sure that nobody else holds the key.
+  // For each key, the token of a long lease, whose holder is certain to be the only one.
   std::array<std::atomic<std::uint64_t>, kKeys> certain{};
   std::array<std::atomic<std::uint64_t>, kKeys> lastToken{};
   std::atomic<std::uint64_t> grants{0};
@@ -35,8 +35,8 @@ struct World {
 
 std::string keyName(std::uint32_t key) { return "key " + std::to_string(key); }
 
-// Checks what the holder of a long lease can be sure of. The holder of a short one can be sure of nothing: its lease
-// may have expired before this is called.
+// Checks the certainty of a long lease. The holder of a short one has none: its lease may have expired before this
+// call.
 void checkGrant(World& world, std::uint32_t key, std::uint64_t token, bool certain) {
   world.grants.fetch_add(1);
   if (!certain) return;
@@ -95,7 +95,7 @@ void live(World& world, std::mt19937_64& random) {
       }
     }
   }
-  // It ends with watches of its own, which others may be about to notify.
+  // It ends with watches that other threads may be about to notify.
   for (std::uint32_t key = 0; key < kKeys; ++key) watches.add(world.table, KeyView(keyName(key)));
 }
 

@@ -238,7 +238,7 @@ TEST(LeaseTable, DoesNotWaitForAThreadThatLetsItsTurnPass) {
   second.watches.add(leases.table, KeyView("key"));
   leases.release("key", "a");
   EXPECT_TRUE(eventually([&] { return leases.turn("key", "2", second).token != 0; }));
-  // And it comes last from then on.
+  // From then on it is last.
   leases.release("key", "2");
   EXPECT_NE(leases.turn("key", "2", second).token, 0u);
 }

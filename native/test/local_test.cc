@@ -1,5 +1,5 @@
-// What the core knows of acquisitions that wait within their thread, in its JavaScript: the flag in the word, their counts,
-// and the place of the one that stands for them.
+// Tests the core's view of acquisitions that wait in JavaScript: the flag in the word, their counts, and the place of
+// their stand-in.
 
 #include <vector>
 

@@ -1,4 +1,4 @@
-// What the locks of one name have counted, together.
+// The combined counts of all locks with one name.
 
 #include <string>
 

@@ -1,5 +1,5 @@
-// Each wake-up here is the only one. There are no slices and no timeouts at which a thread would notice its grant: a
-// lost wake-up is never made up for, and the test reports that it is stuck.
+// Each wake-up here is the only one. Without slices and timeouts no thread notices its grant by polling, so a lost
+// wake-up is never hidden: the test reports that it is stuck.
 
 #include <atomic>
 #include <cstring>
@@ -81,7 +81,7 @@ TEST(WakeUp, IsNotLostWhereTheStripeComesFreeAsADesignatedEventLoopGoesToSleep) 
   }
 }
 
-// A release finds the thread blocked, and passes over its async waiter after the thread went on.
+// A release finds the thread blocked, and skips its async waiter after the thread has continued.
 TEST(WakeUp, IsNotLostForAnAsyncWaiterThatIsPassedOverAsItsThreadContinues) {
   SharedMemory memory(1);
   Peer holder(memory);
@@ -137,7 +137,7 @@ TEST(WakeUp, IsNotLostForAThreadThatIsGrantedAfterItsEventLoopWasWoken) {
     for (const std::uint32_t stripe : {0u, 1u}) ASSERT_TRUE(holder.client.take(stripe));
     waiter.client.pend({0});
     waiter.client.pend({1});
-    // One wake for both, and one for each grant that comes after the event loop has looked.
+    // One wake for both, and one for each grant after the event loop has checked.
     const int before = waiter.environment.wakes();
     for (const std::uint32_t stripe : {0u, 1u}) {
       makeHandOverDue(holder.client, stripe);
@@ -194,7 +194,7 @@ TEST(WakeUp, IsNotLostForAThreadThatBlocksAndIsGrantedAnAsyncAcquisition) {
   ASSERT_TRUE(holder.client.take(0));
   ASSERT_TRUE(holder.client.take(1));
   peer.client.pend({0});
-  // Wants what the blocked thread is granted and cannot use.
+  // Waits for the stripe that the blocked thread is granted and cannot use.
   Blocking behind(other.client, {0});
   ASSERT_TRUE(awaitWaiters(holder.client, 0, 2));
   makeHandOverDue(holder.client, 0);
@@ -256,7 +256,7 @@ struct TwoGrants {
 // The first grant is taken back before its wake arrives, so the wake finds nothing. The second grant comes after that.
 TEST(WakeUp, IsNotLostForABlockedThreadAfterAWakeThatFoundNothing) {
   const NoSlices slices;
-  // In shards of their own, so that nobody waits for a thread that is stopped.
+  // In separate shards, so that no thread waits for a stopped one.
   constexpr std::uint32_t kSecond = 100;
   constexpr std::uint32_t kBlocking = 199;
   SharedMemory memory(200);
@@ -289,7 +289,7 @@ TEST(WakeUp, IsNotLostForABlockedThreadAfterAWakeThatFoundNothing) {
   EXPECT_TRUE(eventually([] { return TwoGrants::parks.load() >= 1; }));
   TwoGrants::firstMayGo.store(true);
   first.join();
-  // It has looked by then for the reason of the wake.
+  // It has handled the wake by then.
   EXPECT_TRUE(eventually([] { return TwoGrants::parks.load() >= 2; }));
   TwoGrants::secondMayGo.store(true);
   second.join();

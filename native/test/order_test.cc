@@ -75,7 +75,7 @@ struct BetweenQueues {
 
 // The waiter is in no queue, and a thread that looks for it waits until it is in one.
 TEST(Order, ChangesAPositionBeforeTheShardOfTheOldOneIsFree) {
-  // Once all in shards of their own, once the last two in one shard.
+  // All in separate shards, then the last two in one shard.
   for (const Stripes& stripes : {Stripes{0, 100, 199}, Stripes{0, 198, 199}}) {
     SharedMemory memory(200);
     Peer holder(memory);
@@ -106,7 +106,7 @@ TEST(Order, ChangesAPositionBeforeTheShardOfTheOldOneIsFree) {
   }
 }
 
-// The waiter is found where it is by then, not where it was when the search began.
+// The waiter is found at its current place, not at its place when the search began.
 TEST(Order, FindsAWaiterThatMovesOnAsItIsLookedFor) {
   SharedMemory memory(200);
   Peer holder(memory);

@@ -1,5 +1,5 @@
-// Threads that block for permits: a wait that could end is never refused, and one that cannot is, where all permits are
-// held by threads that cannot go on.
+// Threads that block for permits. A wait that can end is never refused. A wait is refused if all permits are held by
+// threads that cannot continue.
 
 #include <array>
 #include <atomic>
@@ -26,7 +26,7 @@ struct Holder : Peer {
   void release(std::uint32_t stripe) { EXPECT_TRUE(client.release({stripe}, Mode::kShared)); }
 };
 
-// Threads 0 and 1 have the permits of stripe 0, threads 2 and 3 those of stripe 1.
+// Threads 0 and 1 have the permits of stripe 0; threads 2 and 3 have the permits of stripe 1.
 class PermitCycle : public testing::Test {
  protected:
   void SetUp() override {
@@ -113,7 +113,7 @@ TEST_F(PermitCycle, IsRefusedToOneThreadIfAllHoldersAreBlocked) {
   for (std::size_t i = 0; i < outcome.cycle.size(); ++i) {
     EXPECT_EQ(outcome.cycle[i].stripe, i % 2 == 0 ? wanted(refused) : held(refused));
   }
-  // One after the other goes on then: each that is granted releases what it had.
+  // Then they continue one after the other: each granted thread releases its hold.
   threads[refused]->release(held(refused));
   std::vector<bool> done(4, false);
   done[refused] = true;
@@ -156,7 +156,7 @@ TEST_F(PermitCycle, IsNotRefusedThroughOnlySomeHolders) {
 }
 
 TEST_F(PermitCycle, IsNotRefusedIfABlockedThreadOutsideItCanEndIt) {
-  // The fourth thread blocks, too, but for a thread that runs.
+  // The fourth thread also blocks, but waits for a running thread.
   Holder running(memory);
   for (std::uint32_t i = 0; i < kLimit; ++i) running.hold(3);
   Blocking outside(threads[3]->client, {3}, kPermit);
@@ -186,7 +186,8 @@ TEST(PermitWait, IsNotRefusedIfAnotherHolderContinuesWhileItIsLookedAt) {
   ASSERT_TRUE(holder.permits.take(0, Mode::kShared));
   ASSERT_TRUE(waiting.alone.take(0));
   ASSERT_TRUE(waiting.alone.take(1));
-  // How many threads have entered the wait graph. When the third has looked once, the first one can go on.
+  // The number of threads that have entered the wait graph. When the third has searched once, the first one can
+  // continue.
   static std::atomic<int> entered{0};
   static Client* released = nullptr;
   entered.store(0);

@@ -18,7 +18,7 @@ constexpr std::uint32_t kStripes = 3;
 constexpr std::uint32_t kLimit = 3;
 constexpr std::size_t kThreads = 6;
 
-// Who is inside, as the threads themselves count it.
+// The threads that hold permits, as they count themselves.
 struct Inside {
   SharedMemory memory{kStripes};
   std::array<std::atomic<std::uint32_t>, kStripes> now{};
@@ -70,7 +70,7 @@ class PermitLife {
     if (oneIn(random_, 2)) releaseAll();
     if (!held_.empty()) inside_.deaths.fetch_add(1);
     for (const Stripes& stripes : held_) inside_.leave(stripes);
-    // What it still waits for, it may have been granted.
+    // It may already have been granted its pending acquisitions.
     peer_.environment.end();
   }
 
@@ -109,14 +109,14 @@ class PermitLife {
       const AsyncWaits::Started started = peer_.client.acquire(stripes, ask(kForever));
       if (started.status == AsyncStart::kGranted) hold(stripes);
       if (started.status == AsyncStart::kPending) pending.push_back({started.id, stripes});
-      // With permits of its own it may wait for a thread that waits for it.
+      // If it kept its permits, it might wait for a thread that waits for them.
       if (!held_.empty()) releaseAll();
     }
     if (oneIn(random_, 3) && !pending.empty()) {
       EXPECT_TRUE(peer_.async().cancel(pending.back().id));
       pending.pop_back();
     }
-    // Now and then its thread blocks before it comes for them, or ends.
+    // Sometimes its thread blocks or ends before it collects them.
     if (oneIn(random_, 8)) acquireSync({below(random_, kStripes)}, 1);
     releaseAll();
     if (oneIn(random_, 50)) {
@@ -150,7 +150,7 @@ class PermitLife {
   Random& random_;
   Peer peer_;
   std::vector<Stripes> held_;
-  // With acquisitions that still wait.
+  // It ends with acquisitions that still wait.
   bool ends_ = false;
 };
 
@@ -178,7 +178,7 @@ void run(Inside& inside, Peer& last, const char* name) {
 
 TEST(PermitStress, NeverAdmitsMoreThanTheLimitAndLosesNoPermit) {
   Inside inside;
-  // Keeps the table, and with it what was abandoned.
+  // Keeps the table, and its abandoned stripes.
   Peer last(inside.memory, false, kLimit);
   run(inside, last, "permits");
   EXPECT_GT(inside.entries.load(), 0u);

@@ -1,4 +1,4 @@
-// How permits pass to those who wait for them.
+// How permits pass to waiters.
 
 #include <atomic>
 #include <cstring>
@@ -75,7 +75,7 @@ TEST_F(Permits, PassBlockedThreadsBehindADesignatedWaiterAndLeaveTheClockOfTheHe
 }
 
 TEST_F(Permits, AreNotMissedByADesignatedWaiterThatIsOvertaken) {
-  // Nothing but a wake-up lets it go on.
+  // Only a wake-up can end its wait.
   const NoSlices none;
   static Client* overtaking = nullptr;
   static std::atomic<int> tries{0};
@@ -164,7 +164,7 @@ TEST_F(Permits, AreNotMissedByAnEventLoopBehindAWaiterThatGivesUp) {
   for (int i = 0; i < 3; ++i) ASSERT_TRUE(one.takes(0));
   const std::uint32_t first = two.client.pend({0}, kPermit);
   late.client.pend({0}, kPermit);
-  // All permits stay taken, so that there is none for who comes next.
+  // All permits stay taken, so a newcomer gets none.
   EXPECT_TRUE(two.async().cancel(first));
   EXPECT_EQ(word(), kShared | kQueued | 3u);
   EXPECT_EQ(waitersOf(one.client, 0), 1u);
@@ -201,7 +201,7 @@ TEST_F(Permits, AreAllGivenBackByABlockedThreadThatWasGrantedThem) {
   for (int i = 0; i < 2; ++i) ASSERT_TRUE(one.takes(1));
   for (int i = 0; i < 2; ++i) two.client.pend({0}, kPermit);
   for (int i = 0; i < 2; ++i) EXPECT_TRUE(one.release(0));
-  // Granted, but its thread blocks before it comes for them. Others get them.
+  // Granted, but its thread blocks before it collects them. Others get them.
   Blocking blocked(two.client, {1}, kPermit);
   ASSERT_TRUE(awaitWaiters(one.client, 1, 1));
   EXPECT_TRUE(eventually([&] { return (word() & kHolderMask) == 1; }));
@@ -225,7 +225,7 @@ TEST_F(Permits, ComeBackFromADeadThreadAndTheNextHoldersAreToldUntilOneReleases)
   dying->environment.end();
   EXPECT_EQ(memory.cell(kAbandonedCell), 1);
   EXPECT_EQ(word(), kShared + 1 + kAbandoned);
-  // It came before the death, and has not been told. So its release says nothing.
+  // It was granted before the death, and has not seen it. So its release clears nothing.
   EXPECT_TRUE(one.release(0));
   EXPECT_EQ(word(), kAbandoned);
   EXPECT_TRUE(two.isTold(0));
@@ -262,7 +262,7 @@ TEST_F(Permits, TellOfADeathUntilTheNextReleaseAfterARollBackAlthoughOthersWereT
   EXPECT_EQ(word(), kShared + 1 + kAbandoned + kTold);
   EXPECT_EQ(late.client.sync({0, 1}, kPermitAtOnce), Status::kTimedOut);
   EXPECT_EQ(word(), kShared + 1 + kAbandoned);
-  // The word does not say that it was told.
+  // The word does not record that it saw the death.
   EXPECT_TRUE(two.release(0));
   EXPECT_EQ(word(), kAbandoned);
   EXPECT_TRUE(late.isTold(0));

@@ -1,5 +1,5 @@
-// Fields that one thread writes and another reads, in an order that only a mutex makes safe. The threads tell each
-// other where they are in a way that orders nothing, so ThreadSanitizer reports a missing mutex.
+// Fields that one thread writes and another reads, in an order that only a mutex makes safe. The threads signal their
+// progress without any memory order, so ThreadSanitizer reports a missing mutex.
 
 #include <atomic>
 #include <chrono>
@@ -32,7 +32,7 @@ class Mark {
   std::atomic<int> count_{0};
 };
 
-// Sets the mark of a thread each time it has looked for a cycle, if the thread has one.
+// Sets a thread's mark each time it has searched for a cycle, if the thread has one.
 struct Looks {
   static inline thread_local Mark* mine = nullptr;
 

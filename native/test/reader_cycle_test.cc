@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t kReaders = 3;
 
-// What the readers outside the cycle do.
+// The behaviour of the readers outside the cycle.
 enum class Others {
   kRun,
   // Block, for a thread that runs.
@@ -129,7 +129,7 @@ TEST(Deadlock, IsRefusedThroughAnyOneOfSeveralReadersThatAllBlock) {
 // the word names the thread.
 TEST(Deadlock, IsNotSeenInWhatABlockedThreadIsGivingBack) {
   const UsualSlices slices;
-  // In shards of their own, so that nobody waits for a thread that is stopped.
+  // In separate shards, so that no thread waits for a stopped one.
   constexpr std::uint32_t kOther = 100;
   SharedMemory memory(200);
   Peer holder(memory);

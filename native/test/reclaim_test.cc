@@ -1,5 +1,5 @@
-// A thread that blocks in a sync wait while it has pending acquisitions: it cannot use what they are granted, so
-// they hold nothing until it goes on.
+// A thread that blocks in a sync wait while it has pending acquisitions. It cannot use their grants, so they hold
+// nothing until it continues.
 
 #include <algorithm>
 #include <thread>
@@ -21,7 +21,7 @@ TEST(Reclaim, IsWokenForAGrantThatWasDecidedBeforeItsThreadBlocked) {
     ASSERT_TRUE(holder.client.take(0));
     ASSERT_TRUE(holder.client.take(1));
     peer.client.pend({0});
-    // Wants what the thread is granted, and cannot use.
+    // Waits for the stripe that the thread is granted and cannot use.
     Blocking behind(other.client, {0});
     ASSERT_TRUE(awaitWaiters(holder.client, 0, 2));
     Barrier barrier("grant: before it is told");
@@ -44,7 +44,7 @@ TEST(Reclaim, IsWokenForAGrantThatWasDecidedBeforeItsThreadBlocked) {
     EXPECT_EQ(awaitGrants(peer.environment).size(), 1u);
     EXPECT_TRUE(peer.client.release({0}));
   }
-  // Without the wake it would find out at the end of the slice, about 15 ms later, in every round.
+  // Without the wake it would notice at the end of the slice, about 15 ms later, in every round.
   EXPECT_LT(quickest, 10);
 }
 
@@ -99,7 +99,7 @@ TEST(Reclaim, PutsAPendingAcquisitionBackByItsTimeOfArrival) {
   ASSERT_TRUE(holder.client.take(1));
   const std::uint32_t first = peer.client.pend({0});
   EXPECT_TRUE(holder.client.release({0}));
-  // Blocks, so that its grant goes on to the next.
+  // Blocks, so that its grant passes to the next.
   Blocking blocking(peer.client, {1});
   ASSERT_TRUE(awaitWaiters(holder.client, 1, 1));
   ASSERT_TRUE(eventually([&] { return waitersOf(holder.client, 0) == 1; }));
@@ -123,7 +123,7 @@ TEST(Reclaim, MakesUpForGrantsThatWerePassedOver) {
   Blocking blocking(peer.client, {2});
   ASSERT_TRUE(awaitWaiters(holder.client, 2, 1));
   EXPECT_TRUE(holder.client.release({0, 1}));
-  // Nobody else wants them, and yet they are not granted to a thread that blocks.
+  // No other thread wants them. They are still not granted to a blocked thread.
   EXPECT_EQ(memory.word(0).load(), 0u);
   EXPECT_EQ(memory.word(1).load(), 0u);
   EXPECT_TRUE(holder.client.release({2}));
@@ -165,7 +165,7 @@ TEST(Reclaim, KeepsTheAbandonedFlagForTheNextHolder) {
   ASSERT_TRUE(holder.client.take(1));
   peer.client.pend({0});
   dying.environment.end();
-  // It would have been told, but gives the stripe back before it was.
+  // It was granted the abandoned stripe, but gives it back before it collects the grant.
   EXPECT_EQ(peer.client.sync({1}, {.timeout = 10}), Status::kTimedOut);
   const auto grants = awaitGrants(peer.environment);
   ASSERT_EQ(grants.size(), 1u);

@@ -194,7 +194,7 @@ TEST(Registry, KeepsATableForAsLongAsOneThreadUsesIt) {
   EXPECT_EQ(counter, 4 * 400);
 }
 
-// To look at a million words would delay the end of the process, in which nobody looks at them again.
+// Reading a million words would delay the end of the process, after which no thread reads them.
 TEST(Registry, LeavesTheWordsAsTheyAreWhenTheMainThreadIsTheLastToEnd) {
   constexpr std::uint32_t kStripes = 4;
   SharedMemory memory(kStripes);

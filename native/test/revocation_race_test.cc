@@ -11,7 +11,7 @@ namespace stripelock::test {
 
 namespace {
 
-// What a waiter's thread does while the waiter is being revoked.
+// The action of a waiter's thread while the waiter is being revoked.
 enum class Meanwhile { kCancels, kExpires, kTakes, kBlocks, kEnds, kCloses };
 
 void revokeMeanwhile(Meanwhile meanwhile, const char* point, bool designated) {
@@ -61,7 +61,7 @@ void revokeMeanwhile(Meanwhile meanwhile, const char* point, bool designated) {
       }
       if (!world.busy.environment.hasEnded()) taken = takeGrants(world.busy.environment).size();
     });
-    // Lets it get as far as it can while the other is stopped.
+    // Lets it run as far as it can while the other is stopped.
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
     barrier.open();
     revoking.join();
@@ -71,7 +71,7 @@ void revokeMeanwhile(Meanwhile meanwhile, const char* point, bool designated) {
   if (taken == 1) {
     EXPECT_TRUE(world.busy.client.release({0, 1}));
   }
-  // Who comes first is up to them; each has exactly one outcome.
+  // Their order is open; each has exactly one outcome.
   std::size_t others = 0;
   EXPECT_TRUE(eventually([&] {
     for (const auto& grant : takeGrants(world.next.environment)) {
@@ -122,7 +122,7 @@ TEST_F(Revocation, DoesNotForgetAThreadThatComesBackWhileItIsRevoked) {
     Barrier barrier("take: before it looks");
     std::thread back([&] { taken = takeGrants(busy.environment).size(); });
     ASSERT_TRUE(barrier.awaitArrival());
-    // This sends the wake for which the thread has come.
+    // This sends the wake that the thread has handled.
     EXPECT_TRUE(revoke());
     barrier.open();
     back.join();
@@ -140,7 +140,7 @@ TEST_F(Revocation, DoesNotPassAThreadOverThatHasJustComeBack) {
   handOver();
   ASSERT_TRUE(revoke());
   ASSERT_TRUE(next.client.take(0));
-  // The release passes it over while the thread comes back, before the thread looks for waiters that were passed over.
+  // The release skips it while the thread returns, before the thread checks for skipped waiters.
   std::size_t taken = 0;
   {
     Barrier barrier("come back: before resettling");

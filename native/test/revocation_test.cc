@@ -1,4 +1,4 @@
-// Stripes that were granted to an async waiter whose thread computes and does not come for them: others take them back.
+// Stripes that were granted to an async waiter whose thread computes and does not collect them: others take them back.
 
 #include <gtest/gtest.h>
 
@@ -50,13 +50,13 @@ TEST_F(Revocation, PassesATurnOnAndThenPassesTheThreadOver) {
   last.client.pend({0});
   designate();
   EXPECT_TRUE(revoke());
-  // Nobody waits for the busy one anymore until it looks: each release goes to the next.
+  // From here on no thread waits for the busy one until it checks: each release serves the next.
   ASSERT_EQ(awaitGrants(next.environment).size(), 1u);
   EXPECT_TRUE(next.client.release({0}));
   ASSERT_EQ(awaitGrants(last.environment).size(), 1u);
   EXPECT_TRUE(last.client.release({0}));
   EXPECT_EQ(word(), 0u);
-  // It was told to look, though nothing is ready for it.
+  // It was woken, though nothing is ready for it.
   ASSERT_EQ(awaitGrants(busy.environment).size(), 1u);
   EXPECT_TRUE(busy.client.release({0}));
   ASSERT_EQ(takeGrants(busy.environment).size(), 1u);
@@ -128,7 +128,7 @@ TEST_F(Revocation, FindsAThreadThatIsAwayAgainByWhatItsSetsHold) {
   handOver(2);
   EXPECT_TRUE(revoke(2));
   next.client.pend({0});
-  // If the waiter were passed over because its thread is away, nobody could use the first stripe.
+  // If the waiter were skipped because its thread is away, no thread could use the first stripe.
   designate(1);
   EXPECT_TRUE(revoke(0));
   ASSERT_EQ(awaitGrants(next.environment).size(), 1u);

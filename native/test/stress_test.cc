@@ -35,7 +35,7 @@ struct World {
 
   SharedMemory memory;
   std::vector<GuardedData> data;
-  // What the header must say at the end.
+  // The expected counts in the header at the end.
   std::atomic<std::int64_t> updates{0};
   std::atomic<std::int64_t> timeouts{0};
   std::atomic<std::int64_t> aborts{0};
@@ -43,7 +43,7 @@ struct World {
   std::atomic<std::int64_t> abandoned{0};
 };
 
-// What a thread holds, checked when it begins and when it ends.
+// A thread's hold, checked when it begins and when it ends.
 class Held {
  public:
   Held(World& world, Stripes stripes, Mode mode, bool toldAbandoned, std::int32_t threadId);
@@ -123,7 +123,7 @@ enum class Manners {
   kUnruly,
 };
 
-// What a thread is doing, for the watchdog.
+// A thread's current action, for the watchdog.
 struct Activity {
   std::atomic<const char*> what{"starting"};
   std::atomic<Nanoseconds> since{now()};
@@ -134,7 +134,7 @@ struct Activity {
   }
 };
 
-// A thread's life between joining and dying: its environment, its locks, what it holds and waits for.
+// A thread from its start to its death: its environment, its locks, its holds and waits.
 class Life {
  public:
   Life(std::vector<std::unique_ptr<World>>& worlds, Manners manners, Random& random, Activity& activity);
@@ -270,7 +270,8 @@ bool Life::takeSync() {
 void Life::start() {
   Use& use = anyUse();
   Stripes stripes = anyStripes(use.world);
-  // Never forever: this thread may later hold the very stripe that blocks this acquisition, and nobody would notice.
+  // Never forever: this thread may later hold the very stripe that blocks this acquisition, and that cycle would not be
+  // detected.
   const Ask ask = anyAsk(50);
   const AsyncWaits::Started started = use.client.acquire(stripes, ask);
   if (started.status == AsyncStart::kGranted) {
@@ -311,7 +312,7 @@ void Life::releaseAll() {
   }
 }
 
-// What the event loop does when it is woken or a deadline passes.
+// Runs the event loop's work after a wake or a passed deadline.
 void Life::settle() {
   const auto byId = [this](std::uint32_t id) {
     return std::find_if(pending_.begin(), pending_.end(), [id](const Pending& one) { return one.id == id; });
@@ -369,7 +370,7 @@ void Life::noteDeaths(Use& use) {
   use.held.clear();
 }
 
-// Closes one lock while the thread lives on: what it held there is still abandoned.
+// Closes one lock while the thread lives: its holds there are still abandoned.
 void Life::reopen() {
   std::unique_ptr<Use>& use = uses_[below(random_, static_cast<std::uint32_t>(uses_.size()))];
   noteDeaths(*use);
@@ -409,7 +410,7 @@ bool Life::step() {
     activity_.begin("release");
     releaseAny(anyUse());
   }
-  // The event loop turns only now and then, so that grants stay undelivered for a while.
+  // The event loop runs only sometimes, so that grants stay uncollected for a while.
   if (oneIn(random_, 4)) {
     activity_.begin("settle");
     awaitWakeFor(0);

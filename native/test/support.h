@@ -1,4 +1,4 @@
-// Replaces Node in the tests: shared memory, threads with an event loop, and the fast path as JavaScript takes it.
+// Replaces Node in the tests: shared memory, threads with an event loop, and JavaScript's fast path.
 
 #pragma once
 
@@ -48,8 +48,8 @@ inline std::uint32_t below(Random& random, std::uint32_t limit) {
 }
 inline bool oneIn(Random& random, std::uint32_t rarity) { return below(random, rarity) == 0; }
 
-// With STRIPELOCK_SLICES=none no sync wait ever reaches the end of a slice (core/sync_wait.h), so a lost wake-up is a
-// hang. While this lives there are slices all the same, for tests of what happens at the end of one.
+// With STRIPELOCK_SLICES=none no sync wait reaches the end of a slice (core/sync_wait.h), so a lost wake-up hangs.
+// During the lifetime of this object slices end as usual, for tests of the end of a slice.
 class UsualSlices {
  public:
   UsualSlices() : shortest_(seamShortestSlice.exchange(0)) {}
@@ -75,9 +75,9 @@ class NoSlices {
 // Waits for a condition that other threads make true. False after kStuck.
 bool eventually(const std::function<bool()>& condition);
 
-// Reports what is stuck and ends the process, for failures that leave threads which cannot be ended.
+// Reports a failure and ends the process, for failures that leave threads which cannot be ended.
 [[noreturn]] void stuck(const char* what);
-// Prints to stderr who holds a lock and who waits.
+// Prints a lock's holders and waiters to stderr.
 void describe(Table& table);
 
 // Stands for a SharedArrayBuffer: a header and a line per stripe, all zero.
@@ -100,7 +100,7 @@ class SharedMemory {
   std::unique_ptr<Line[]> lines_;
 };
 
-// A thread that uses locks, with as much of an event loop as grants need. Belongs to the thread that created it.
+// A thread that uses locks, with a minimal event loop for grants. Belongs to the thread that created it.
 class Environment {
  public:
   Environment();
@@ -113,10 +113,10 @@ class Environment {
   std::uint32_t slot() const { return participant_->slot(); }
   std::int32_t threadId() const { return participant_->threadId(); }
 
-  // Does what the end of the thread does.
+  // Ends it as the end of a thread does.
   void end();
   bool hasEnded() const { return participant_ == nullptr; }
-  // Sleeps until the event loop is woken. False if it is not woken within that time.
+  // Sleeps until the event loop is woken. Returns false if it is not woken within that time.
   bool awaitWake(double milliseconds);
   // How many times it was woken.
   int wakes();
@@ -183,7 +183,7 @@ struct Peer {
   AsyncWaits& async() { return environment.async(); }
 };
 
-// A sync acquisition on a thread of its own. The client belongs to that thread until it is joined.
+// A sync acquisition on a separate thread. The client belongs to that thread until it is joined.
 class Blocking {
  public:
   Blocking(Client& client, Stripes stripes, Ask ask = {}, Interrupt interrupt = {});
@@ -192,7 +192,7 @@ class Blocking {
   Blocking& operator=(const Blocking&) = delete;
 
   bool decided() const { return decided_.load(); }
-  // Ends the process if the acquisition is not decided long after kStuck.
+  // Ends the process if the acquisition is still undecided long after kStuck.
   const SyncOutcome& join();
   Status status() { return join().status; }
   // From the call to its end.
@@ -206,7 +206,7 @@ class Blocking {
   std::thread thread_;
 };
 
-// Sets what the core's seam (core/seam.h) does from now on, in all threads; nullptr for nothing.
+// Sets the handler of the core's seam (core/seam.h) for all threads; nullptr for none.
 void onSeam(void (*handler)(const char* point));
 
 // Widens the race windows of the core for as long as it lives, in all threads.
@@ -230,7 +230,7 @@ class Barrier {
   void open();
 };
 
-// What take() hands out when the event loop is woken; nothing if it is not woken within kStuck.
+// Waits for a wake of the event loop and returns the grants of take(); an empty list if it is not woken within kStuck.
 std::vector<AsyncWaits::Granted> awaitGrants(Environment& environment);
 std::vector<AsyncWaits::Granted> takeGrants(Environment& environment);
 std::vector<AsyncWaits::Expired> takeExpired(Environment& environment);
@@ -239,8 +239,8 @@ std::vector<AsyncWaits::Expired> takeExpired(Environment& environment);
 void makeHandOverDue(Client& client, std::uint32_t stripe);
 // Makes the next release free the stripe instead, however slow this machine is.
 void putHandOverOff(Client& client, std::uint32_t stripe);
-// While this lives, a grant that is not taken can be revoked after that time. Create it before other threads use the
-// core.
+// During the lifetime of this object, an uncollected grant can be revoked after that time. Create it before other
+// threads use the core.
 class Patience {
  public:
   explicit Patience(Nanoseconds patience) { kRevokeAfter = patience; }
@@ -251,7 +251,7 @@ class Patience {
  private:
   const Nanoseconds before_ = kRevokeAfter;
 };
-// How many waiters are in the stripe's queue.
+// The number of waiters in the stripe's queue.
 std::size_t waitersOf(Client& client, std::uint32_t stripe);
 bool awaitWaiters(Client& client, std::uint32_t stripe, std::size_t count);
 

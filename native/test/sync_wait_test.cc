@@ -1,4 +1,4 @@
-// Sync waits whose host wants the thread back, and how long a thread sleeps before it checks.
+// Sync waits that the host interrupts, and how long a thread sleeps before it checks.
 
 #include <atomic>
 

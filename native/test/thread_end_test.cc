@@ -1,4 +1,4 @@
-// A thread ends, in any way: others get what it held, and what it waited for is forgotten.
+// A thread ends for any reason: others get its stripes, and its waits are removed.
 
 #include <thread>
 #include <vector>
@@ -18,7 +18,7 @@ TEST(ThreadEnd, FreesWhatTheThreadHeldAndTellsTheNextHolderOnce) {
   EXPECT_EQ(memory.word(0).load(), kAbandoned);
   EXPECT_EQ(memory.word(1).load(), 0u);
   EXPECT_EQ(memory.cell(kAbandonedCell), 1);
-  // The fast path cannot tell, so it must not succeed.
+  // The fast path cannot distinguish this, so it must not succeed.
   EXPECT_FALSE(next.client.take(0));
   EXPECT_TRUE(next.client.acquireSync({0}).abandoned);
   EXPECT_EQ(memory.word(0).load(), next.slot() | kAbandoned);
@@ -134,7 +134,7 @@ TEST(ThreadEnd, PassesOnAGrantThatWasNotHandedOut) {
   dying.environment.end();
   const auto grants = awaitGrants(next.environment);
   ASSERT_EQ(grants.size(), 1u);
-  // Nobody ever worked under it.
+  // The grant was never collected.
   EXPECT_FALSE(grants[0].abandoned);
   EXPECT_EQ(memory.cell(kAbandonedCell), 0);
 }
@@ -154,7 +154,7 @@ TEST(ThreadEnd, PassesOnAGrantThatComesInTheMiddleOfIt) {
   makeHandOverDue(holder.client, 0);
   EXPECT_TRUE(holder.client.release({0}));
   EXPECT_EQ(holderOf(memory.word(1).load()), slot);
-  // Nobody is left to wake.
+  // No waiter is left to wake.
   EXPECT_EQ(dying.environment.wakes(), 0);
   barrier.open();
   ending.join();

@@ -96,7 +96,7 @@ TEST(WaitEdges, DoNotLeadFromASecondSharedHoldPastAnAsyncWriterThatGivesUp) {
 
 TEST(WaitEdges, LeadToEachOfSeveralReaders) {
   const UsualSlices slices;
-  // Each of them is in turn the one that waits.
+  // Each of them waits in turn.
   for (const std::size_t blocked : {0u, 1u, 2u}) {
     SharedMemory memory(2);
     Peer readers[3]{Peer(memory), Peer(memory), Peer(memory)};

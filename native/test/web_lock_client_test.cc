@@ -1,4 +1,4 @@
-// What a thread is told about its requests for web locks: grants, thefts, and what ends before it is told.
+// A thread's news about its requests for web locks: grants, thefts, and requests that end before they are reported.
 
 #include <thread>
 
@@ -163,7 +163,7 @@ TEST_F(WebLockNews, IsNotHandedOutForUnknownTickets) {
   EXPECT_TRUE(one.release(held));
 }
 
-// Between a cancel that comes too late and its look at the ready list, the lock may be stolen.
+// Between a late cancel and its check of the ready list, the lock may be stolen.
 TEST_F(WebLockNews, KeepsATheftInTheMiddleOfALateCancel) {
   const std::uint32_t held = one.hold(u"a");
   const std::uint32_t waiting = two.pend(u"a");

@@ -1,4 +1,4 @@
-// What becomes of web locks when a thread that uses them ends.
+// Web locks when a thread that uses them ends.
 
 #include <atomic>
 #include <thread>
@@ -78,7 +78,7 @@ TEST_F(WebLockEnd, LeavesNothingOfAQueueOfOneThread) {
   EXPECT_EQ(lines(), Lines{});
 }
 
-// Another thread may have pushed news to the thread that ends, and not be done with it.
+// Another thread may have pushed news to the ending thread, and still be using it.
 class WebLockEndMeets : public WebLockEnd, public testing::WithParamInterface<const char*> {};
 
 TEST_P(WebLockEndMeets, AThiefInTheMiddleOfItsTheft) {
@@ -101,7 +101,7 @@ INSTANTIATE_TEST_SUITE_P(Points, WebLockEndMeets,
                                          "web lock steal: after the ready list",
                                          "web lock request: before the shard"));
 
-// A thief that has pushed its news looks at the victim once more, to wake it.
+// A thief that has pushed its news accesses the victim once more, to wake it.
 TEST_F(WebLockEnd, WaitsForAThiefThatHasPushedItsNews) {
   two.hold(u"a");
   Barrier barrier("web lock steal: after the ready list");

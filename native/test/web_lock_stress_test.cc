@@ -1,5 +1,5 @@
-// Threads that request, release, cancel and steal web locks, and come and go, while another looks at the state of all
-// of them. Each run prints its seed:
+// Threads that request, release, cancel and steal web locks, and start and end, while another thread queries all of
+// them. Each run prints its seed:
 //
 //   STRIPELOCK_SEED=<seed> STRIPELOCK_SECONDS=<seconds> core_test --gtest_filter='WebLockStress.*'
 
@@ -23,12 +23,12 @@ constexpr std::size_t kMostRequests = 12;
 constexpr int kWhole = 1000;
 
 std::u16string nameOf(std::uint32_t number) { return std::u16string(1 + number, u'n'); }
-// Nobody steals these. So who has one can be sure of it.
+// These are never stolen, so a holder can rely on them.
 constexpr bool isCertain(std::uint32_t number) { return number % 2 == 0; }
 
 struct World {
   const std::uint64_t manager = newManager();
-  // For each name, how many hold it, by what their threads know. An exclusive holder counts kWhole.
+  // For each name, the number of holders as their threads count them. An exclusive holder counts kWhole.
   std::array<std::atomic<int>, kNames> holders{};
   std::atomic<std::uint64_t> grants{0};
   std::atomic<std::uint64_t> thefts{0};
@@ -51,7 +51,7 @@ class Life {
       if (random_() % 2 == 0) takeNews();
       if (testing::Test::HasFatalFailure()) return;
     }
-    // It dies with all that it has. Nobody else is let in before that.
+    // It dies with all its locks. No other thread is granted one before that.
     for (const Own& own : requests_) {
       if (own.held) leave(own);
     }
@@ -107,12 +107,12 @@ class Life {
     if (own.held) {
       leave(own);
       requests_.erase(requests_.begin() + static_cast<std::ptrdiff_t>(index));
-      // It may have been stolen without this having been told yet.
+      // It may have been stolen without its thread having noticed.
       ASSERT_TRUE(peer_.release(own.ticket) || !isCertain(own.name));
       return;
     }
     if (!peer_.cancel(own.ticket)) {
-      // It had been granted. Some are released by a thread that was not told.
+      // It had been granted. Some are released by a thread that had not collected the grant.
       world_.late.fetch_add(1);
       ASSERT_TRUE(peer_.release(own.ticket) || !isCertain(own.name));
     }

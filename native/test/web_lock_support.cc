@@ -21,7 +21,7 @@ std::vector<WebLockClient::News> WebLockPeer::take() {
 
 std::vector<WebLockClient::News> WebLockPeer::awaitNews() {
   while (environment_.awaitWake(kStuck)) {
-    // As the event loop does: only then another wake is sent.
+    // Collects like the event loop: only then another wake is sent.
     takeGrants(environment_);
     std::vector<WebLockClient::News> news = take();
     if (!news.empty()) return news;

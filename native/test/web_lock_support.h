@@ -1,4 +1,4 @@
-// What the tests of web locks share.
+// Shared code of the tests of web locks.
 
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace stripelock::test {
 
-// Managers of their own keep the tests apart.
+// Separate managers keep the tests apart.
 inline std::uint64_t newManager() { return WebLocks::instance().issueManager(); }
 
 // A thread that uses the web locks of one manager.
@@ -67,7 +67,7 @@ class WebLockPeer {
 // request of thread 2 waits, and behind it an exclusive one of thread 3. Threads are counted from `first`.
 std::vector<std::string> describe(std::uint64_t manager, WebLockPeer& first);
 
-// Whether a query could have seen this: W1 and W2, and that no record is empty.
+// Whether a query may return this: W1 and W2 hold, and no record is empty.
 bool isSound(const WebLocks::NameInfo& info);
 
 }  // namespace stripelock::test

@@ -1,4 +1,4 @@
-// Who gets a web lock, and in which order.
+// Which requests get a web lock, and in which order.
 
 #include <atomic>
 #include <string>
@@ -108,8 +108,8 @@ TEST_F(WebLocksTest, GivesARecordThatIsUsedAgainItsNewName) {
   }
 }
 
-// Or a request that moves from name to name could be seen twice, or nowhere. Everybody goes on meanwhile, however long
-// the query takes.
+// Otherwise a request that moves from name to name could be seen twice, or nowhere. All threads continue during the
+// query, however long it takes.
 TEST_F(WebLocksTest, AreSeenAtOneMomentWhileTheyChange) {
   const std::uint32_t held = one.hold(u"a");
   one.hold(u"b");

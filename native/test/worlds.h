@@ -1,4 +1,4 @@
-// Locks and threads with which several tests begin.
+// Initial states of locks and threads that several tests use.
 
 #pragma once
 
@@ -13,7 +13,7 @@
 
 namespace stripelock::test {
 
-// A lock of a few stripes, who holds them, who waits for them, and who comes along.
+// A lock of a few stripes, with a holder, a waiter, and a later thread.
 struct Three {
   SharedMemory memory{4};
   Peer holder{memory};
@@ -46,7 +46,7 @@ struct Holding {
   Peer holder{memory};
 };
 
-// `busy` waits for stripes that `holder` has. Its event loop turns only when the test makes it.
+// `busy` waits for stripes that `holder` has. Its event loop runs only when the test says so.
 struct Idle : Holding {
   explicit Idle(std::uint32_t stripes = 3) : Holding(stripes) {}
 
@@ -126,7 +126,7 @@ struct PermitPeer : Peer {
   bool takes(std::uint32_t stripe, Ask ask = kPermitAtOnce) {
     return client.sync({stripe}, ask) == Status::kGranted;
   }
-  // Whether it is told of a death.
+  // Whether it sees a death.
   bool isTold(std::uint32_t stripe) {
     const SyncOutcome outcome = client.acquireSync({stripe}, kPermitAtOnce);
     EXPECT_EQ(outcome.status, Status::kGranted);
