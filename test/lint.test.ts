@@ -49,7 +49,7 @@ describe('a name in a comment', () => {
     expect(unknownIn(`/** It speaks of ${text} here. */`, 'native/core/own.h')).toEqual([name]);
   });
 
-  it('is told with its file and line', () => {
+  it('is reported with its file and line', () => {
     const text = "const first = 'no // comment `gone`';\n// One\n// speaks of `gone`.\n";
     expect(unknownNames(new Map([['scripts/some.mjs', text]]))).toEqual(['scripts/some.mjs:3: no gone']);
   });

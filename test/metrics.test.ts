@@ -38,7 +38,7 @@ describe('every metric', () => {
     expect(METRIC_CELLS).toMatchObject(Object.fromEntries(cells));
   });
 
-  it('has a cell of its own in the header, behind its integers', () => {
+  it('has a separate cell in the header, behind its integers', () => {
     const cells = [TOKEN_CELL, ...Object.values(METRIC_CELLS)];
     expect(new Set(cells).size).toBe(cells.length);
     // The registry's name takes two integers, and a cell is two.

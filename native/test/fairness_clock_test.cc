@@ -119,7 +119,7 @@ TEST_F(FairnessClock, StandsForOthersWhenAPutOffWaiterComesBack) {
   second.client.pend({0});
   designate();
   const Nanoseconds marked = fairAt();
-  // Takes it before the next waiter arrives.
+  // Takes the stripe before the designated waiter tries for it.
   ASSERT_TRUE(holder.client.take(0));
   first.environment.participant().block();
   EXPECT_EQ(fairAt(), marked);

@@ -134,7 +134,7 @@ TEST(ThreadEnd, PassesOnAGrantThatWasNotHandedOut) {
   dying.environment.end();
   const auto grants = awaitGrants(next.environment);
   ASSERT_EQ(grants.size(), 1u);
-  // The grant was never collected.
+  // No code ever ran under that grant.
   EXPECT_FALSE(grants[0].abandoned);
   EXPECT_EQ(memory.cell(kAbandonedCell), 0);
 }

@@ -69,7 +69,7 @@ const measured = (runner: 'single' | 'threads', ...rows: ReturnType<typeof row>[
 });
 
 describe('a comparison of two builds', () => {
-  it('measures the build in the other folder: one that is slower is told', async () => {
+  it('measures the build in the other folder, and reports a slower one', async () => {
     const workload = workloadNamed(HOT);
     const rows = rowsAgainst(workload, otherBuild(folder));
     expect(rows.map(({ subject }) => subject.name)).toEqual([
@@ -98,7 +98,7 @@ describe('a comparison of two builds', () => {
     }
   });
 
-  it('has all that uses stripelock, leases too, and nothing else', () => {
+  it('has all subjects that use stripelock, including leases, and no others', () => {
     const subjects = (name: string) =>
       rowsAgainst(workloadNamed(name), root).map(({ subject }) => subject.name);
     expect(new Set(subjects('lease, acquire + release'))).toEqual(
@@ -129,7 +129,7 @@ describe('a comparison of two builds', () => {
     expect(rate).toMatchObject({ rounds: [0.25], ratio: 0.25 });
   });
 
-  it('says on which side what failed', () => {
+  it('names the side and the failure', () => {
     const [failed] = compare(measured('single', row('x', [{ nsPerOp: 10 }]), row('x', [], 'no such method')));
     expect(failed).toMatchObject({ why: 'there: no such method', ratio: undefined });
   });

@@ -58,7 +58,7 @@ it('shows the same as JSON', async () => {
   expect(since).toBeLessThanOrEqual(Date.now());
 });
 
-it('says that nobody holds a key', async () => {
+it('reports that no process holds a key', async () => {
   await place.run('--', process.execPath, '-e', '').ended;
   const table = await place.stripelock('inspect', '--path', place.lock).ended;
   expect(table).toMatchObject({ code: 0, stdout: `no process holds or waits for a key of ${place.lock}\n` });

@@ -45,7 +45,7 @@ describe.runIf(process.platform !== 'win32')('the end of the command', () => {
     expect(stdout).toBe('TERM 143\nKILL 137\nSEGV 139\nUSR1 138\nQUIT 131\nPIPE 141\n');
   });
 
-  it('is 127 if there is no such command, and 126 if it cannot be run', async () => {
+  it('is 127 if the command does not exist, and 126 if it cannot be run', async () => {
     writeFileSync(path.join(place.folder, 'text'), '');
     const none = await place.run('--', 'no-such-command').ended;
     expect(none).toMatchObject({ code: 127, stdout: '' });
@@ -169,7 +169,7 @@ describe.runIf(process.platform !== 'win32')('SIGKILL of stripelock itself', () 
     }
   });
 
-  it('leaves the lock with the command, and the next one is told', async () => {
+  it('leaves the lock with the command, and the next holder sees the death', async () => {
     const started = place.run('--', ...UNTIL_TOLD);
     await started.says(/runs/);
     started.child.kill('SIGKILL');
@@ -238,7 +238,7 @@ describe('the lock', () => {
     await holder.ended;
   });
 
-  it('is that of the current folder if neither path nor key is named', async () => {
+  it('is the current folder if neither path nor key is given', async () => {
     const [one, other] = ['one', 'other'].map((name) => path.join(place.folder, name));
     for (const folder of [one!, other!]) mkdirSync(folder);
     const holder = place.shell("stripelock run -- sh -c 'echo runs; cat > /dev/null'", one);
@@ -279,7 +279,7 @@ describe('one that has to wait', () => {
     [['--timeout', '0'], CONFLICT],
     [['--timeout', '0.1', '--conflict-exit-code', '0'], 0],
     [['--no-wait', '--conflict-exit-code', '9'], 9],
-  ])('gives up where it was told to: %j', async (options, code) => {
+  ])('gives up as its options say: %j', async (options, code) => {
     const holder = place.run('--', ...UNTIL_INPUT_ENDS);
     await holder.says(/runs/);
     const ended = await place.run(...options, '--', 'echo', 'not reached').ended;
@@ -297,12 +297,12 @@ describe.runIf(process.platform !== 'win32')('in a pipe', () => {
     expect(await place.shell(script).ended).toMatchObject({ code: 0, stdout: 'ABC\n', stderr: '' });
   });
 
-  it('ends with the command where nobody reads on, by its signal', async () => {
+  it('ends with the command, by its signal, if the reader is gone', async () => {
     const script = 'set -o pipefail; stripelock run --path a.lock -- yes | head -1';
     expect(await place.shell(script).ended).toMatchObject({ code: 141, stdout: 'y\n', stderr: '' });
   });
 
-  it('runs on where nobody reads what it says itself', async () => {
+  it('keeps running if its own messages have no reader', async () => {
     const script = `{ stripelock run --verbose --path a.lock -- sh -c 'sleep 0.3; echo done > done'; echo $? > code; } 2>&1 | true; cat code done`;
     expect(await place.shell(script).ended).toMatchObject({ stdout: '0\ndone\n' });
   });

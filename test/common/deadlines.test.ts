@@ -93,7 +93,7 @@ describe('an alarm', () => {
     expect([alarm.due, alarm.delay]).toEqual([110, 9.5]);
   });
 
-  it('rings once, can then be set for later, and is not set while it rings', () => {
+  it('fires once, can then be set for later, and is not set while it fires', () => {
     const rung: number[] = [];
     const alarm = new Alarm(() => rung.push(alarm.due), true);
     alarm.setFor(110, 10);
@@ -114,7 +114,7 @@ describe('an alarm', () => {
     expect(delays()).toEqual([2 ** 31 - 1, 100]);
   });
 
-  it('keeps the event loop alive as it was last told, with later timers, too', () => {
+  it('keeps the event loop alive by its last setting, also with later timers', () => {
     const alarm = new Alarm(() => undefined, false);
     const keeps = (): boolean[] => host.timers.map(({ keepsAlive }) => keepsAlive);
     alarm.setFor(110, 10);
@@ -129,7 +129,7 @@ describe('an alarm', () => {
     expect(keeps()).toEqual([false]);
   });
 
-  it('is not taken for set where no timer could be set', () => {
+  it('does not count as set if no timer could be set', () => {
     let rung = 0;
     const alarm = new Alarm(() => rung++, true);
     host.failing = 'start';
@@ -144,7 +144,7 @@ describe('an alarm', () => {
     expect(rung).toBe(1);
   });
 
-  it('rings at the new time where the old timer could not be stopped', () => {
+  it('fires at the new time if the old timer could not be stopped', () => {
     let rung = 0;
     const alarm = new Alarm(() => rung++, true);
     alarm.setFor(120, 20);
@@ -187,7 +187,7 @@ describe('a deadline timer', () => {
     expect(timer.toArray()).toEqual([]);
   });
 
-  it('rings before its deadlines where it is told to', () => {
+  it('fires before its deadlines if asked to', () => {
     const timer = new DeadlineTimer<Timed>(clock, () => undefined, true);
     timer.add(entry(130));
     timer.fireBy(140);

@@ -11,7 +11,7 @@ export const capacitySuite = (engine: EngineUnderTest): void => {
     new KeyedLock({ engine: engine.name, ...options });
 
   describe('the capacity of a lock on exact keys', () => {
-    it('is how many may be in use: one more is refused, has taken nothing then, and goes on when a key is released', async () => {
+    it('limits the keys in use: one more is refused, takes nothing, and is granted when a key is released', async () => {
       const lock = makeLock({ capacity: 5 });
       expect(lock.capacity).toBe(5);
       const guards = [1, 2, 3, 4, 5].map((key) => lock.acquireSync(key));

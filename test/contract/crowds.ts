@@ -43,7 +43,7 @@ export const crowdsSuite: Suite = (makeLock, engine) => {
         expect(lock.stats()).toMatchObject({ held: 0, waiting: 0, timeouts: 0 });
       });
 
-      it('keep their order where some of them share it, or want other keys, too', async () => {
+      it('keep their order if some of them share it, or also want other keys', async () => {
         const { lock, order, join } = scene();
         const guard = lock.acquireSync('key');
         const all = [join('a'), join('b'), join('shared', { mode: 'shared' }), join('c'), join('d')];
@@ -58,7 +58,7 @@ export const crowdsSuite: Suite = (makeLock, engine) => {
         expect(lock.stats()).toMatchObject({ held: 0, waiting: 0 });
       });
 
-      it('lose those whose time is over, wherever they stand, and no others', async () => {
+      it('lose those that time out, at any place, and no others', async () => {
         const { lock, order, join } = scene();
         const guard = lock.acquireSync('key');
         const late = [5, 10, 20].map((timeout) => rejectionOf(lock.acquire('key', { timeout })));
@@ -72,7 +72,7 @@ export const crowdsSuite: Suite = (makeLock, engine) => {
         expect(order).toEqual(['a', 'b', 'c']);
       });
 
-      it('lose those that are aborted, wherever they stand, and no others', async () => {
+      it('lose those that are aborted, at any place, and no others', async () => {
         const { lock, order, join } = scene();
         const guard = lock.acquireSync('key');
         const aborts = Array.from({ length: 4 }, () => new AbortController());
@@ -91,7 +91,7 @@ export const crowdsSuite: Suite = (makeLock, engine) => {
         expect(order).toEqual(['task 0', 'task 1', 'task 2', 'task 3']);
       });
 
-      it('pass on what the first was given if that one is aborted before it learns of it', async () => {
+      it('pass on the grant if the first is aborted before it sees the grant', async () => {
         const { lock, order, join } = scene();
         const guard = lock.acquireSync('key');
         const abort = new AbortController();
@@ -153,7 +153,7 @@ export const crowdsSuite: Suite = (makeLock, engine) => {
         },
       );
 
-      it('come after a sync acquisition that their thread makes before they learn of their turn', async () => {
+      it('come after a sync acquisition of their thread that is made before they see their turn', async () => {
         const { lock, order, join } = scene();
         const guard = lock.acquireSync('key');
         const all = ['a', 'b'].map((name) => join(name));
@@ -273,7 +273,7 @@ export const crowdsSuite: Suite = (makeLock, engine) => {
         },
       );
 
-      it('pass over to one whose promise nobody awaits, as to any other', async () => {
+      it('pass the key to one whose promise is not awaited, as to any other', async () => {
         const { lock, join } = scene();
         const guard = lock.acquireSync('key');
         const forgotten = watch(lock.acquire('key'));

@@ -38,7 +38,7 @@ export const deadlinesSuite: Suite = (makeLock) => {
       expect(lock.tryAcquire('key')).toBeDefined();
     });
 
-    it('tell in the error the lock, the keys, the stripe, the time and the thread that holds it', async () => {
+    it('name in the error the lock, the keys, the stripe, the time and the holding thread', async () => {
       const lock = makeLock({ name: 'ledger' });
       const other = await Agent.start(lock);
       const keys = keysApart(lock, 3);
@@ -133,7 +133,7 @@ export const deadlinesSuite: Suite = (makeLock) => {
       expect(lock.tryAcquire(keys[0]!)).toBeDefined();
     });
 
-    it('that pass release the keys taken so far for those who wait for them', async () => {
+    it('that pass release the keys taken so far for other waiters', async () => {
       const lock = makeLock();
       const [first, second] = keysApart(lock, 2) as [string, string];
       const other = await Agent.start(lock);

@@ -54,7 +54,7 @@ export const exactKeysSuite = (engine: EngineUnderTest): void => {
       });
     });
 
-    it('tells numbers, their digits and the bytes of these apart, and lone surrogates from each other', () => {
+    it('distinguishes numbers, their digits and the bytes of these, and different lone surrogates', () => {
       const lock = makeLock();
       const keys = [
         1,
@@ -94,7 +94,7 @@ export const exactKeysSuite = (engine: EngineUnderTest): void => {
       expect(lock.size).toBe(0);
     });
 
-    it('tells the state of keys for which it has no room', () => {
+    it('reports the state of keys for which it has no room', () => {
       const lock = makeLock({ capacity: 4 });
       const guards = ['a', 1, Uint8Array.of(2), ''].map((key) => lock.acquireSync(key));
       for (let i = 2; i < 200; i++) {
@@ -168,7 +168,7 @@ export const exactKeysSuite = (engine: EngineUnderTest): void => {
       (await waiting).release();
     });
 
-    it('keeps the keys of a list together while code of the program that is run in between uses others', async () => {
+    it('keeps the keys of a list together while the program’s code uses others in between', async () => {
       const lock = makeLock({ capacity: FEW_KEYS });
       const uses = (): void => {
         // More than the thread remembers. What is looked up in between is not unpinned before the call ends.

@@ -53,7 +53,7 @@ export const permitsSuite = (engine: EngineUnderTest): void => {
       },
     );
 
-    it('tells how many of its permits are left', async () => {
+    it('reports how many permits are left', async () => {
       const lock = makeLock(3);
       const free = { free: true, mode: undefined, holders: 0, waiters: 0, permitsLeft: 3 };
       expect(lock.stateOf('key')).toEqual(free);
@@ -101,7 +101,7 @@ export const permitsSuite = (engine: EngineUnderTest): void => {
       expect(lock.size).toBe(0);
     });
 
-    it('has its limit wherever it is opened, and refuses one that is none', () => {
+    it('has its limit wherever it is opened, and refuses an invalid limit', () => {
       const lock = makeLock(3, { name: 'few', timeout: 7 });
       const again = KeyedLock.from(structuredClone(lock.handle));
       expect(again).toMatchObject({ limit: 3, name: 'few', timeout: 7, capacity: 65_536 });
@@ -131,7 +131,7 @@ export const permitsSuite = (engine: EngineUnderTest): void => {
       makeLock(1_048_576).acquireSync('key').release();
     });
 
-    it('lets a waiter in whenever one of the holders releases, in the order in which they came', async () => {
+    it('grants a permit to the longest waiter whenever a holder releases', async () => {
       const lock = makeLock(3);
       const guards = fill(lock, 'key');
       const waiting = Array.from({ length: 5 }, () => watch(lock.acquire('key', FOR_EVER)));

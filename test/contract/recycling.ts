@@ -15,7 +15,7 @@ export const recyclingSuite = (engine: EngineUnderTest): void => {
     new KeyedLock({ engine: engine.name, ...options });
 
   describe('the stripes of exact keys', () => {
-    it('stay those of a key that is held, or waited for, however many others come and go', async () => {
+    it('stay with a key that is held or waited for, however many others come and go', async () => {
       const lock = makeLock({ capacity: FEW_KEYS });
       const held = ['held', 7, Uint8Array.of(1, 2), 'h'.repeat(230)];
       const guards = held.map((key) => lock.acquireSync(key));
@@ -67,7 +67,7 @@ export const recyclingSuite = (engine: EngineUnderTest): void => {
       expect(one.size).toBe(0);
     });
 
-    it('are those of the keys in a list, although reading the list fills the table', () => {
+    it('belong to the keys in a list, although reading the list fills the table', () => {
       for (const pick of [(lock: KeyedLock) => lock, (lock: KeyedLock) => KeyedLock.from(lock.handle)]) {
         const lock = makeLock({ capacity: 8 });
         const within = pick(lock);

@@ -37,7 +37,7 @@ export const selfWaitSuite: Suite = (makeLock, engine) => {
       expect(lock.stats().deadlocks).toBe(4);
     });
 
-    it('is told that locks are not reentrant, and where its own guard was acquired', async () => {
+    it('gets an error that says that locks are not reentrant, and where its own guard was acquired', async () => {
       const traced = makeLock({ trace: true });
       for (const lock of [makeLock(), traced]) {
         const guard = lock.acquireSync('key');

@@ -59,7 +59,7 @@ export const sharedSuite: Suite = (makeLock, engine) => {
       expect((await writer.promise).mode).toBe('exclusive');
     });
 
-    it('lets in the shared waiters behind a writer that gave up', async () => {
+    it('grants the shared waiters behind a writer that gave up', async () => {
       const lock = makeLock();
       const reader = lock.acquireSync('key', SHARED);
       const abort = new AbortController();

@@ -43,7 +43,7 @@ export const stackOverflowSuite: Suite = (_makeLock, engine) => {
   // The JavaScript engine promises less; see `test/engine/javascript/stack-limit.test.ts`.
   if (engine.name !== 'native') return;
   describe('near a stack overflow', () => {
-    it('no guard is lost, and whoever waits is served', { timeout: LONGEST + 10_000 }, async () => {
+    it('no guard is lost, and each waiter is served', { timeout: LONGEST + 10_000 }, async () => {
       const { scenes } = await countsOf(engine, 'all');
       expect(Object.keys(scenes).length).toBeGreaterThan(18);
     });
@@ -53,7 +53,7 @@ export const stackOverflowSuite: Suite = (_makeLock, engine) => {
 /** The part of it in which nobody waits. */
 export const uncontendedOverflowSuite: Suite = (_makeLock, engine) => {
   describe('near a stack overflow', () => {
-    it('no guard is lost where nobody waits', { timeout: LONGEST + 10_000 }, async () => {
+    it('no guard is lost without waiters', { timeout: LONGEST + 10_000 }, async () => {
       const { scenes } = await countsOf(engine, 'uncontended');
       expect(scenes).toEqual({});
     });

@@ -11,7 +11,7 @@ const SHARED: OneKeyState = { ...HELD, mode: 'shared' };
 
 export const stateOfKeySuite: Suite = (makeLock, engine) => {
   describe('stateOf() and isLocked()', () => {
-    it('tell how a key is held, and how many wait for it', async () => {
+    it('report how a key is held, and how many wait for it', async () => {
       const lock = makeLock();
       expect(lock.stateOf('key')).toEqual(FREE);
       expect(lock.isLocked('key')).toBe(false);
@@ -37,7 +37,7 @@ export const stateOfKeySuite: Suite = (makeLock, engine) => {
       expect(lock.isLocked('key')).toBe(false);
     });
 
-    it('no longer count what gave up', async () => {
+    it('no longer count waiters that gave up', async () => {
       const lock = makeLock();
       const guard = lock.acquireSync('key');
       const abort = new AbortController();
@@ -55,7 +55,7 @@ export const stateOfKeySuite: Suite = (makeLock, engine) => {
       expect(lock.stateOf('key')).toEqual(FREE);
     });
 
-    it('count what inspect() lists, whoever comes and goes', async () => {
+    it('count what inspect() lists while threads come and go', async () => {
       const lock = makeLock();
       const under = new Set<Promise<void>>();
       for (let i = 0; i < 300; i++) {

@@ -7,7 +7,7 @@ import { rejectionOf, until, watch } from '../support/waiting.js';
 
 export const statsInspectSuite: Suite = (makeLock, engine) => {
   describe('drained()', () => {
-    it('resolves when nobody holds the lock or waits for it, in any thread', async () => {
+    it('resolves when no thread holds the lock or waits for it', async () => {
       const lock = makeLock();
       await lock.drained({ timeout: 0 });
       const other = await Agent.start(lock);
@@ -100,7 +100,7 @@ export const statsInspectSuite: Suite = (makeLock, engine) => {
       expect(lock.stats()).toMatchObject({ held: 0, waiting: 0, contended: 0, timeouts: 0 });
     });
 
-    it('do not count an attempt that failed as a wait or a timeout: it is no error', () => {
+    it('count a failed attempt neither as a wait nor as a timeout, because it is not an error', () => {
       const lock = makeLock();
       const [first, second] = keysApart(lock, 2) as [string, string];
       lock.acquireSync(second);
@@ -111,7 +111,7 @@ export const statsInspectSuite: Suite = (makeLock, engine) => {
   });
 
   describe('inspect()', () => {
-    it('is empty for a lock that nobody uses', () => {
+    it('is empty for an unused lock', () => {
       const lock = makeLock();
       expect(lock.inspect()).toEqual([]);
       lock.acquireSync(['a', 'b']).release();

@@ -42,7 +42,7 @@ export const withLockSuite: Suite = (makeLock) => {
       expect(lock.stats().held).toBe(0);
     });
 
-    it('runs each function in the async context of its own call, whoever released the keys', async () => {
+    it('runs each function in the async context of its call, whichever call released the keys', async () => {
       const lock = makeLock();
       const context = new AsyncLocalStorage<string>();
       const section = async (): Promise<unknown> => {
@@ -57,7 +57,7 @@ export const withLockSuite: Suite = (makeLock) => {
       expect(seen).toEqual(names.map((name) => [name, name]));
     });
 
-    it('acquires by the lock’s own acquire, where a program has replaced that', async () => {
+    it('acquires by the lock’s own acquire if a program has replaced that', async () => {
       const lock = makeLock();
       const acquire: typeof lock.acquire = lock.acquire.bind(lock);
       let calls = 0;
@@ -148,7 +148,7 @@ export const withLockSuite: Suite = (makeLock) => {
       expect(lock.stats()).toMatchObject({ held: 0, waiting: 0 });
     });
 
-    it('shows up in inspect() while its function never settles', async () => {
+    it('is shown by inspect() while its function never settles', async () => {
       const lock = makeLock();
       const running = watch(lock.withLock('key', () => new Promise(() => undefined)));
       await turns();

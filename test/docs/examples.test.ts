@@ -87,7 +87,7 @@ describe('the examples of docs/usage.md', () => {
     expect(examples.map(isCommonJs)).toEqual(expect.arrayContaining([false, true]));
   });
 
-  it('are in part those of examples/pool', () => {
+  it('include the files of examples/pool', () => {
     const files = ['pool.mjs', 'worker.mjs'].map((name) => textOf(`examples/pool/${name}`));
     expect(examples.filter(inPool).map(withoutTypes)).toEqual(files.map(withoutTypes));
   });

@@ -151,7 +151,7 @@ it('the text of the picture has its figures', () => {
   expect(wrongIn(numbersIn(text), figures)).toEqual([]);
 });
 
-it('a figure that is another one is found', () => {
+it('a wrong figure is found', () => {
   expect(wrongIn(numbersIn('31 ns | 1,140,000 | 20 µs | 0.7'), [30.6, 1_135_573, 19_759])).toEqual([]);
   expect(wrongIn(numbersIn('31 ns | 1,140,000'), [31.6, 1_146_000, 7])).toEqual([
     '31 is 31.6',

@@ -3,7 +3,7 @@ import { optionsPage } from '../../scripts/docs/options.mjs';
 import { textOf } from './pages.js';
 
 it(
-  'docs/options.md has what the doc comments say; `npm run docs` writes it',
+  'docs/options.md matches the doc comments; `npm run docs` writes it',
   { timeout: 60_000 },
   async () => {
     const page = await optionsPage();

@@ -55,7 +55,7 @@ describe('the times in the README', () => {
     return row.status === 'measured' ? `${Math.round(summary(valuesOf(row, 'nsPerOp')).median)} ns` : '–';
   }
 
-  it('are those of the run that it links', () => {
+  it('match the run that it links', () => {
     const subjects = [
       ['stripelock native'],
       ['async-mutex', 'async-lock'],

@@ -55,7 +55,7 @@ describe('the site', () => {
     expect(await isBuilt(MODULE + source)).toBe(false);
   });
 
-  it('is refused without a word on what a module is for', async () => {
+  it('is refused if a module has no description', async () => {
     expect(await isBuilt('/** Some. */\nexport const some = 1;\n')).toBe(false);
   });
 

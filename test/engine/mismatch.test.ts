@@ -45,7 +45,7 @@ describe('a lock that another installation of the package opens in another threa
     expect(lock.stats()).toMatchObject({ held: 0, waiting: 0 });
   });
 
-  it('works on the JavaScript engine, which needs nothing but the memory', async () => {
+  it('works on the JavaScript engine, which needs only the memory', async () => {
     const lock = new StripedLock({ engine: 'javascript' });
     for (const copy of ['without-addon', 'with-addon']) {
       expect(await openIn(copy, lock)).toEqual({ engine: 'javascript', taken: true });
@@ -60,7 +60,7 @@ describe('a handle in a forked process', () => {
   const NAMES = ['StripedLock', 'KeyedLock', 'MemoryLeaseStore', 'FencingGate', 'LockManager'];
 
   it.each(['json', 'advanced'])(
-    'is refused, with what is for processes instead, over %s',
+    'is refused, with the alternative for processes, over %s',
     async (serialization) => {
       const { code, stdout, stderr } = await runProgram('handles-in-a-fork.mjs', [serialization]);
       expect({ code, stderr }).toEqual({ code: 0, stderr: '' });

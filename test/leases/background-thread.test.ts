@@ -62,7 +62,7 @@ describe('the thread that renews leases', () => {
     expect(started.length).toBe(2);
   });
 
-  it('that is ended by somebody is reported at once, and the event loop renews its leases', async () => {
+  it('is reported at once if it is ended, and the event loop renews its leases', async () => {
     const store = new ReopenableStore();
     const thread = nextThread();
     const failed = messagesOf<LeaseFailedMessage>('stripelock:lease:failed');
@@ -153,7 +153,7 @@ describe('the thread that renews leases', () => {
     expect(warnings[0]!.cause?.message).toMatch(/the network is down/);
   });
 
-  it('goes on after failures that end before the deadline', async () => {
+  it('keeps renewing after failures that end before the deadline', async () => {
     const store = new ReopenableStore();
     const lease = await managerOn(store, { ttl: 3000, renew: { background: true, every: 300 } }).acquire(
       'key',
@@ -165,7 +165,7 @@ describe('the thread that renews leases', () => {
     expect(lease.held).toBe(true);
   });
 
-  it('tells the holder at once when the store says that somebody else has the lease', async () => {
+  it('notifies the holder at once when the store says that another holder has the lease', async () => {
     const store = new ReopenableStore();
     const renew = { background: true, every: 20 };
     const lease = await managerOn(store, { ttl: 600_000, renew }).acquire('key');

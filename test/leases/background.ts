@@ -47,7 +47,7 @@ async function managerOn(at: Place, ttl: number, options: WarningLeaseManagerOpt
  * by a thread of a busy machine to come in time.
  */
 export function itKeepsItsLease(place: () => Place | Promise<Place>, ttl: number, ttls: number): void {
-  it(`a holder that is blocked for ${ttls} TTLs keeps its lease, and goes on`, async () => {
+  it(`a holder that is blocked for ${ttls} TTLs keeps its lease, and continues`, async () => {
     const at = await place();
     const manager = await managerOn(at, ttl, { maxHold: 600_000 });
     const lease = await manager.acquire('key', WAIT);

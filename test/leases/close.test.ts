@@ -4,7 +4,7 @@ import { rejectionOf, turns, until, watch } from '../support/waiting.js';
 import { failing, FaultyStore, gate } from './faulty-store.js';
 
 describe('close', () => {
-  it('releases everything, ends waiting acquisitions, tells the holders, and refuses later acquisitions', async () => {
+  it('releases everything, ends waiting acquisitions, notifies the holders, and refuses later acquisitions', async () => {
     const store = new MemoryLeaseStore();
     const manager = new LeaseManager({ store });
     const lease = await manager.acquire('key');
@@ -153,7 +153,7 @@ describe('close with drain', () => {
     await closing.promise;
   });
 
-  it('ends what is held when its time is over, or with a later call without it', async () => {
+  it('ends held leases after its time, or with a later call without it', async () => {
     for (const end of ['time', 'call']) {
       const manager = new LeaseManager();
       const lease = await manager.acquire('key');

@@ -108,7 +108,7 @@ it('finds that leases end late, unless that is allowed', async () => {
   expect(await brokenBy(changed(endsLate, { late: 500 }))).toEqual([]);
 });
 
-it('gives a slow store longer leases, until they are long enough to tell', async () => {
+it('gives a slow store longer leases, until they are long enough to decide', async () => {
   const sentence = 'renewal extends it from the time of the renewal on, again and again';
   const delays = (milliseconds: number): MakeStore => {
     const slow = (): Promise<void> => delay(milliseconds);

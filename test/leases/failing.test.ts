@@ -102,7 +102,7 @@ describe('a warning before the end', () => {
   });
 });
 
-it('an error that another try cannot help reaches everybody who waits at once, as it is, and nothing else is told', async () => {
+it('a permanent error reaches all waiters at once, unchanged, and nothing else is reported', async () => {
   const { manager, store } = onFaultyStore({ backoff: { initial: 400, max: 400 } });
   const lease = await manager.acquire('held');
   const denied = (): never => {

@@ -5,7 +5,7 @@ import { LeaseManager, MemoryLeaseStore } from 'stripelock';
 import { rejectionOf, turns, until, watch } from '../support/waiting.js';
 import { failing, FaultyStore, gate } from './faulty-store.js';
 
-describe('a grant that nobody takes', () => {
+describe('a grant without a recipient', () => {
   it('gives back a grant that has expired when it arrives', async () => {
     const store = new FaultyStore();
     store.after.tryAcquire = () => delay(60);

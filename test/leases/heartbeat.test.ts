@@ -248,7 +248,7 @@ describe('a release', () => {
 });
 
 describe('leases that are due soon', () => {
-  it('are renewed together with one that is due, each with an owner of its own', async () => {
+  it('are renewed together with one that is due, although each has a different owner', async () => {
     const { store, asked } = recording(inOneStep());
     const clock = new FixedClock();
     const manager = new LeaseManager({ store, clock, ttl: 3 * LONG, renew: { every: 1000 } });

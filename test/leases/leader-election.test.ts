@@ -85,7 +85,7 @@ it('does not wait for work that waits for its resignation for longer than a TTL'
   expect(await store.inspect('reports')).toBe(undefined);
 });
 
-it('tells the leader that it has lost, and elects again', async () => {
+it('notifies the leader of its loss, and elects again', async () => {
   const store = new FaultyStore();
   const log: string[] = [];
   const leases = new LeaseManager({ store });
@@ -199,7 +199,7 @@ it('reports each time that the store refuses for good, after a longer and longer
   expect(errors.length).toBe(3);
 });
 
-it('warns of a store that refuses for good, once, if no one asked to be told', async () => {
+it('warns once of a store that refuses permanently, without an `onError`', async () => {
   const { store, asked } = denyingStore();
   const warnings: (Error & { code?: string })[] = [];
   const listener = (warning: Error): void => void warnings.push(warning);

@@ -160,20 +160,17 @@ describe('an option that a method does not have', () => {
 });
 
 describe('a reentrant manager', () => {
-  it.each(['memory', 'another'])(
-    'shares its lease ahead of those who wait for it: %s store',
-    async (kind) => {
-      const store = kind === 'memory' ? new MemoryLeaseStore() : new FaultyStore();
-      const manager = new LeaseManager({ store, reentrant: true });
-      const outer = await manager.acquire('key');
-      const waiting = new LeaseManager({ store }).acquire('key', { timeout: 40_000 });
-      const inner = await manager.acquire('key', { timeout: 20_000 });
-      expect(inner.token).toBe(outer.token);
-      await inner.release();
-      expect(await outer.release()).toBe(true);
-      expect((await waiting).held).toBe(true);
-    },
-  );
+  it.each(['memory', 'another'])('shares its lease ahead of waiters: %s store', async (kind) => {
+    const store = kind === 'memory' ? new MemoryLeaseStore() : new FaultyStore();
+    const manager = new LeaseManager({ store, reentrant: true });
+    const outer = await manager.acquire('key');
+    const waiting = new LeaseManager({ store }).acquire('key', { timeout: 40_000 });
+    const inner = await manager.acquire('key', { timeout: 20_000 });
+    expect(inner.token).toBe(outer.token);
+    await inner.release();
+    expect(await outer.release()).toBe(true);
+    expect((await waiting).held).toBe(true);
+  });
 
   it('shares one lease among acquisitions of a key, including pending ones', async () => {
     const store = new FaultyStore();
@@ -189,7 +186,7 @@ describe('a reentrant manager', () => {
     expect(store.inner.size).toBe(0);
   });
 
-  it('tells everyone who has not released when the lease is lost', async () => {
+  it('notifies every user that has not released when the lease is lost', async () => {
     const { clock, manager } = onFixedClock({ reentrant: true, renew: false });
     const [one, two, three] = await Promise.all([1, 2, 3].map(() => manager.acquire('key')));
     const signals = [one!.signal, two!.signal, three!.signal];

@@ -43,12 +43,12 @@ describe('MemoryLeaseStore', () => {
     expect(lease.token).toBeGreaterThan(token);
   });
 
-  it('keeps leases that nobody has open any more', async () => {
+  it('keeps the leases of a table that no thread has open any more', async () => {
     const handle = await runThread<object>('lease-and-end.mjs', { ttl: 60_000 });
     expect(await MemoryLeaseStore.from(handle).inspect('key')).toMatchObject({ owner: 'ended' });
   });
 
-  it('tells apart strings that are not well-formed Unicode', async () => {
+  it('distinguishes strings that are not well-formed Unicode', async () => {
     const store = new MemoryLeaseStore();
     const keys = ['\ud800', '\ud801', '\ufffd', '\udc00\ud800', 'x\ud800'];
     for (const key of keys) expect(await store.tryAcquire(key, `owner of ${key}`, 1000)).toBeTypeOf('bigint');
@@ -167,7 +167,7 @@ describe('listeners of a memory store', () => {
 });
 
 describe('without the addon', () => {
-  it('the table of another thread is refused, and that of this thread can be opened again', () => {
+  it('the table of another thread is refused, and this thread’s own can be opened again', () => {
     const leases = new JavaScriptLeases();
     const table = leases.openTable(false);
     expect(leases.openTable(false, table.number)).toBe(table);

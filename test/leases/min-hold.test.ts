@@ -65,7 +65,7 @@ describe.each(ways)('a lease with minHold, taken %s', (_way, make) => {
     expect((await ownersOf(store, ['closed', 'failed'])).every((owner) => owner !== undefined)).toBe(true);
   });
 
-  it('keeps nothing that nobody got: keys of a set that was refused', async () => {
+  it('reserves no key of a set that was refused', async () => {
     const store = make();
     const other = await new LeaseManager({ store }).acquire('b');
     const manager = new LeaseManager({ store, minHold: LONG, backoff });

@@ -34,7 +34,7 @@ for (const [kind, makeStore] of [
   ['in memory', () => new MemoryLeaseStore()],
   ['over a store that is asked', () => new FaultyStore()],
 ] as const) {
-  it(`serves those who wait ${kind} in the order of their arrival`, async () => {
+  it(`serves waiters ${kind} in order of arrival`, async () => {
     const leases = new LeaseManager({ store: makeStore() });
     const held = [await leases.acquire('key', { limit: 2 }), await leases.acquire('key', { limit: 2 })];
     const served: number[] = [];
@@ -133,7 +133,7 @@ for (const [kind, makeStore] of [
   });
 }
 
-it('asks a store once where slots are free, and stops asking when its caller has gone', async () => {
+it('asks a store once if slots are free, and stops asking when its caller gives up', async () => {
   const store = new FaultyStore();
   const leases = new LeaseManager({ store });
   await leases.withLease('key', { limit: 100 }, () => undefined);
@@ -187,7 +187,7 @@ it('uses another slot if the store fails for one, and reports the failure if it 
   await expect(leases.tryAcquire('key', { limit: 3 })).rejects.toThrow('not a lease');
 });
 
-it('asks for the slot whose release it heard of, and no other', async () => {
+it('asks only for the slot whose release was reported', async () => {
   const inner = new FaultyStore();
   const listeners = new Map<string, () => void>();
   const asked: string[] = [];

@@ -34,7 +34,7 @@ it('hands a key on to a waiter in another manager of the same store', async () =
   expect(performance.now() - released).toBeLessThan(10_000);
 });
 
-it('hears of a release that comes before the refusal of its first attempt', async () => {
+it('notices a release that comes before the refusal of its first attempt', async () => {
   const store = new FaultyStore();
   const held = await new LeaseManager({ store }).acquire('key');
   store.after.tryAcquire = async () => {
@@ -60,7 +60,7 @@ it('has the next waiter ask when the first gives up, even while it is asking', a
   hangs.open();
 });
 
-it("takes a late answer to a waiter that gave up for nobody else's", async () => {
+it('does not use a late answer to a waiter that gave up for another one', async () => {
   const store = new FaultyStore();
   await store.inner.tryAcquire('key', 'somebody else', 60_000);
   const [early, late] = [gate(), gate()];
@@ -81,7 +81,7 @@ it("takes a late answer to a waiter that gave up for nobody else's", async () =>
   expect((await second).held).toBe(true);
 });
 
-it('tells all that time out what error the store had', async () => {
+it('gives the store’s error to all waiters that time out', async () => {
   const store = new FaultyStore();
   store.before.tryAcquire = failing;
   const manager = new LeaseManager({ store, backoff: { initial: 5, max: 5 } });

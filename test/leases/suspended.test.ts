@@ -33,7 +33,7 @@ describe.skipIf(process.platform !== 'linux')('while the machine is suspended', 
     return JSON.parse(stdout);
   }
 
-  it('the time of a lease goes on, in every store', async () => {
+  it('the time of a lease keeps counting, in every store', async () => {
     const printed = await runShifted('suspended.mjs', (folder) => [path.join(folder, 'leases.db')]);
     const all = { polled: true, background: true, memory: true, sqlite: true };
     expect(printed).toEqual({
@@ -47,7 +47,7 @@ describe.skipIf(process.platform !== 'linux')('while the machine is suspended', 
     });
   });
 
-  it.skipIf(!hasEtcd)('the time of an etcd lease that is kept for the next key goes on', async () => {
+  it.skipIf(!hasEtcd)('the time of an etcd lease that is kept for the next key keeps counting', async () => {
     const cluster = await EtcdCluster.start(1);
     onTestFinished(() => cluster.stop());
     const printed = await runShifted('suspended-etcd.mjs', () => [...cluster.endpoints]);

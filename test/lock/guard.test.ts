@@ -49,7 +49,7 @@ it.each([EXCLUSIVE_MODE, SHARED_MODE])(
 );
 
 it.each([EXCLUSIVE_MODE, SHARED_MODE])(
-  'a release that overflows between two stripes leaves a guard that holds nothing, and goes on by itself',
+  'a release that overflows between two stripes leaves a guard that holds nothing, and finishes by itself',
   async (mode) => {
     const { guard, released, repair } = setUp(mode, 1);
     expect(() => guard.release()).toThrow(overflow);
@@ -63,7 +63,7 @@ it.each([EXCLUSIVE_MODE, SHARED_MODE])(
   },
 );
 
-it('a release that overflowed between two stripes goes on at once if it is called again', async () => {
+it('a release that overflowed between two stripes finishes at once if it is called again', async () => {
   const { guard, released, repair } = setUp(EXCLUSIVE_MODE, 0);
   expect(() => guard.release()).toThrow(overflow);
   expect([guard.held, released]).toEqual([false, [2, 1]]);

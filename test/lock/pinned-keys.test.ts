@@ -191,7 +191,7 @@ describe('the keys that a thread remembers', () => {
     expect(exact.checked).toBeLessThan(1000 * 100);
   });
 
-  it('do not include a key that it gave up for another one, for which there was no stripe', async () => {
+  it('do not include a key that it gave up for another one that then got no stripe', async () => {
     const { lock, exact, index } = opened(4);
     const gate = new Int32Array(new SharedArrayBuffer(8));
     // Too long to be remembered, so that it is given up for the next one.

@@ -18,7 +18,7 @@ function metricsOf(name: string): LockMetrics {
 }
 
 describe('collect', () => {
-  it('counts what waits and is held in all threads, by names, and how long they waited', async () => {
+  it('counts holders and waiters of all threads by name, and the lengths of their waits', async () => {
     collect();
     const locks = [new StripedLock({ name: 'two' }), new KeyedLock({ name: 'two' })] as const;
     const thread = startThread('hold-for.mjs', { handle: locks[1].handle, key: 'far', milliseconds: 600 });
@@ -66,7 +66,7 @@ describe('collect', () => {
     expect(ended.waits.count).toBe(2);
   });
 
-  it('goes on counting what threads have counted that ended, and locks that are gone', async () => {
+  it('keeps the counts of threads that ended, and of locks that are gone', async () => {
     collect();
     let lock: KeyedLock | undefined = new KeyedLock({ name: 'gone' });
     const thread = startThread('hold-for.mjs', { handle: lock.handle, key: 'key', milliseconds: 300 });

@@ -42,7 +42,7 @@ it(
 );
 
 it(
-  'fails with one that has none, and tells what the package warns',
+  'fails with one that has none, and prints the package’s warning',
   async () => {
     const { tarball } = packLocally(path.join(folder, 'bare'), { binary: false });
     const { code, output } = await testInstall(tarball);

@@ -101,7 +101,7 @@ describe('the tarball', () => {
     expect(relative).toEqual([]);
   });
 
-  it('has code in ASCII, but for tests: one other character, and V8 holds all of a file in two bytes for each', async () => {
+  it('has only ASCII code: with one other character, V8 stores two bytes for each character of the file', async () => {
     const code = names().filter((file) => /^dist\/.*\.(?:cjs|mjs)$/.test(file) && !file.includes('testing'));
     expect(code).toContain('dist/stripelock.cjs');
     for (const file of code) {
@@ -179,7 +179,7 @@ describe('installed where no compiler exists', () => {
     expect(await installed.runUsersProgram(project, hidden)).toEqual(installed.works('native'));
   });
 
-  it('loads three files of its own at import, the addon with the first lock, and stores where they are imported', async () => {
+  it('loads only three of its files at import, the addon with the first lock, and stores when they are imported', async () => {
     // Every file costs each thread a part of a millisecond, 86 files cost it 30 ms, and so does each line that V8 reads.
     const script = `
       import { createRequire } from 'node:module';

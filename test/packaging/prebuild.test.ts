@@ -152,7 +152,7 @@ describe('a binary', () => {
   }
 
   if (linux) {
-    it('that is no addon is refused by the host that tries it', async () => {
+    it('that is not an addon is refused by the host that tries it', async () => {
       const out = path.join(folder, 'no-addon');
       await binaryFrom(out, '#include <stdio.h>\nvoid use(void) { puts("no addon"); }\n');
       const { code, stderr } = await prebuild(platformName(), '--test-only', '--out', out);

@@ -135,7 +135,7 @@ for (const [version, compiler] of Object.entries(compilers)) {
       // It is no more in TypeScript 7.
       if (version === 'TypeScript 7' && name === 'node10') continue;
       it(
-        `compiles with ${name}, and with no library of types but that of the language`,
+        `compiles with ${name}, with only the language's own types`,
         async () => {
           // node10 knows neither of the others.
           const files = ['plain.ts', ...(name === 'node10' ? [] : ['plain.mts', 'plain.cts'])];

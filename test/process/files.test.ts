@@ -94,7 +94,7 @@ describe('a key of several files has one holder', () => {
     await peer.kill();
   });
 
-  it('if the header is that of another file', async () => {
+  it('if the header belongs to another file', async () => {
     const { file } = await holder(16);
     const other = await holder(4);
     overwrite(file, 0, readFileSync(other.file).subarray(0, 4096));
@@ -227,7 +227,7 @@ describe('a file that was cut', () => {
     await cut('releaseAll');
   });
 
-  it('ends no process that releases after it was told that the file was replaced', async () => {
+  it('ends no process that releases after it saw that the file was replaced', async () => {
     const file = lockPath();
     const peer = await Peer.start(file);
     await peer.ask('acquire', 'a');
@@ -287,7 +287,7 @@ describe('deaths of holders', () => {
   });
 
   it(
-    'are reported after many earlier ones of keys that nobody uses any more',
+    'are reported after many earlier deaths with keys that are no longer used',
     { timeout: 120_000 },
     async () => {
       const file = lockPath();
@@ -324,7 +324,7 @@ describe('deaths of holders', () => {
 });
 
 describe('a process that waits for many keys', () => {
-  it('keeps nobody from other keys', async () => {
+  it('does not keep others from other keys', async () => {
     const lock = makeLock({ path: lockPath() });
     const peer = await Peer.start(lock.path);
     const held = Array.from({ length: 200 }, (_, i) => `held ${i}`);

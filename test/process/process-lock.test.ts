@@ -202,7 +202,7 @@ describe('a lock of a file', () => {
     lock.acquireSync('a').release();
   });
 
-  it('lets a blocked thread pass acquisitions of its own event loop', async () => {
+  it('lets a blocked thread overtake acquisitions of its event loop', async () => {
     const lock = makeLock();
     const guard = lock.acquireSync('a');
     const pending = lock.acquire('a');
@@ -267,7 +267,7 @@ describe('a lock of a file', () => {
     }
   });
 
-  it('shows its state, and that of a guard, on the console', async () => {
+  it('shows its state, and a guard’s state, on the console', async () => {
     const lock = makeLock({ name: 'mine' });
     const guard = lock.acquireSync(['a', 7]);
     const pending = lock.acquire('a');
@@ -368,7 +368,7 @@ describe('a lock of a file', () => {
     own.release();
   });
 
-  it('tells the next holder of a thread that ended', async () => {
+  it('reports a thread that ended to the next holder', async () => {
     const lock = makeLock();
     const worker = new Worker(new URL('../workers/process-lock-thread.mjs', import.meta.url), {
       workerData: { path: lock.path, key: 'a' },
@@ -455,7 +455,7 @@ describe('a file that cannot be used', () => {
       expect(codeOf(path.join(folder, 'shut', 'lock'))).toBe('ERR_LOCK_FILE_OPEN');
   });
 
-  it('is one of several if whoever made it wanted so, and the others are told if they want another number', async () => {
+  it('is one of several if its creator asked for that, and other numbers are refused', async () => {
     const file = lockPath();
     const lock = makeLock({ path: file, files: 4 });
     expect(
@@ -513,7 +513,7 @@ describe('a file that cannot be used', () => {
     expect(fresh.tryAcquire('a')?.held).toBe(true);
   });
 
-  it('goes on after it was cut', () => {
+  it('keeps working after it was truncated', () => {
     const lock = makeLock();
     const guard = lock.acquireSync('a');
     truncateSync(lock.path, 4096);

@@ -27,7 +27,7 @@ describe('between processes', () => {
     expect(await one.ask<unknown>('tryAcquire', 'a')).toBeUndefined();
   });
 
-  it('waiters of both kinds go on after a release', async () => {
+  it('waiters of both kinds continue after a release', async () => {
     const { lock, all } = await setUp(2);
     const guard = lock.acquireSync('a');
     const waits = [all[0]!.ask<Got>('acquire', 'a'), all[1]!.ask<Got>('acquireSync', 'a')];
@@ -43,7 +43,7 @@ describe('between processes', () => {
     expect(first!.token).not.toBe(second!.token);
   });
 
-  it('the death of a holder frees its keys, and the next is told', async () => {
+  it('the death of a holder frees its keys, and the next holder sees it', async () => {
     const { lock, all } = await setUp(2);
     const [victim, other] = all as [Peer, Peer];
     await victim.ask('acquire', ['a', 'b']);
@@ -59,7 +59,7 @@ describe('between processes', () => {
     expect(lock.tryAcquire('a')).toMatchObject({ abandoned: false });
   });
 
-  it('the death of a holder is told to all that share the key next, and to the first that has it alone', async () => {
+  it('the death of a holder is reported to all that share the key next, and to the first exclusive holder', async () => {
     const { lock, all } = await setUp(2);
     const [victim, other] = all as [Peer, Peer];
     await victim.ask('acquire', 'a');
@@ -76,7 +76,7 @@ describe('between processes', () => {
     }
   });
 
-  it('the death of a waiter, or a waiter that is stopped, keeps nobody waiting', async () => {
+  it('the death of a waiter, or a stopped waiter, does not delay others', async () => {
     const { lock, all } = await setUp(3);
     const [victim, stopped, other] = all as [Peer, Peer, Peer];
     const guard = lock.acquireSync('a');
@@ -94,7 +94,7 @@ describe('between processes', () => {
     expect(await waits).toMatchObject({ abandoned: false });
   });
 
-  it('the end of a thread of another process is told', async () => {
+  it('the end of a thread of another process is reported', async () => {
     const { lock, all } = await setUp(1);
     await all[0]!.ask('holdInThread', 'a');
     expect(lock.tryAcquire('a')).toBeUndefined();

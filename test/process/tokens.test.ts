@@ -78,7 +78,7 @@ describe('the tokens of a key rise', () => {
     for (const [i, token] of last.toReversed().entries()) expect(token).toBeGreaterThan(after[i]!);
   });
 
-  it('for keys that are acquired together, above those of each', async () => {
+  it('for keys that are acquired together, above the tokens of each', async () => {
     const file = lockPath();
     for (const key of KEYS) {
       const ahead = await remember(file, key, (token) => token + AHEAD);

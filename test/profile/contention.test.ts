@@ -134,7 +134,7 @@ describe('a profile of contention', () => {
     expect(JSON.stringify(longest.args)).toContain('plantedSlowHolder');
   });
 
-  it('tells of single waits, with who released what they waited for', () => {
+  it('reports single waits, with the calls that released the keys', () => {
     const { waits } = profile;
     expect(waits.length).toBeGreaterThan(10);
     const hot = waits.filter(({ key }) => key === HOT);

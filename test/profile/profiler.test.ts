@@ -47,7 +47,7 @@ function shown({ waits }: ContentionProfile): object[] {
 }
 
 describe('profileContention', () => {
-  it('tells who released it to a task of the same thread, and to another thread', async () => {
+  it('names the call that released the key to a task of the same thread, and to another thread', async () => {
     const lock = new KeyedLock({ name: 'both' });
     const profiler = await start();
     await waitsWithin(lock, 7, 20);
@@ -74,7 +74,7 @@ describe('profileContention', () => {
     expect(far!.releases[0]!.threadId).not.toBe(far!.threadId);
   });
 
-  it('tells of what was not granted, with the threads that held it', async () => {
+  it('reports refused waits, with the threads that held the key', async () => {
     const lock = new KeyedLock({ name: 'refused' });
     const profiler = await start();
     const thread = startThread('hold-for.mjs', { handle: lock.handle, key: 'k', milliseconds: 1000 });
@@ -138,7 +138,7 @@ describe('profileContention', () => {
     expect(estimate / sum).toBeLessThan(1.8);
   });
 
-  it('shows what there is so far, and stays as it was after the end', async () => {
+  it('shows the profile so far, and does not change after the end', async () => {
     const lock = new KeyedLock();
     const profiler = await start();
     await waitsWithin(lock, 1, 5);

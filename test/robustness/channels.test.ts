@@ -112,7 +112,7 @@ for (const engine of ['native', 'javascript'] as const) {
       expect(heard).toEqual([['deadlock', { ...common, threads: [0], stripes: [lock.stripeOf('key')] }]]);
     });
 
-    it('make and publish no message while nobody listens', async () => {
+    it('make and publish no message without a subscriber', async () => {
       const published: string[] = [];
       for (const name of CHANNELS) {
         const channel = diagnostics_channel.channel(`stripelock:${name}`);

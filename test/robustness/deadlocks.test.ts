@@ -39,7 +39,7 @@ describe('threads that block for each other in a cycle', () => {
     [3, 20],
     [8, 10],
   ] as const) {
-    it(`of ${size}: exactly one is refused, soon, and the others go on`, async () => {
+    it(`of ${size}: exactly one is refused, soon, and the others continue`, async () => {
       const lock = newLock();
       const keys = keysApart(lock, size);
       const cycles = await runCycles(runThread, [lock], keys, rounds);

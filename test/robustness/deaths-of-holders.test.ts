@@ -14,7 +14,7 @@ const HOLDS = (['exclusive', 'shared'] as const).flatMap((mode) =>
 
 describe('a thread that holds stripes when it ends', () => {
   for (const end of ENDS) {
-    it(`(${end}) frees them, and those who wait go on, the first with an abandoned guard if it held them exclusively`, async () => {
+    it(`(${end}) frees them, and waiters are granted them, the first with an abandoned guard if the hold was exclusive`, async () => {
       const lock = newLock();
       const agent = await Agent.start(lock);
       const times: number[] = [];
@@ -85,7 +85,7 @@ describe('a thread that holds stripes when it ends', () => {
     expectIdle(lock);
   });
 
-  it('does not affect shared holds of other threads, nor tell of its own', async () => {
+  it('affects no shared holds of other threads, and does not report the death of a reader', async () => {
     const lock = newLock();
     const ours = lock.acquireSync('key', { mode: 'shared' });
     const victim = await Victim.start(lock, {

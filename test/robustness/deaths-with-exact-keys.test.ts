@@ -10,7 +10,7 @@ async function die(handle: KeyedLockHandle, plan: VictimPlan): Promise<void> {
   await victim.end('terminate');
 }
 
-it.each([1, 2, 3, 4, 100])('a death is told also in a lock of %i keys', async (capacity) => {
+it.each([1, 2, 3, 4, 100])('a death is also reported in a lock of %i keys', async (capacity) => {
   const lock = new KeyedLock({ engine: 'native', capacity });
   await die(lock.handle, { holds: [{ keys: 'key' }] });
   expect(lock.size).toBe(1);
@@ -20,7 +20,7 @@ it.each([1, 2, 3, 4, 100])('a death is told also in a lock of %i keys', async (c
   expect(lock.acquireSync('key').abandoned).toBe(false);
 });
 
-it('a death is told if nobody else had the lock open, of exclusive holds and of no others', async () => {
+it('a death is reported if no other thread had the lock open, for exclusive holds only', async () => {
   const maker = startThread('make-lock.mjs', { keyed: true, options: { engine: 'native', capacity: 50 } });
   // Both may come at once.
   const exited = once(maker, 'exit');

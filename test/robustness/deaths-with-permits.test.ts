@@ -40,7 +40,7 @@ function holdersOf(lock: KeyedLock, key: LockKey): number[] {
 
 describe('a thread that has permits of several keys when it ends', () => {
   for (const end of ENDS) {
-    it(`(${end}) gives them back, to nobody twice, and those who come are told`, async () => {
+    it(`(${end}) gives them back once, and later holders see the death`, async () => {
       const lock = newLock();
       const ours = [lock.acquireSync(['one', 'two']), lock.acquireSync('two')];
       const victim = await victimOf(lock, {
@@ -84,7 +84,7 @@ describe('a thread that waits for permits when it ends', () => {
     ['parked', ['terminate']],
     ['pending', ENDS.filter((end) => end !== 'return')],
   ] as const) {
-    it(`(${way}) gives back those it had for it, and those behind it get what they wait for`, async () => {
+    it(`(${way}) gives back those it had taken, and the waiters behind it are granted theirs`, async () => {
       for (const end of ends) {
         const lock = newLock();
         const full = [1, 2, 3].map(() => lock.acquireSync('full'));

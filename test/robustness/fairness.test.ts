@@ -7,7 +7,7 @@ import { until } from '../support/waiting.js';
 const THREADS = 4;
 
 describe.each(['native', 'javascript'] as const)('async acquisitions on the %s engine', (engine) => {
-  it('of threads that never pause do not starve those of other threads', async () => {
+  it('of threads that never pause do not starve other threads', async () => {
     const lock = new StripedLock({ engine, stripes: 1 });
     const gate = new SharedArrayBuffer(4);
     const rounds = new SharedArrayBuffer(4 * THREADS);

@@ -12,7 +12,7 @@ function newLock(trace = false): StripedLock {
 }
 
 describe('inspect()', () => {
-  it('shows to another thread what a callback that never settles holds', async () => {
+  it('shows to another thread the keys of a callback that never settles', async () => {
     for (const trace of [false, true]) {
       const lock = newLock(trace);
       const agent = await Agent.start(lock);

@@ -44,7 +44,7 @@ for (const engine of ['native', 'javascript'] as const) {
   };
   for (const [kind, makeLock] of Object.entries(makers)) {
     describe(`the tracing channel, ${kind}, ${engine} engine`, () => {
-      it('has a span for each acquisition, whatever becomes of it', async () => {
+      it('has a span for each acquisition, whatever its outcome', async () => {
         const lock = makeLock();
         const spans = listen();
         const guard = lock.acquireSync('key');
@@ -144,7 +144,7 @@ for (const engine of ['native', 'javascript'] as const) {
     expect(storage.getStore()).toBeUndefined();
   });
 
-  it(`changes nothing of what callers get, ${engine} engine`, async () => {
+  it(`does not change the callers' results, ${engine} engine`, async () => {
     listen();
     const lock = new StripedLock({ engine });
     const guard = lock.acquireSync('key');

@@ -24,7 +24,7 @@ function inTerm(term: string, { status, text }: GatewayAnswer): GatewayAnswer {
   return { status, text: text.replace(/"raft_term":"\d+"/g, `"raft_term":"${term}"`) };
 }
 
-describe.runIf(hasEtcd)('what the etcd store asks', () => {
+describe.runIf(hasEtcd)('a request of the etcd store', () => {
   const etcd = new EtcdScene();
   let gateway: EtcdGateway;
   let store: EtcdStore;
@@ -109,7 +109,7 @@ describe.runIf(hasEtcd)('what the etcd store asks', () => {
     expect(await store.inspect('key 7')).toMatchObject({ owner: 'somebody else', token: taken });
   });
 
-  it('goes on for who still waits, if another who is asked for in the same transaction has given up', async () => {
+  it('is repeated for waiters that remain, if another one in the same transaction has given up', async () => {
     const limit = 2 * HASTE;
     const hasty = etcd.store({ endpoints: [gateway.endpoint], timeout: limit });
     const [first, second] = [gate(), gate()];
@@ -136,7 +136,7 @@ describe.runIf(hasEtcd)('what the etcd store asks', () => {
     expect(await hasty.inspect('key 4')).toMatchObject({ owner: 'me' });
   });
 
-  it('is withdrawn if all have given up who were asked for in the same transaction', async () => {
+  it('is withdrawn if all acquisitions in the same transaction have given up', async () => {
     const hasty = etcd.store({ endpoints: [gateway.endpoint], timeout: HASTE });
     gateway.rule = ({ path, forward }) => (path === GRANT ? new Promise(() => undefined) : forward());
     const keys = ['key 1', 'key 2'];
@@ -164,7 +164,7 @@ describe.runIf(hasEtcd)('what the etcd store asks', () => {
     for (const key of keys) expect((await etcd.entry(key))?.value, key).toBeDefined();
   });
 
-  it('is a new etcd lease if that which was used before has gone', async () => {
+  it('is a new etcd lease if the earlier one is gone', async () => {
     await store.tryAcquire('key', 'me', 4000);
     const { lease } = (await etcd.entry('key'))!;
     await store.release('key', 'me');
@@ -212,7 +212,7 @@ describe.runIf(hasEtcd)('what the etcd store asks', () => {
       expect(gateway.asked).toEqual([BEAT, RANGE, BEAT, RANGE]);
     });
 
-    it('fails, and does not renew, as long as that goes on', async () => {
+    it('fails, and does not renew, as long as this lasts', async () => {
       const hasty = etcd.store({ endpoints: [gateway.endpoint], timeout: HASTE });
       await hasty.tryAcquire('key', 'me', LONG);
       gateway.rule = async ({ path, forward }) => {
@@ -353,7 +353,7 @@ describe.runIf(hasEtcd)('what the etcd store asks', () => {
     });
   });
 
-  it('fails in bounded time if the server is paused, and leaves nothing when it goes on', async () => {
+  it('fails in bounded time if the server is paused, and leaves nothing when it continues', async () => {
     const hasty = etcd.store({ endpoints: [gateway.endpoint], timeout: HASTE });
     const before = new Set(await etcd.leases());
     const answers: Promise<GatewayAnswer>[] = [];

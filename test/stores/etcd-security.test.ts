@@ -42,7 +42,7 @@ describe.runIf(hasEtcd)('the etcd store, where servers know users,', () => {
   }, 120_000);
   afterAll(() => cluster.stop());
 
-  it('does all that it does elsewhere, as a user that may use its keys alone', async () => {
+  it('works as elsewhere, as a user that may use only its keys', async () => {
     const store = open({ endpoints: cluster.endpoints, credentials: CREDENTIALS });
     const token = await store.tryAcquire('key', 'me', LONG);
     expect(await store.inspect('key')).toMatchObject({ owner: 'me', token });
@@ -67,7 +67,7 @@ describe.runIf(hasEtcd)('the etcd store, where servers know users,', () => {
     expect(await store.release('key 2', 'me')).toBe(true);
   });
 
-  it('goes on when the servers ask for users from now on, or do not any more', async () => {
+  it('keeps working when the servers start or stop requiring users', async () => {
     await disable();
     const store = open({ endpoints: cluster.endpoints, credentials: CREDENTIALS });
     await store.tryAcquire('key 3', 'me', LONG);
@@ -92,7 +92,7 @@ describe.runIf(hasEtcd)('the etcd store, where servers know users,', () => {
     expect(performance.now() - started).toBeLessThan(20_000);
   });
 
-  it('tells an acquisition that waits at once', async () => {
+  it('fails a waiting acquisition at once', async () => {
     const { endpoints } = cluster;
     const wrong = { ...CREDENTIALS, password: 'another' };
     const stores = [
@@ -142,7 +142,7 @@ describe.runIf(hasEtcd && hasOpenssl)('the etcd store over TLS', () => {
     key: pem(keyFile),
   });
 
-  it('does what it does elsewhere, with a certificate of its own, and its watches', async () => {
+  it('works as elsewhere with a client certificate, including watches', async () => {
     const endpoints = [`https://127.0.0.1:${cluster.securePort}`];
     const store = open({ endpoints, tls: certificate() });
     expect(await store.tryAcquire('key', 'me', LONG)).toBeTypeOf('bigint');

@@ -53,7 +53,7 @@ describe.runIf(hasEtcd)('waiting for a lease of the etcd store', () => {
     expect(lease.held).toBe(true);
   });
 
-  it('ends at once if the key was released before anybody listened', async () => {
+  it('ends at once if the key was released before the watch began', async () => {
     await holder.tryAcquire('key', 'me', LONG);
     gateway.rule = async ({ path, forward }) => {
       const answer = await forward();
@@ -66,7 +66,7 @@ describe.runIf(hasEtcd)('waiting for a lease of the etcd store', () => {
     expect(performance.now() - started).toBeLessThan(SOON);
   });
 
-  it('goes on when connections are cut, and hears of releases again', async () => {
+  it('continues when connections are cut, and notices releases again', async () => {
     await holder.tryAcquire('key', 'me', LONG);
     const waiting = patient().acquire('key', WAIT);
     await waits('key');
@@ -78,7 +78,7 @@ describe.runIf(hasEtcd)('waiting for a lease of the etcd store', () => {
     expect(performance.now() - released).toBeLessThan(SOON);
   });
 
-  it('asks when a watch begins anew: the key may have been released meanwhile', async () => {
+  it('asks when a watch restarts: the key may have been released in between', async () => {
     await holder.tryAcquire('key', 'me', LONG);
     const waiting = patient().acquire('key', WAIT);
     await waits('key');
@@ -146,7 +146,7 @@ describe.runIf(hasEtcd)('waiting for a lease of the etcd store', () => {
     for (const end of ends) end();
   });
 
-  it('keeps its watch for a moment after the last waiter has gone, since another may come', async () => {
+  it('keeps its watch for a moment after the last waiter, because another may follow', async () => {
     const end = store.onRelease('key', () => undefined);
     await expectSoon(() => gateway.watches).toBe(1);
     end();

@@ -176,7 +176,7 @@ describe.each(Object.entries(servers))('a request that comes late to %s', (_name
     await isFree();
   });
 
-  it('as an attempt does not take the key from the owner, who has it by another attempt', async () => {
+  it('as an attempt does not take the key from the owner, which has it by another attempt', async () => {
     await late(() => store.tryAcquire('key', 'me', LONG));
     const token = await store.tryAcquire('key', 'me', LONG);
     await requests.letGo();
@@ -188,7 +188,7 @@ describe.each(Object.entries(servers))('a request that comes late to %s', (_name
     await isFree();
   });
 
-  it('as the answer to an attempt gives back that grant alone, not the next one of the owner', async () => {
+  it('as the answer to an attempt gives back only that grant, not the owner’s next one', async () => {
     requests.holdsAnswers = true;
     await expect(store.tryAcquire('key', 'me', LONG)).rejects.toMatchObject({ code: 'ERR_LEASE_STORE' });
     requests.holdsAnswers = false;

@@ -64,7 +64,7 @@ describe.each(mongodbDrivers)('the MongoDB store on %s, if something fails,', (d
     await expect.poll(() => mongo.store.inspect('other'), { timeout: 20_000 }).toBeUndefined();
   });
 
-  it('tells an acquisition that waits at once that its user may not write, or that the server is of another kind', async () => {
+  it('fails a waiting acquisition at once if its user may not write, or if the server is of another kind', async () => {
     await mongo.store.inspect('key');
     for (const [code, expected] of [
       [13, { code: 'ERR_LEASE_STORE_DENIED', cause: { code: 13 } }],
@@ -107,7 +107,7 @@ describe.each(mongodbDrivers)('the MongoDB store on %s, if something fails,', (d
     }
   });
 
-  it('does not send what nobody waits for any more when it is prepared', async () => {
+  it('does not send an operation after preparing if it has already timed out', async () => {
     const hangs = gate();
     const store = mongo.storeWith({ timeout: 50 });
     mongo.server.fail({ command: 'createIndexes', until: hangs.passed });
@@ -225,7 +225,7 @@ describe.each(mongodbDrivers)('the MongoDB store on %s, if something fails,', (d
     expect(await simple.tryAcquire('key', 'a', LONG)).toBeTypeOf('bigint');
   });
 
-  it('does without an index that it may not make, and without a look at the options that it may not take', async () => {
+  it('works without an index that it may not create, and without options that it may not read', async () => {
     for (const code of [13, 85, 86]) {
       mongo.server.fail({ command: 'createIndexes', error: { code } });
       mongo.server.fail({ command: 'listCollections', error: { code: 13 } });

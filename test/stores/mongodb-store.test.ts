@@ -56,7 +56,7 @@ describe.each(mongodbDrivers)('the MongoDB store on %s', (driver) => {
     expect(Number(log.find(({ name }) => name === 'find')!.command['maxTimeMS'])).toBe(2345);
   });
 
-  it('sends no limit that is none, or that no timer reaches', async () => {
+  it('sends no infinite time limit, and none that no timer reaches', async () => {
     for (const timeout of [Infinity, 2 ** 40]) {
       expect(await mongo.storeWith({ timeout }).tryAcquire('key', 'a', LONG)).toBeTypeOf('bigint');
     }
@@ -106,7 +106,7 @@ describe.each(mongodbDrivers)('the MongoDB store on %s', (driver) => {
     expect(await other.tryAcquire('key', 'd', LONG)).toBeLessThan(future);
   });
 
-  it('asks again after a duplicate key or a write conflict, which are no answers', async () => {
+  it('asks again after a duplicate key or a write conflict', async () => {
     for (const code of [11000, 112]) {
       mongo.server.fail({ command: 'findAndModify', error: { code }, times: 3 });
       expect(await mongo.store.tryAcquire(`key ${code}`, 'a', LONG)).toBeTypeOf('bigint');

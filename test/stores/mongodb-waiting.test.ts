@@ -24,7 +24,7 @@ async function handOver(
   return elapsed;
 }
 
-describe.each(mongodbDrivers)('who waits in the MongoDB store on %s', (driver) => {
+describe.each(mongodbDrivers)('a waiter in the MongoDB store on %s', (driver) => {
   const mongo = new MongodbScene(driver);
   const streamsAre = async (count: number): Promise<void> => {
     await expect.poll(() => mongo.server.streams, { timeout: 20_000 }).toBe(count);
@@ -119,7 +119,7 @@ describe.each(mongodbDrivers)('who waits in the MongoDB store on %s', (driver) =
     expect(await handOver(other, resumed, () => mongo.store.release('key', 'a'))).toBeLessThan(WOKEN);
   });
 
-  it('hears again after a stream has failed for good, a second later', async () => {
+  it('is notified again one second after a stream has failed permanently', async () => {
     const other = await mongo.storeOnAnotherClient();
     await mongo.store.tryAcquire('key', 'a', LONG);
     const failed = async (): Promise<void> => {
@@ -151,7 +151,7 @@ describe.each(mongodbDrivers)('who waits in the MongoDB store on %s', (driver) =
     await streamsAre(0);
   });
 
-  it('opens no other stream in place of one that has failed if nobody waits any more', async () => {
+  it('opens no new stream for a failed one if no acquisition waits any more', async () => {
     const stop = mongo.store.onRelease('key', () => undefined);
     await streamsAre(1);
     mongo.server.fail({ command: 'getMore', error: { code: 286 } });
@@ -202,7 +202,7 @@ describe.each(mongodbDrivers)('who waits in the MongoDB store on %s', (driver) =
   });
 });
 
-describe.each(mongodbDrivers)('who waits in the MongoDB store on %s, on a single server', (driver) => {
+describe.each(mongodbDrivers)('a waiter in the MongoDB store on %s, on a single server', (driver) => {
   const mongo = new MongodbScene(driver, false);
 
   it('is woken by a release through the same store, and polls for others', async () => {

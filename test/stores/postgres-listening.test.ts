@@ -13,7 +13,7 @@ function listenersOf(sql: object): number[] {
   return Object.values(channels).map(({ listeners }) => listeners.length);
 }
 
-describe.skipIf(postgresLibraries.length === 0)('who listens by the package postgres', () => {
+describe.skipIf(postgresLibraries.length === 0)('a store that listens through the package postgres', () => {
   const scene = new PostgresScene();
 
   it(
@@ -40,7 +40,7 @@ describe.skipIf(postgresLibraries.length === 0)('who listens by the package post
   );
 
   it(
-    'does not ask for more and more while the server refuses sessions, and hears as soon as it does not',
+    'does not request more and more sessions while the server refuses them, and listens again afterwards',
     async () => {
       const dying = await startDyingPostgres(REFUSES);
       const proxy = await Proxy.to(dying.port);

@@ -37,7 +37,7 @@ describe.skipIf(postgresLibraries.length === 0)('the PostgreSQL store', () => {
     expect(await store.release('key', 'a')).toBe(true);
   });
 
-  it('tells an acquisition that waits at once that it has no rights, or may not make the tables', async () => {
+  it('fails a waiting acquisition at once if it has no rights, or may not create the tables', async () => {
     const table = scene.newTable();
     await scene.storeOn(await scene.connect(), { table }).inspect('key');
     await scene.server.query(`CREATE ROLE stranger LOGIN; REVOKE CREATE ON SCHEMA public FROM public`);
@@ -116,7 +116,7 @@ describe.skipIf(postgresLibraries.length === 0)('the PostgreSQL store', () => {
       },
     );
 
-    it('tells everybody at once that a Client of pg never connects again', async () => {
+    it('fails all waiters at once if a Client of pg never connects again', async () => {
       const [proxy, store] = await behindProxy('pg-client');
       const manager = new LeaseManager({ store });
       const lease = await manager.acquire('key');
@@ -127,7 +127,7 @@ describe.skipIf(postgresLibraries.length === 0)('the PostgreSQL store', () => {
     });
   });
 
-  it('tells an acquisition that waits at once that it is inside a transaction', async () => {
+  it('fails a waiting acquisition at once inside a transaction', async () => {
     const client = (await scene.connect('pg-client')) as pg.Client;
     const manager = new LeaseManager({ store: scene.storeOn(client, { table: scene.newTable() }) });
     await client.query('BEGIN');
@@ -138,7 +138,7 @@ describe.skipIf(postgresLibraries.length === 0)('the PostgreSQL store', () => {
     expect(await lease.release()).toBe(true);
   });
 
-  it('makes its tables again if somebody drops them', async () => {
+  it('creates its tables again if they are dropped', async () => {
     const table = scene.newTable();
     const store = scene.storeOn(await scene.connect(), { table });
     const first = await store.tryAcquire('key', 'a', LONG);

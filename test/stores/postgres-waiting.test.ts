@@ -5,7 +5,7 @@ import { PATIENT, postgresLibraries, PostgresScene } from './postgres-setup.js';
 
 const LONG = 600_000;
 
-describe.each(postgresLibraries)('who waits for a lease in PostgreSQL, on %s', (library) => {
+describe.each(postgresLibraries)('a waiter for a lease in PostgreSQL, on %s', (library) => {
   const scene = new PostgresScene();
 
   /** How long after its release, in milliseconds, a lease is granted to another client that waits for it. */
@@ -52,7 +52,7 @@ describe.each(postgresLibraries)('who waits for a lease in PostgreSQL, on %s', (
     expect(await lease.release()).toBe(true);
   });
 
-  it('hears again after its session was lost', async () => {
+  it('listens again after its session was lost', async () => {
     const table = scene.newTable();
     const holder = scene.storeOn(await scene.connect('pg'), { table });
     const proxy = await Proxy.to(scene.server.port);
@@ -97,7 +97,7 @@ describe.each(postgresLibraries)('who waits for a lease in PostgreSQL, on %s', (
 describe.skipIf(postgresLibraries.length === 0)('a release in PostgreSQL', () => {
   const scene = new PostgresScene();
 
-  it('notifies nobody unless somebody waits', async () => {
+  it('sends no notification without a waiter', async () => {
     const table = scene.newTable();
     const store = scene.storeOn(await scene.connect(), { table });
     const heard: string[] = [];

@@ -59,7 +59,7 @@ it('wakes a waiter on news of a release that arrives before the refusal of its a
   await store.close();
 });
 
-it('passes such news on if nobody waits after the refusal', async () => {
+it('passes the notification on if no acquisition waits after the refusal', async () => {
   const asked = store.tryAcquire('key', 'a', 1000);
   client.tell(LEASE);
   client.sent[0]!.answer([1000]);

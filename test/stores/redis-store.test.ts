@@ -157,7 +157,7 @@ describe.each(redisLibraries)('the Redis store on %s', (library) => {
     60_000,
   );
 
-  it('tells an acquisition that waits at once that the server denies the script, or a command in it', async () => {
+  it('fails a waiting acquisition at once if the server denies the script, or a command in it', async () => {
     for (const denied of ['evalsha', 'getset']) {
       await redis.command('ACL', 'SETUSER', 'default', `-${denied}`);
       const manager = new LeaseManager({ store: redis.store });

@@ -81,7 +81,7 @@ describe.each(redisLibraries)('waiting for a lease of the Redis store on %s', (l
     await other.close();
   });
 
-  it('keeps a released key only for a moment if the waiter that was told does not come', async () => {
+  it('reserves a released key only for a moment if the notified waiter does not ask', async () => {
     const other = new LeaseManager({
       store: redis.storeWith(),
       backoff: { initial: 20, max: 20, jitter: 0 },
@@ -100,7 +100,7 @@ describe.each(redisLibraries)('waiting for a lease of the Redis store on %s', (l
     await other.close();
   });
 
-  it('leaves nobody out when all ask again and again', async () => {
+  it('serves every store when all ask again and again', async () => {
     const stores = await Promise.all(
       Array.from({ length: 5 }, async () => {
         const { client } = await redis.connect();
@@ -123,7 +123,7 @@ describe.each(redisLibraries)('waiting for a lease of the Redis store on %s', (l
     for (const count of grants) expect(count).toBeGreaterThan(20);
   });
 
-  it('passes on the news of a release that nobody in its process waits for any more', async () => {
+  it('passes on the notification of a release if no acquisition of its process waits any more', async () => {
     const patient = { backoff: PATIENT };
     const holder = await new LeaseManager({ store: redis.store }).acquire('key');
     const [first, second] = [
@@ -214,7 +214,7 @@ it.each(redisLibraries.filter((name) => name !== 'redis'))(
 );
 
 it.runIf(redisCommand !== undefined)(
-  'hears of releases through a client that puts a prefix before keys',
+  'notices releases through a client that puts a prefix before keys',
   async () => {
     const server = await RedisServer.start();
     const clients = [1, 2].map(() => new Redis(server.port, '127.0.0.1', { keyPrefix: 'app:' }));

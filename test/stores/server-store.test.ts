@@ -186,7 +186,7 @@ describe('a grant over a server', () => {
   });
 });
 
-describe('who waits over a server', () => {
+describe('a waiter over a server', () => {
   /** A store that isSubscribed, and in which somebody has just waited for the key. */
   function releaseFeed(): ReturnType<typeof scene> {
     const made = scene();
@@ -231,7 +231,7 @@ describe('who waits over a server', () => {
     }
   });
 
-  it('asks again when the store begins to hear, also after an interruption', () => {
+  it('asks again when the store starts listening, also after an interruption', () => {
     const { backend, store } = scene();
     let woken = 0;
     store.onRelease('key', () => woken++);
@@ -250,14 +250,14 @@ describe('who waits over a server', () => {
     await woken;
   });
 
-  it('is woken by a release in the same store of which nobody else was told', async () => {
+  it('is woken by a release in the same store of which no other store was notified', async () => {
     const { store } = scene();
     const woken = new Promise<void>((resolve) => store.onRelease('key', resolve));
     await store.release('key', 'other');
     await woken;
   });
 
-  it('lets another have its turn if it has gone', async () => {
+  it('gives its turn to another if it has left', async () => {
     const { backend, store } = releaseFeed();
     const leave = store.onRelease('key', () => undefined);
     backend.listener[0]!.released('key');
@@ -285,7 +285,7 @@ describe('who waits over a server', () => {
 });
 
 describe('the subscription of a store over a server', () => {
-  it('ends a moment after the last has gone, and begins with the next', async () => {
+  it('ends a moment after the last waiter, and begins with the next', async () => {
     const { backend, store } = scene();
     store.onRelease('key', () => undefined)();
     expect(backend.ended).toBe(0);
@@ -309,7 +309,7 @@ describe('the subscription of a store over a server', () => {
     leave();
   });
 
-  it('is opened again with the next who waits, if it was lost while nobody did', async () => {
+  it('is opened again with the next waiter, if it was lost while none waited', async () => {
     const { backend, store } = scene();
     store.onRelease('key', () => undefined)();
     backend.listener[0]!.lost();

@@ -97,7 +97,7 @@ describe.each(sqliteDrivers)('the clock of the SQLite store on $name', (driver) 
       }
     });
 
-    it('that nobody sets is followed to the millisecond, however often the row is written', async () => {
+    it('that is not set is followed to the millisecond, however often the row is written', async () => {
       const mine = sqlite.open();
       const store = sqliteLeaseStore({ database: mine });
       for (let i = 0; i < 300; i++) {

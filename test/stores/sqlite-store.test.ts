@@ -20,7 +20,7 @@ const nodeSqlite = sqliteDrivers.some(({ name }) => name === 'node:sqlite');
 describe.each(sqliteDrivers)('the SQLite store on $name', (driver) => {
   const sqlite = new SqliteScene(driver);
 
-  it('switches the file to WAL, and creates its tables beside those of the caller', async () => {
+  it('switches the file to WAL, and creates its tables beside the caller’s', async () => {
     const mine = sqlite.open();
     mine.exec('CREATE TABLE mine (id INTEGER PRIMARY KEY)');
     const store = sqliteLeaseStore({ database: mine, table: 'locks' });
@@ -97,7 +97,7 @@ describe.each(sqliteDrivers)('the SQLite store on $name', (driver) => {
     expect(await store.release('key', 'a')).toBe(true);
   });
 
-  it('tells an acquisition that waits at once that the database is read-only', async () => {
+  it('fails a waiting acquisition at once if the database is read-only', async () => {
     const mine = sqlite.open();
     const manager = new LeaseManager({ store: sqliteLeaseStore({ database: mine }) });
     await (await manager.acquire('key')).release();
@@ -146,7 +146,7 @@ describe.each(sqliteDrivers)('the SQLite store on $name', (driver) => {
     await lease.release();
   });
 
-  it('counts a database that stays locked as contention, and fails operations for which that is no answer', async () => {
+  it('counts a database that stays locked as contention, and fails operations that need an answer', async () => {
     const [mine, theirs] = [sqlite.open(), sqlite.open()];
     const store = sqliteLeaseStore({ database: mine, timeout: 40 });
     await store.tryAcquire('key', 'a', 60_000);

@@ -134,7 +134,7 @@ function waitersOf(sqlite: SqliteScene): unknown {
   return database.prepare('SELECT count(*) AS waiters FROM stripelock_leases_waiters').get()?.['waiters'];
 }
 
-describe.each(sqliteDrivers)('who waits for a lease in SQLite, on $name', (driver) => {
+describe.each(sqliteDrivers)('a waiter for a lease in SQLite, on $name', (driver) => {
   const sqlite = new SqliteScene(driver);
 
   /** On it no turn lapses, however busy the machine is. */
@@ -191,7 +191,7 @@ describe.each(sqliteDrivers)('who waits for a lease in SQLite, on $name', (drive
     expect(order).toEqual(['second', 'third', 'first']);
   });
 
-  it('has its turn, in which nobody else is granted the key, nor holds it', async () => {
+  it('has its turn, in which no other store is granted the key, or holds it', async () => {
     const [holder, waiter] = [storeOn(clock), storeOn(clock)];
     await holder.tryAcquire('key', 'holder', LONG);
     const stop = waiter.onRelease('key', () => undefined);
@@ -254,7 +254,7 @@ describe.runIf(sqliteDrivers.length > 0)('the record of a store that waits in a 
     return store;
   };
 
-  it('goes when it is granted the key, so that its own release leaves the key to nobody', async () => {
+  it('leaves the queue when it is granted the key, so its own release reserves the key for no one', async () => {
     const [holder, waiter, other] = [storeOf(), storeOf(), storeOf()];
     await holder.tryAcquire('key', 'a', 1000);
     const stop = waiter.onRelease('key', () => undefined);

@@ -74,7 +74,7 @@ describe.each(engines)('request() on the $engine engine', ({ makeManager }) => {
     }
   });
 
-  it('rejects with a TypeError for a name that is no string', async () => {
+  it('rejects with a TypeError for a name that is not a string', async () => {
     expect(await rejectionOf(request(Symbol('a'), never))).toBeInstanceOf(TypeError);
     const error = new Error('no text');
     const refusing = {
@@ -143,7 +143,7 @@ describe.each(engines)('request() on the $engine engine', ({ makeManager }) => {
     }
   });
 
-  it('rejects with a TypeError for what is no AbortSignal', async () => {
+  it('rejects with a TypeError for a value that is not an AbortSignal', async () => {
     for (const signal of ['text', 12.34, false, null, {}, Symbol('signal'), () => undefined, globalThis]) {
       expect(await rejectionOf(request('a', { signal }, never))).toBeInstanceOf(TypeError);
     }

@@ -72,7 +72,7 @@ describe.each(engines)('timeout on the $engine engine', ({ makeManager }) => {
     expect(await stateOf(manager, 'a')).toEqual(FREE);
   });
 
-  it('of Infinity is none', async () => {
+  it('of Infinity never ends the wait', async () => {
     const held = await hold(manager, 'a');
     const waits = manager.request(
       'a',
@@ -198,7 +198,7 @@ describe.each(engines)('the channel stripelock:web-locks on the $engine engine',
     expect(heard[3]!.elapsed).toBeGreaterThan(18);
   });
 
-  it('does not say how long it took if nobody listened at the beginning', async () => {
+  it('has no elapsed time if it had no subscriber at the beginning', async () => {
     const manager = makeManager();
     const held = await hold(manager, 'a');
     const heard: WebLockMessage[] = [];

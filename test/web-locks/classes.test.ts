@@ -51,7 +51,7 @@ describe('LockManager', () => {
     expect(Reflect.ownKeys(locks)).toEqual([]);
   });
 
-  it('has names of its own', async () => {
+  it('has separate names', async () => {
     const [one, other] = [new LockManager(), new LockManager({ name: 'other' })];
     const held = await hold(one, 'a');
     for (const manager of [other, locks]) {

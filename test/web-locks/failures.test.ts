@@ -42,19 +42,22 @@ describe.each(engines)('on the $engine engine', ({ makeManager }) => {
 });
 
 describe('an engine that fails', () => {
-  it.each(['request', 'query'] as const)('in %s rejects the promise, and calls nobody', async (method) => {
-    const error = new Error('test');
-    const locks = new JavaScriptWebLockEngine().open();
-    const faulty = Object.assign(Object.create(locks) as typeof locks, {
-      [method]: () => {
-        throw error;
-      },
-    });
-    const manager = new UnbundledManager(new ManagerContext('', () => faulty)) as unknown as LockManager;
-    const promise = method === 'request' ? manager.request('a', never) : manager.query();
-    expect(await rejectionOf(promise)).toBe(error);
-    await turns();
-  });
+  it.each(['request', 'query'] as const)(
+    'in %s rejects the promise, and calls no callback',
+    async (method) => {
+      const error = new Error('test');
+      const locks = new JavaScriptWebLockEngine().open();
+      const faulty = Object.assign(Object.create(locks) as typeof locks, {
+        [method]: () => {
+          throw error;
+        },
+      });
+      const manager = new UnbundledManager(new ManagerContext('', () => faulty)) as unknown as LockManager;
+      const promise = method === 'request' ? manager.request('a', never) : manager.query();
+      expect(await rejectionOf(promise)).toBe(error);
+      await turns();
+    },
+  );
 
   it('to open rejects each promise, until it opens', async () => {
     const error = new Error('test');

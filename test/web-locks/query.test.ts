@@ -70,7 +70,7 @@ describe.each(engines)('query() on the $engine engine', ({ makeManager }) => {
     for (const each of waiting) (await each).release();
   });
 
-  it('rejects with a TypeError on something that is no manager', async () => {
+  it('rejects with a TypeError on a value that is not a manager', async () => {
     const query = Reflect.get(makeManager(), 'query') as () => Promise<unknown>;
     expect(await rejectionOf(Reflect.apply(query, {}, []))).toBeInstanceOf(TypeError);
   });

@@ -51,20 +51,23 @@ describe.each(engines)('steal on the $engine engine', ({ makeManager }) => {
     expect(await rejectionOf(first.ended)).toMatchObject(ABORTED);
   });
 
-  it.each(['release', 'fail'] as const)('makes a late %s of the victim touch nobody', async (way) => {
-    const victim = await hold(manager, 'a');
-    const thief = await hold<string>(manager, 'a', STEAL);
-    const next = hold(manager, 'a');
-    await rejectionOf(victim.ended);
-    victim[way](new Error('late'));
-    await turns();
-    expect(await stateOf(manager, 'a')).toEqual({ held: ['exclusive'], pending: ['exclusive'] });
-    thief.release('kept');
-    expect(await thief.ended).toBe('kept');
-    const later = await next;
-    expect(await stateOf(manager, 'a')).toEqual({ held: ['exclusive'], pending: [] });
-    later.release();
-  });
+  it.each(['release', 'fail'] as const)(
+    'makes a late %s of the victim affect no other holder',
+    async (way) => {
+      const victim = await hold(manager, 'a');
+      const thief = await hold<string>(manager, 'a', STEAL);
+      const next = hold(manager, 'a');
+      await rejectionOf(victim.ended);
+      victim[way](new Error('late'));
+      await turns();
+      expect(await stateOf(manager, 'a')).toEqual({ held: ['exclusive'], pending: ['exclusive'] });
+      thief.release('kept');
+      expect(await thief.ended).toBe('kept');
+      const later = await next;
+      expect(await stateOf(manager, 'a')).toEqual({ held: ['exclusive'], pending: [] });
+      later.release();
+    },
+  );
 
   it('rejects the victim even if its callback ends in the same tick', async () => {
     const victim = await hold(manager, 'a');

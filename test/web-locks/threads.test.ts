@@ -93,7 +93,7 @@ describe('locks', () => {
   });
 });
 
-describe('a manager of its own', () => {
+describe('a separate manager', () => {
   it('is shared by the threads that have its handle, and by no others', async () => {
     const manager = new LockManager({ name: 'own' });
     const [inside, outside] = [new WebLocksAgent(manager), new WebLocksAgent()];
@@ -174,7 +174,7 @@ describe('the end of a thread', () => {
 });
 
 describe('steal', () => {
-  it('from another thread rejects the victim with an AbortError, and its late end touches nobody', async () => {
+  it('from another thread rejects the victim with an AbortError, and its late end affects no other holder', async () => {
     const name = newName();
     const agent = new WebLocksAgent();
     const victim = await agent.hold(name);

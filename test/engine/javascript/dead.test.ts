@@ -59,7 +59,7 @@ describe('a waiter that is terminated', () => {
     }
   }
 
-  it('leaves the stripe to those who wait behind it, without a look of their own', async () => {
+  it('leaves the stripe to the waiters behind it, before they poll', async () => {
     const lock = makeLock();
     let guard: { release(): void } = lock.acquireSync('key');
     const worker = startThread('javascript-waiter.mjs', { handle: lock.handle, way: 'sync' });
@@ -73,7 +73,7 @@ describe('a waiter that is terminated', () => {
     lock.tryAcquire('key')!.release();
   });
 
-  it('keeps readers out for a while at most', async () => {
+  it('keeps readers out only for a limited time', async () => {
     const lock = makeLock();
     const reader = lock.acquireSync('key', SHARED);
     const worker = startThread('javascript-waiter.mjs', { handle: lock.handle, way: 'sync' });
@@ -153,7 +153,7 @@ describe('a sync wait that a vm timeout cuts off', () => {
   const run = (acquire: () => unknown, timeout: number): unknown =>
     thrownBy(() => void vm.runInNewContext('acquire()', { acquire }, { timeout }));
 
-  it('leaves nothing held, and nobody waiting, at whatever moment of the wait it comes', async () => {
+  it('leaves no holder and no waiter, at whatever moment of the wait it comes', async () => {
     const lock = makeLock(256);
     const all = keysApart(lock, 60);
     const agent = await Agent.start(lock);
@@ -189,7 +189,7 @@ describe('a sync wait that a vm timeout cuts off', () => {
     expect(waits).toBeGreaterThan(0);
   });
 
-  it('gives back what it had even if its thread does nothing more with locks', async () => {
+  it('gives back its keys even if its thread no longer uses locks', async () => {
     const lock = makeLock(8);
     const [low, high] = keysApart(lock, 2).sort((a, b) => lock.stripeOf(a) - lock.stripeOf(b)) as [
       string,

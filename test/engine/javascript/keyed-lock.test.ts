@@ -26,7 +26,7 @@ describe('a KeyedLock on the JavaScript engine', () => {
     },
   );
 
-  it('opens again in its own thread, by its handle or a copy of that, also if nobody has the lock any more', () => {
+  it('opens again in its own thread, by its handle or a copy of it, even if the lock has no other user', () => {
     const { handle } = new KeyedLock({ engine: 'javascript' });
     const guards = [handle, structuredClone(handle)].map((each) => KeyedLock.from(each).tryAcquire('key'));
     expect(guards.map((guard) => guard?.held)).toEqual([true, undefined]);
@@ -37,7 +37,7 @@ describe('a KeyedLock on the JavaScript engine', () => {
     ['a string', (i) => `new ${i}`],
     ['bytes', (i) => Buffer.from(`new ${i}`)],
     ['a list', (i) => [`one ${i}`, `two ${i}`, Buffer.from(`three ${i}`)]],
-  ])('checks no more stripes for %s where nearly all of its capacity is held', (_, keysOf) => {
+  ])('checks no more stripes for %s if nearly all of its capacity is held', (_, keysOf) => {
     const load = Atomics.load.bind(Atomics);
     const spy = vi.spyOn(Atomics, 'load');
     onTestFinished(() => spy.mockRestore());

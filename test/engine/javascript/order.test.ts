@@ -14,7 +14,7 @@ const waiting = (ago: number): Waiting => ({
   gaveWayTo: 0,
 });
 
-describe('a reader that is called before a writer', () => {
+describe('a reader that is woken before a writer', () => {
   const setUp = (): {
     readonly lines: StripeLines;
     readonly sleep: () => Promise<string>;
@@ -29,7 +29,7 @@ describe('a reader that is called before a writer', () => {
   };
 
   for (const holders of [EXCLUSIVE_MODE, SHARED_MODE]) {
-    it(`calls the writer instead if that has waited longer (held ${holders.name} before)`, async () => {
+    it(`wakes the writer instead if that has waited longer (held ${holders.name} before)`, async () => {
       const { lines, sleep } = setUp();
       expect(lines.arrive(STRIPE, holders, POLL)).toBe(true);
       const [writer, reader] = [waiting(50), waiting(30)];
@@ -49,7 +49,7 @@ describe('a reader that is called before a writer', () => {
     });
   }
 
-  it('takes the stripe if nobody sleeps there, or if it is called once more: the writer may have ended', async () => {
+  it('takes the stripe if no thread sleeps there, or if it is woken again: the writer may have ended', async () => {
     for (const others of [0, 1]) {
       const { lines, sleep } = setUp();
       expect(lines.arrive(STRIPE, EXCLUSIVE_MODE, POLL)).toBe(true);

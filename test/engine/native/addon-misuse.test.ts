@@ -29,7 +29,7 @@ describe('the addon', () => {
   const counts = (buffer: ArrayBufferLike): Int32Array => new Int32Array(buffer);
   const bytes = 2 * stripes * Int32Array.BYTES_PER_ELEMENT;
 
-  it('keeps addresses of shared memory only, which nobody can detach', () => {
+  it('keeps only addresses of shared memory, which cannot be detached', () => {
     const detached = new ArrayBuffer(bytes);
     const former = counts(detached);
     structuredClone(detached, { transfer: [detached] });
@@ -79,7 +79,7 @@ describe('the addon', () => {
     addon.leaseClose(leases);
   });
 
-  it('goes on if the memory of shared holds grows', () => {
+  it('keeps working if the memory of shared holds grows', () => {
     const buffer = new Growable(bytes, { maxByteLength: 1 << 20 });
     const other = addon.open(new Int32Array(new SharedArrayBuffer(byteLengthFor(stripes))), stripes);
     const shares = counts(buffer);

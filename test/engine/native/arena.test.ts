@@ -49,7 +49,7 @@ describe('the memory that locks of the native engine share', () => {
     expect(() => compareExchange(4 * words.length, 0, 0)).toThrow(/out of bounds/);
   });
 
-  it('is recognized: memory of another size, that is not shared, or that somebody else made does not count', () => {
+  it('is recognized: memory of another size, unshared memory, and memory from other code are not used', () => {
     const { Memory } = (globalThis as unknown as { WebAssembly: { Memory: new (limits: object) => object } })
       .WebAssembly;
     const others = [
@@ -67,7 +67,7 @@ describe('the memory that locks of the native engine share', () => {
     expect(Arena.over(Arena.create()!.memory)).toBeDefined();
   });
 
-  it('gives out nothing once somebody has overwritten the number of its bytes in use', () => {
+  it('allocates nothing after its number of used bytes was overwritten', () => {
     for (const used of [0, 1, 63, 65, 100_001, -64, 2 ** 24, 2 ** 31 - 64, -(2 ** 31)]) {
       const arena = Arena.create()!;
       arena.words[0] = used;
@@ -83,7 +83,7 @@ describe('the memory that locks of the native engine share', () => {
     expect(new Set(tried)).toEqual(new Set(['native']));
   });
 
-  it('is that of the main thread in workers, and in their workers', async () => {
+  it('is the main thread’s in workers, and in their workers', async () => {
     const { code, stdout, stderr } = await runProgram('one-arena.mjs');
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
     const found = JSON.parse(stdout) as [number, number][];
@@ -101,7 +101,7 @@ describe('the memory that locks of the native engine share', () => {
 
   const alone = { engine: 'native', arena: false, counted: 20_000 };
 
-  it('is not needed if there is no WebAssembly', async () => {
+  it('is not needed if WebAssembly is missing', async () => {
     const { code, stdout } = await runProgram('without-arena.mjs', [], ['--jitless']);
     expect(code).toBe(0);
     expect(JSON.parse(stdout)).toEqual(alone);

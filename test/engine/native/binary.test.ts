@@ -113,7 +113,7 @@ describe.each([
   });
 });
 
-describe('the package as part of a bundle, in a folder of its own,', () => {
+describe('the package as part of a bundle, in a separate folder,', () => {
   /** The bundle's file, and where the package is installed for it. */
   async function bundled(): Promise<{ file: string; installed: string }> {
     const folder = await makeFolder();

@@ -36,7 +36,7 @@ describe('tasks that wait behind another of their thread', () => {
     },
   );
 
-  it('keep their deadline when they come to wait behind another thread', async () => {
+  it('keep their deadline when they then wait behind another thread', async () => {
     const lock = new StripedLock({ timeout: 30_000 });
     const other = await Agent.start(lock);
     const guard = lock.acquireSync('key');
@@ -71,7 +71,7 @@ describe('tasks that wait behind another of their thread', () => {
   });
 
   it.each(['before', 'after'])(
-    'are told of the death of the holder if the first of them is aborted %s it',
+    'see the holder’s death if the first of them is aborted %s it',
     async (when) => {
       const lock = new StripedLock({ timeout: Infinity });
       const victim = await Victim.start(lock, { holds: [{ keys: 'key' }] });
@@ -94,7 +94,7 @@ describe('tasks that wait behind another of their thread', () => {
     },
   );
 
-  it('tell the next of the death of the holder if the last of them is aborted before it learns of its turn', async () => {
+  it('pass the holder’s death on to the next if the last of them is aborted before it sees its turn', async () => {
     const lock = new StripedLock({ timeout: 20_000 });
     const victim = await Victim.start(lock, { holds: [{ keys: 'key' }] });
     const aborts = [new AbortController(), new AbortController()];
@@ -111,7 +111,7 @@ describe('tasks that wait behind another of their thread', () => {
   });
 
   it.each(['its microtasks run', 'it blocks'])(
-    'leave the key to another thread if the last of them is aborted before it learns of its turn, when %s',
+    'leave the key to another thread if the last of them is aborted before it sees its turn, when %s',
     async (when) => {
       const lock = new StripedLock({ timeout: 20_000 });
       const [key, taken] = keysApart(lock, 2) as [string, string];
@@ -138,7 +138,7 @@ describe('tasks that wait behind another of their thread', () => {
     },
   );
 
-  it('are served if what they wait behind waits for another key next, and gives this one back', async () => {
+  it('are served if the acquisition in front gives the key back to wait for another one', async () => {
     const lock = new StripedLock({ timeout: 20_000 });
     const [low, high] = keysApart(lock, 2).toSorted((a, b) => lock.stripeOf(a) - lock.stripeOf(b)) as [
       string,
@@ -170,7 +170,7 @@ describe('tasks that wait behind another of their thread', () => {
   });
 });
 
-describe('holders, waiters and what is free', () => {
+describe('holders, waiters and free permits', () => {
   it.each([1, 2, 3])('add up at every step, with a limit of %d', async (limit) => {
     const seed = seedFor('local sums');
     const random = randomFrom(seed);

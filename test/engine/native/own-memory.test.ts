@@ -10,7 +10,7 @@ fillArena();
 /** Fills the arena of a program before it starts. */
 const nodeOptions = ['--import', new URL('../../support/fill-arena.mjs', import.meta.url).href];
 
-it('a lock is in memory of its own if the arena is full', () => {
+it('a lock has separate memory if the arena is full', () => {
   const { handle } = new StripedLock({ stripes: 1 });
   expect(handle['arena']).toBeUndefined();
   expect(handle['buffer']).toBeInstanceOf(SharedArrayBuffer);

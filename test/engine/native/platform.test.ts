@@ -19,7 +19,7 @@ describe('the platform, as the folder of a prebuilt binary names it,', () => {
     expect(platformName()).toBe(`${process.platform}-${process.arch}${musl ? '-musl' : ''}`);
   });
 
-  it('tells musl from glibc by the dynamic linker of a binary, of 32 and 64 bits, of either byte order', async () => {
+  it('distinguishes musl from glibc by a binary’s dynamic linker, for 32 and 64 bits and both byte orders', async () => {
     const file = path.join(folder, 'binary');
     for (const wide of [false, true]) {
       for (const little of [false, true]) {

@@ -13,7 +13,7 @@ const LONGEST = 60_000;
 
 describe('the memory of a lock that is gone', () => {
   it(
-    'is used again for new locks, but never while somebody has the lock, or a handle of it',
+    'is reused for new locks, but never while a thread has the lock or a handle of it',
     { timeout: LONGEST },
     async () => {
       const seed = seedFor('reused memory');

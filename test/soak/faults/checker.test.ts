@@ -23,7 +23,7 @@ it('finds certain holds that overlap, also when another lies between', () => {
   expect(violations(around)).toHaveLength(2);
 });
 
-it('excuses an overlap only where the store lost what it knew between the two grants', () => {
+it('excuses an overlap only if the store lost its data between the two grants', () => {
   const history = [...hold('a', 1n, 10, 30), ...hold('b', 2n, 20, 40)];
   expect(violations(history, [{ from: 14, to: 15 }])).toEqual([]);
   expect(violations(history, [{ from: 1, to: 2 }])).toHaveLength(1);
@@ -42,7 +42,7 @@ it('finds a token that does not rise, and lets concurrent grants be', () => {
   expect(violations([...hold('a', 2n, 10, 11), concurrent])).toEqual([]);
 });
 
-it('finds a write that was told to be accepted and is not there, and one that overwrote another', () => {
+it('finds an accepted write that is missing, and one that overwrote another', () => {
   const resource = new FencedResource();
   resource.write('key', 1n, 1);
   const told = (value: number): object => ({ client: 'a', op: 'write', key: 'key', token: 1n, value });
@@ -61,7 +61,7 @@ it('the resource refuses what is staler than a read or a write', () => {
   expect(resource.value('key')).toBe(1);
 });
 
-it('stands still as a planted clock while requests are pending, and goes on after those that overlapped', async () => {
+it('the planted clock stops while requests are pending, and continues after those that overlapped', async () => {
   const clock = new StandingClock();
   const ends: (() => void)[] = [];
   const request = (): Promise<void> => new Promise((resolve) => ends.push(resolve));

@@ -94,7 +94,7 @@ it('does not blame etcd where the key was taken while its lease lasted', () => {
   expect(early([...asked, ...others], [put('1'), put('2'), revoke('1')])).toBeUndefined();
 });
 
-it('tells a grant from an attempt with the same etcd lease that was refused before', () => {
+it('distinguishes a grant from an earlier refused attempt with the same etcd lease', () => {
   const attempt = bind('b', '2', 11, 1300);
   const refused = { ...attempt, messages: [{ header: { revision: '11' }, succeeded: false }] };
   const requests = [...asked, ...others, refused];
@@ -106,7 +106,7 @@ it('tells a grant from an attempt with the same etcd lease that was refused befo
 });
 
 if (hasEtcd) {
-  it('reads from the log of a server what was agreed on', async () => {
+  it('reads the agreed entries from a server’s log', async () => {
     const cluster = await EtcdCluster.start(1);
     onTestFinished(() => cluster.stop());
     const { port } = cluster;
