@@ -5,10 +5,9 @@
 //
 // Needs no network: links to other sites are not followed.
 
-import { copyFileSync, readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 
-import { LinkChecker } from 'linkinator';
 import { Application, Converter, LogLevel } from 'typedoc';
 
 import { isMain, packageRoot } from '../addon-inputs.mjs';
@@ -42,11 +41,10 @@ const options = {
   sort: ['kind', 'instance-first', 'alphabetical-ignoring-documents'],
   sortEntryPoints: true,
   excludeInternal: true,
-  customJs: inPackage('scripts/docs/diagrams.js'),
   customCss: inPackage('scripts/docs/site.css'),
   favicon: inPackage('scripts/docs/icon.svg'),
   highlightLanguages: ['typescript', 'javascript', 'js', 'ts', 'json', 'sh', 'sql', 'lua', 'ini', 'cpp'],
-  ignoredHighlightLanguages: ['mermaid', 'text'],
+  ignoredHighlightLanguages: ['text'],
   requiredToBeDocumented: [
     'Module',
     'Variable',
@@ -99,42 +97,51 @@ export async function build(folder, others = {}) {
   if (project === undefined) return false;
   app.validate(project);
   await app.generateDocs(project, folder);
-  copyFileSync(inPackage('node_modules/mermaid/dist/mermaid.min.js'), path.join(folder, 'assets/mermaid.js'));
   return !app.logger.hasErrors() && !app.logger.hasWarnings();
 }
 
 /**
- * The links of the site that lead nowhere: files and places in files.
+ * The links of the site to files and places that do not exist. Links to other sites are not followed.
  *
  * @param {string} folder
- * @returns {Promise<string[]>}
+ * @returns {string[]}
  */
-export async function brokenLinks(folder) {
-  const { links } = await new LinkChecker().check({
-    path: '.',
-    serverRoot: folder,
-    recurse: true,
-    checkFragments: true,
-    // The checker keeps idle connections for 30 s, its server for 5 s: a request on one that the server just closed fails.
-    retryErrors: true,
-    retryErrorsCount: 2,
-    retryErrorsJitter: 0,
-    linksToSkip: ['^(?!https?://localhost[:/])'],
-  });
-  const followed = links.filter(({ state }) => state !== 'SKIPPED');
-  if (followed.length === 0) throw new Error('the site has no links');
-  const lines = links
-    .filter(({ state }) => state === 'BROKEN')
-    .map(
-      ({ url, parent, status }) => `${parent ?? ''}: ${url} (${status === 200 ? 'no such place' : status})`,
-    );
-  return [...new Set(lines)].sort();
+export function brokenLinks(folder) {
+  const files = readdirSync(folder, { recursive: true, encoding: 'utf8' }).map((name) =>
+    name.replaceAll(path.sep, '/'),
+  );
+  const texts = new Map(
+    files
+      .filter((name) => name.endsWith('.html'))
+      .map((name) => [name, readFileSync(path.join(folder, name), 'utf8')]),
+  );
+  const places = new Map(
+    [...texts].map(([name, text]) => [
+      name,
+      new Set([...text.matchAll(/ (?:id|name)="([^"]*)"/g)].map(([, id]) => id)),
+    ]),
+  );
+  const known = new Set(files);
+  const broken = new Set();
+  for (const [name, text] of texts) {
+    for (const [, link = ''] of text.matchAll(/ (?:href|src)="([^"]*)"/g)) {
+      if (/^(?:[a-z]+:|\/\/)/.test(link)) continue;
+      const { pathname, hash } = new URL(link.replaceAll('&amp;', '&'), `http://site/${name}`);
+      const file = decodeURIComponent(pathname.slice(1)) || 'index.html';
+      const place = decodeURIComponent(hash.slice(1));
+      if (!known.has(file)) broken.add(`${name}: ${link} (no such file)`);
+      else if (place !== '' && places.get(file)?.has(place) === false)
+        broken.add(`${name}: ${link} (no such place)`);
+    }
+  }
+  if (texts.size === 0) throw new Error('the site has no pages');
+  return [...broken].sort();
 }
 
 if (isMain(import.meta.url)) {
   const folder = path.resolve(process.argv[2] ?? inPackage('site'));
   const built = await build(folder);
-  const broken = built ? await brokenLinks(folder) : [];
+  const broken = built ? brokenLinks(folder) : [];
   for (const line of broken) console.error(line);
   if (built && broken.length === 0) console.log(path.relative(process.cwd(), folder) || folder);
   else process.exitCode = 1;

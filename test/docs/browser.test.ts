@@ -5,11 +5,7 @@ import { expect, it } from 'vitest';
 import { browser, BROWSER_ADVICE, wrongInBrowser } from '../../scripts/docs/browser.mjs';
 import { reportMissing } from '../support/requirements.js';
 
-/** What finds something, as typedoc makes it. */
-const SEARCH = `<button id="tsd-search-trigger">Search</button>
-<input id="tsd-search-input"><ul id="tsd-search-results"><li><a href="#">KeyedLock</a></li></ul>`;
-
-/** By what a page has that it should not have: its body, and what is said of it. */
+/** Faults of a page: its body, and the report. */
 const faults: Record<string, readonly [body: string, said: string]> = {
   'an error in the console': ['<script>console.error("no")</script>', 'console: no'],
   'an exception': ['<script>throw new Error("no")</script>', 'error: Error: no'],
@@ -18,7 +14,6 @@ const faults: Record<string, readonly [body: string, said: string]> = {
     'loads http://localhost:1/a.png',
   ],
   'a picture that is missing': ['<img src="missing.png">', 'no picture at'],
-  'a diagram that is text': ['<code class="mermaid">flowchart</code>', 'a diagram was not drawn'],
   'code whose lines wrap': ['<pre style="white-space: pre-wrap">wait();</pre>', 'lines of code wrap'],
   'a remedy beside the screen': [
     '<div style="overflow: auto"><table style="width: 2000px"><tr><th>code</th><th>what to do</th></tr><tr><td>E</td><td>retry</td></tr></table></div>',
@@ -32,14 +27,10 @@ async function wrongOn(body: string): Promise<string[]> {
   try {
     const icon = '<link rel="icon" href="data:,"><meta name="viewport" content="width=device-width">';
     writeFileSync(
-      path.join(folder, 'index.html'),
-      `<!doctype html><html><head>${icon}</head><body>${SEARCH}</body></html>`,
-    );
-    writeFileSync(
       path.join(folder, 'page.html'),
       `<!doctype html><html><head>${icon}</head><body>${body}</body></html>`,
     );
-    return await wrongInBrowser(folder, { pages: ['index.html', 'page.html'], patience: 500 });
+    return await wrongInBrowser(folder);
   } finally {
     rmSync(folder, { recursive: true });
   }

@@ -16,7 +16,7 @@ import { markdownFiles, root, textOf } from './pages.js';
 const pages = markdownFiles().filter((page) => page !== 'api.md');
 const CHECKED = ['js', 'ts'];
 /** Languages of blocks that have no types. */
-const OTHERS = ['ini', 'lua', 'mermaid', 'sh', 'sql', 'text'];
+const OTHERS = ['ini', 'lua', 'sh', 'sql', 'text'];
 
 interface Source {
   readonly page: string;
