@@ -3,7 +3,7 @@ import { unknownNames } from '../scripts/lint/names.mjs';
 
 const project = {
   'lib/lock/guard.ts':
-    "export class Guard {\n  release(): void {}\n}\nexport const options = { 'lease-ttl': 1, mode: 'shared' };\n",
+    "export class Guard {\n  release(): void {}\n}\nexport const options = { 'lease-ttl': 1, mode: 'shared' };\nconst guard = 1;\n",
   'native/core/table.h':
     'class Table {\n public:\n  bool leave(int stripe);\n};\nconstexpr int kQueued = 1;\n',
   'native/core/waits.h': 'class Waits { void release(); };\n',
@@ -20,7 +20,7 @@ describe('a name in a comment', () => {
   it.each([
     'an identifier, or the word of a name-like string: `Guard`, `own`, `lease`, `ttl`, `mode`, `shared`',
     'a method, with or without arguments: `Guard.release`, `guard.release()`, `release(key)`, release(), kQueued',
-    'of C++, with the class that has it: `Table::leave`, Table::leave(), std::mutex',
+    'of C++, with its class: `Table::leave`, Table::leave(), std::mutex',
     'a word of a command in a sentence: `EVALSHA`',
     'what Node and JavaScript have: `Atomics.wait`, `worker_threads`, `AbortSignal`, performance.now(), codePointAt',
     'a path: `core/table.h`, native/core/table.h, `guard.ts`, `lib/lock/`, `dist/any.js`, lib/<name>/x.ts',
@@ -40,9 +40,7 @@ describe('a name in a comment', () => {
     ['`core/gone.h`', 'core/gone.h'],
     ['native/core/gone.cc', 'native/core/gone.cc'],
     ['gone.mjs', 'gone.mjs'],
-    // Another class has it.
-    ['Table::release', 'Table::release'],
-    // A word of a sentence is no name.
+    // A word of a sentence is not a name.
     ['`gadget`', 'gadget'],
   ])('does not exist: %s', (text, name) => {
     expect(unknownIn(`// It speaks of ${text} here.`)).toEqual([name]);
