@@ -15,7 +15,7 @@ import { addonSources, includeDirOf, packageRoot } from './addon-inputs.mjs';
 import { unknownNames } from './lint/names.mjs';
 import { readSources } from './lint/sources.mjs';
 import { systemHeaders } from './prebuild/build.mjs';
-import { inParallel, run as runProgram } from './prebuild/run.mjs';
+import { inParallel, run as runProgram } from './run.mjs';
 
 const require = createRequire(import.meta.url);
 const fix = process.argv.includes('--fix');

@@ -10,7 +10,6 @@
 // what stands there instead, and who must notice. All faults are compiled into one binary, beside what is right:
 // STRIPELOCK_MUTANT says which of them it has.
 
-import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
@@ -18,8 +17,8 @@ import { parseArgs } from 'node:util';
 
 import { mutants } from '../native/test/mutants.mjs';
 import { packageRoot } from './addon-inputs.mjs';
-import { environmentOf, launcherFor, whatIsMissing } from './native-tests.mjs';
-import { inParallel, run } from './prebuild/run.mjs';
+import { environmentOf, isMade, launcherFor, whatIsMissing } from './native-tests.mjs';
+import { ended, inParallel } from './run.mjs';
 
 const core = path.join(packageRoot, 'native', 'core');
 const mutated = path.join(packageRoot, 'build', 'mutants');
@@ -97,13 +96,7 @@ function build(sources) {
     // What is unchanged is not compiled again.
     if (!existsSync(target) || readFileSync(target, 'utf8') !== text) writeFileSync(target, text);
   }
-  const words = [
-    '-f',
-    'native/test/Makefile',
-    `-j${os.availableParallelism()}`,
-    path.relative(packageRoot, binary),
-  ];
-  return spawnSync('make', words, { cwd: packageRoot, stdio: 'inherit' }).status === 0;
+  return isMade(path.relative(packageRoot, binary));
 }
 
 /**
@@ -114,29 +107,21 @@ function build(sources) {
  * @param {string} [name]
  */
 async function findersOf(launcher, tests, name) {
-  const [command, ...words] = [...launcher, binary, `--gtest_filter=${tests}`];
-  try {
-    await run(command, words, {
-      env: {
-        ...environmentOf('plain'),
-        ...(name !== undefined && { STRIPELOCK_MUTANT: name, STRIPELOCK_STUCK: stuckAfter }),
-      },
-      timeout: runLimit,
-      killSignal: 'SIGKILL',
-    });
-    return undefined;
-  } catch (error) {
-    const { cause } = /** @type {Error} */ (error);
-    const { stdout, stderr, code, signal } = /** @type {import('node:child_process').ExecFileException} */ (
-      cause
-    );
-    const output = `${stdout}${stderr}`;
-    const failed = new Set(
-      [...output.matchAll(/^\[ {2}FAILED {2}\] (\w+\.\w+)(?: \(|$)/gm)].map(([, test]) => test),
-    );
-    const last = [...output.matchAll(/^\[ RUN {6}\] (\S+)/gm)].at(-1)?.[1];
-    return failed.size > 0 ? [...failed].join(', ') : `${last} ends with ${signal ?? code}`;
-  }
+  const { end, stdout, stderr } = await ended([...launcher, binary, `--gtest_filter=${tests}`], {
+    env: {
+      ...environmentOf('plain'),
+      ...(name !== undefined && { STRIPELOCK_MUTANT: name, STRIPELOCK_STUCK: stuckAfter }),
+    },
+    timeout: runLimit,
+    killSignal: 'SIGKILL',
+  });
+  if (end === 0) return undefined;
+  const output = `${stdout}${stderr}`;
+  const failed = new Set(
+    [...output.matchAll(/^\[ {2}FAILED {2}\] (\w+\.\w+)(?: \(|$)/gm)].map(([, test]) => test),
+  );
+  const last = [...output.matchAll(/^\[ RUN {6}\] (\S+)/gm)].at(-1)?.[1];
+  return failed.size > 0 ? [...failed].join(', ') : `${last} ends with ${end}`;
 }
 
 async function main() {

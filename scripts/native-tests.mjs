@@ -3,6 +3,9 @@
 import { spawnSync } from 'node:child_process';
 import os from 'node:os';
 
+import { packageRoot } from './addon-inputs.mjs';
+import { isInstalled } from './run.mjs';
+
 /** Suffix of a variant's name: the same binary, run so that no slice of a sync wait ends. */
 export const longSlices = '-long-slices';
 
@@ -14,6 +17,13 @@ const sanitizerOptions = {
   TSAN_OPTIONS: 'second_deadlock_stack=1',
   UBSAN_OPTIONS: 'print_stacktrace=1',
 };
+
+/** Whether make succeeds with the Makefile of the tests. */
+export const isMade = (/** @type {string} */ goal) =>
+  spawnSync('make', ['-f', 'native/test/Makefile', `-j${os.availableParallelism()}`, goal], {
+    cwd: packageRoot,
+    stdio: 'inherit',
+  }).status === 0;
 
 /** The environment of a variant's binary. */
 export const environmentOf = (/** @type {string} */ variant) => ({
@@ -29,8 +39,7 @@ export function whatIsMissing() {
   if (process.platform === 'win32') return 'the C++ tests are run on Linux or macOS only';
   const compiler = process.env.CXX ?? 'c++';
   for (const tool of ['make', compiler]) {
-    if (spawnSync(tool, ['--version'], { stdio: 'ignore' }).status !== 0)
-      return `${tool} is missing. ${hint}`;
+    if (!isInstalled(tool)) return `${tool} is missing. ${hint}`;
   }
   const flags = spawnSync('pkg-config', ['--cflags', 'gtest'], { encoding: 'utf8' }).stdout?.trim() ?? '';
   const probe = spawnSync(

@@ -4,41 +4,16 @@
 //
 //   node scripts/test-native.mjs [variant …] [--gtest_… …]
 
-import { spawn, spawnSync } from 'node:child_process';
 import { existsSync, readFileSync, rmSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 
 import { packageRoot } from './addon-inputs.mjs';
-import { buildOf, environmentOf, launcherFor, longSlices, whatIsMissing } from './native-tests.mjs';
-import { inParallel } from './prebuild/run.mjs';
+import { buildOf, environmentOf, isMade, launcherFor, longSlices, whatIsMissing } from './native-tests.mjs';
+import { ended, inParallel } from './run.mjs';
 
 const allVariants = ['plain', 'portable', 'asan', 'tsan'].flatMap((build) => [build, build + longSlices]);
 const runLimit = 10 * 60_000;
-
-/**
- * Runs a program. What it prints is printed when it has ended, as several run at once.
- *
- * @param {readonly string[]} command
- * @param {import('node:child_process').SpawnOptions} [options]
- * @returns {Promise<{ status: number | string | null, output: string }>}
- */
-function run([program, ...words], options = {}) {
-  return new Promise((resolve, reject) => {
-    const child = spawn(program, words, { cwd: packageRoot, ...options, stdio: ['ignore', 'pipe', 'pipe'] });
-    let output = '';
-    for (const stream of [child.stdout, child.stderr]) stream.on('data', (data) => (output += data));
-    child.on('error', reject);
-    child.on('close', (status, signal) => resolve({ status: signal ?? status, output }));
-  });
-}
-
-/** @param {string} build */
-function isBuilt(build) {
-  const jobs = `-j${os.availableParallelism()}`;
-  const words = ['-f', 'native/test/Makefile', `VARIANT=${build}`, jobs];
-  return spawnSync('make', words, { cwd: packageRoot, stdio: 'inherit' }).status === 0;
-}
 
 /**
  * Runs one variant. A run that crashed or tested nothing does not count as passed.
@@ -52,16 +27,17 @@ async function testVariant(variant, testArguments) {
   const report = path.join(folder, `${variant}.json`);
   rmSync(report, { force: true });
 
-  const { status, output } = await run(
+  const { end, stdout, stderr } = await ended(
     [...launcherFor(binary), binary, '--gtest_brief=1', `--gtest_output=json:${report}`, ...testArguments],
     { env: environmentOf(variant), timeout: runLimit, killSignal: 'SIGKILL' },
   );
-  console.log(`\n── ${variant}\n${output.trimEnd()}`);
-  if (!existsSync(report)) return { variant, passed: 0, failed: 1, note: `ended early (${status})` };
+  // Printed in one piece, because several variants run at once.
+  console.log(`\n── ${variant}\n${stdout}${stderr}`.trimEnd());
+  if (!existsSync(report)) return { variant, passed: 0, failed: 1, note: `ended early (${end})` };
   const { tests, failures, disabled } = JSON.parse(readFileSync(report, 'utf8'));
   const passed = tests - failures - disabled;
   if (passed + failures === 0) return { variant, passed, failed: 1, note: 'ran no tests' };
-  if (status !== 0 && failures === 0) return { variant, passed, failed: 1, note: `exit code ${status}` };
+  if (end !== 0 && failures === 0) return { variant, passed, failed: 1, note: `exit code ${end}` };
   return { variant, passed, failed: failures, note: '' };
 }
 
@@ -79,7 +55,9 @@ async function main() {
   }
 
   const wanted = variants.length > 0 ? variants : allVariants;
-  const built = new Map([...new Set(wanted.map(buildOf))].map((build) => [build, isBuilt(build)]));
+  const built = new Map(
+    [...new Set(wanted.map(buildOf))].map((build) => [build, isMade(`VARIANT=${build}`)]),
+  );
   /** @type {Awaited<ReturnType<typeof testVariant>>[]} */
   const results = [];
   // Tests wait for most of their time.

@@ -18,7 +18,7 @@ import path from 'node:path';
 
 import { packageRoot } from '../addon-inputs.mjs';
 import { nodedirArguments } from '../build-addon.mjs';
-import { inParallel, run } from './run.mjs';
+import { inParallel, run } from '../run.mjs';
 import { UsageError } from './targets.mjs';
 
 const require = createRequire(import.meta.url);

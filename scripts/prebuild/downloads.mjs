@@ -15,7 +15,7 @@ import {
 import os from 'node:os';
 import path from 'node:path';
 
-import { isInstalled, run } from './run.mjs';
+import { isInstalled, run } from '../run.mjs';
 
 const cacheFolder =
   process.env.STRIPELOCK_PREBUILD_CACHE ??

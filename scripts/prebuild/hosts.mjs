@@ -19,7 +19,7 @@ import path from 'node:path';
 import { packageRoot } from '../addon-inputs.mjs';
 import { installLocally } from '../local-package.mjs';
 import { cached, debianRoot, environmentFor, npmPackage, whatDebianLacks } from './downloads.mjs';
-import { run } from './run.mjs';
+import { run } from '../run.mjs';
 import { UsageError, machineTarget } from './targets.mjs';
 import { gnuRoot, muslHostLibraries } from './toolchains.mjs';
 
@@ -135,7 +135,7 @@ export async function hostFor(target) {
 /** For one check, including the start of an emulated host. */
 const limit = 300_000;
 
-/** What a binary must do, of the checks in `scripts/test-hosts/program`. */
+/** What a binary must do, of the checks in `test/programs/hosts`. */
 const checks = ['modules', 'workersCount', 'terminatedBlocked', 'deadHolder'];
 
 /**
@@ -157,7 +157,7 @@ function stageProject(binary) {
     copyFileSync(path.join(packageRoot, name), path.join(folder, name));
   }
   installLocally(folder, stage);
-  cpSync(new URL('../test-hosts/program', import.meta.url), path.join(stage, 'program'), { recursive: true });
+  cpSync(path.join(packageRoot, 'test/programs/hosts'), path.join(stage, 'program'), { recursive: true });
   return stage;
 }
 

@@ -2,7 +2,7 @@
 
 import { readFileSync } from 'node:fs';
 
-import { run } from './run.mjs';
+import { run } from '../run.mjs';
 
 /** The libraries of Debian 10 and RHEL 8, which are the oldest that Node 20 runs on. */
 const newest = { GLIBC: '2.28', GLIBCXX: '3.4.25', CXXABI: '1.3.11' };

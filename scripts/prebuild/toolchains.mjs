@@ -15,7 +15,7 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 import { cached, debianRoot, environmentFor, npmPackage } from './downloads.mjs';
-import { run } from './run.mjs';
+import { run } from '../run.mjs';
 
 /** @typedef {import('./targets.mjs').Target} Target */
 /** @typedef {import('./build.mjs').Toolchain} Toolchain */

@@ -3,13 +3,12 @@
 //
 //   node scripts/test-hosts/main.mjs [--host deno …] [--only terminated …] [--table]
 
-import { execFile } from 'node:child_process';
 import { existsSync, rmSync } from 'node:fs';
 import os from 'node:os';
 import { parseArgs } from 'node:util';
 
 import { addonPath } from '../build-addon.mjs';
-import { inParallel } from '../prebuild/run.mjs';
+import { inParallel, run } from '../run.mjs';
 import { attempt } from './attempt.mjs';
 import { checks } from './checks.mjs';
 import { commandOf, hosts } from './hosts.mjs';
@@ -41,7 +40,7 @@ async function main() {
       console.log(`\n── ${host.name} (${host.version})`);
       const found = new Map();
       const plain = await commandOf(host);
-      const version = await versionOf(plain[0]);
+      const version = await run(plain[0], ['--version']);
       // A run on the wrong version would prove nothing.
       if (!version.includes(host.version)) throw new Error(`${plain[0]} is ${version}, not ${host.version}`);
       await inParallel(tried, Math.min(2, os.availableParallelism()), async ({ name, ...options }) => {
@@ -65,14 +64,5 @@ async function main() {
   console.log(`\n${made - surprises.length} passed, ${surprises.length} failed`);
   process.exitCode = surprises.length === 0 ? 0 : 1;
 }
-
-/**
- * @param {string} binary
- * @returns {Promise<string>}
- */
-const versionOf = (binary) =>
-  new Promise((resolve, reject) => {
-    execFile(binary, ['--version'], (error, stdout) => (error ? reject(error) : resolve(stdout)));
-  });
 
 await main();

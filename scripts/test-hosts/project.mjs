@@ -4,6 +4,7 @@ import { cpSync, mkdtempSync, realpathSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 
+import { packageRoot } from '../addon-inputs.mjs';
 import { installLocally, packLocally } from '../local-package.mjs';
 import { tracedProgram } from './traced.mjs';
 
@@ -17,7 +18,7 @@ export function makeProject() {
   const { folder } = packLocally(path.join(project, 'release'));
   installLocally(folder, project, ['stripelock', 'other-stripelock']);
   const program = path.join(project, 'program');
-  cpSync(new URL('program', import.meta.url), program, { recursive: true });
+  cpSync(path.join(packageRoot, 'test/programs/hosts'), program, { recursive: true });
   for (const [name, text] of Object.entries(tracedProgram())) writeFileSync(path.join(program, name), text);
   return { project, main: path.join(program, 'main.mjs') };
 }

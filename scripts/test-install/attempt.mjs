@@ -1,10 +1,10 @@
 // Installs the tarball into an empty project of one use with one manager, runs it, and says what is wrong.
 
-import { execFile } from 'node:child_process';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 
+import { ended } from '../run.mjs';
 import { commandIn } from './managers.mjs';
 import { expectedReport } from './uses.mjs';
 
@@ -15,15 +15,10 @@ const limit = 300_000;
  * @param {readonly string[]} command
  * @param {string} cwd
  * @param {NodeJS.ProcessEnv} env
- * @returns {Promise<{ failed: boolean, output: string }>}
  */
-function run([program = '', ...words], cwd, env) {
-  return new Promise((resolve) => {
-    const options = { cwd, env, timeout: limit, maxBuffer: 64 * 1024 * 1024 };
-    execFile(program, words, options, (error, stdout, stderr) =>
-      resolve({ failed: error !== null, output: `${stdout}\n${stderr}` }),
-    );
-  });
+async function run(command, cwd, env) {
+  const { end, stdout, stderr } = await ended(command, { cwd, env, timeout: limit });
+  return { failed: end !== 0, output: `${stdout}\n${stderr}` };
 }
 
 /**

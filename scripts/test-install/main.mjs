@@ -15,7 +15,7 @@ import { parseArgs } from 'node:util';
 
 import { packLocally } from '../local-package.mjs';
 import { machineTarget } from '../prebuild/targets.mjs';
-import { inParallel } from '../prebuild/run.mjs';
+import { inParallel } from '../run.mjs';
 import { attempt } from './attempt.mjs';
 import { managers } from './managers.mjs';
 import { uses } from './uses.mjs';

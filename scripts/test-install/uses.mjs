@@ -48,41 +48,6 @@ if (isMainThread) work();
 else count({ StripedLock }, workerData.handle, workerData.cells);
 `;
 
-const pooledWorker = `
-import * as stripelock from 'stripelock';
-${counting}
-export default ({ handle, cells }) => count(stripelock, handle, cells);
-`;
-
-/**
- * A pool of two threads, each of which counts. `start` makes it, `run` gives a task to it, and `stop` ends it.
- *
- * @param {string} name Of the package.
- * @param {string} version
- * @param {{ start: string, run: string, stop: string, worker?: string }} code
- * @returns {Use}
- */
-const pool = (name, version, { start, run, stop, worker = pooledWorker }) => ({
-  name,
-  dependencies: { [name]: version },
-  files: {
-    'worker.mjs': worker,
-    'main.mjs': `
-import { StripedLock } from 'stripelock';
-${report}
-${start}
-const lock = new StripedLock();
-const cells = new Int32Array(new SharedArrayBuffer(4));
-const task = { handle: lock.handle, cells };
-const engines = await Promise.all([${run}, ${run}]);
-if (engines.some((engine) => engine !== 'native')) throw new Error('a worker has another engine: ' + engines);
-${stop}
-print(lock, cells[0]);
-`,
-  },
-  commands: [['node', 'main.mjs']],
-});
-
 /** @type {readonly Use[]} */
 export const uses = [
   {
@@ -143,30 +108,29 @@ setImmediate(() => console.log('REPORT ' + JSON.stringify({ engine: lock.engine,
       ['node', 'out/main.js'],
     ],
   },
-  pool('piscina', '5.3.2', {
-    start: `import { Piscina } from 'piscina';
-const pool = new Piscina({ filename: new URL('worker.mjs', import.meta.url).href, maxThreads: 2 });`,
-    run: 'pool.run(task)',
-    stop: 'await pool.destroy();',
-  }),
-  pool('tinypool', '2.2.0', {
-    start: `import Tinypool from 'tinypool';
-const pool = new Tinypool({ filename: new URL('worker.mjs', import.meta.url).href, runtime: 'worker_threads', maxThreads: 2 });`,
-    run: 'pool.run(task)',
-    stop: 'await pool.destroy();',
-  }),
-  pool('workerpool', '10.0.3', {
-    start: `import { fileURLToPath } from 'node:url';
-import workerpool from 'workerpool';
-const pool = workerpool.pool(fileURLToPath(new URL('worker.mjs', import.meta.url)), { workerType: 'thread', maxWorkers: 2 });`,
-    run: "pool.exec('count', [task])",
-    stop: 'await pool.terminate();',
-    worker: `import workerpool from 'workerpool';
-import * as stripelock from 'stripelock';
+  {
+    name: 'piscina',
+    dependencies: { piscina: '5.3.2' },
+    files: {
+      'worker.mjs': `import * as stripelock from 'stripelock';
 ${counting}
-workerpool.worker({ count: ({ handle, cells }) => count(stripelock, handle, cells) });
+export default ({ handle, cells }) => count(stripelock, handle, cells);
 `,
-  }),
+      'main.mjs': `import { Piscina } from 'piscina';
+import { StripedLock } from 'stripelock';
+${report}
+const pool = new Piscina({ filename: new URL('worker.mjs', import.meta.url).href, maxThreads: 2 });
+const lock = new StripedLock();
+const cells = new Int32Array(new SharedArrayBuffer(4));
+const task = { handle: lock.handle, cells };
+const engines = await Promise.all([pool.run(task), pool.run(task)]);
+if (engines.some((engine) => engine !== 'native')) throw new Error('a worker has another engine: ' + engines);
+await pool.destroy();
+print(lock, cells[0]);
+`,
+    },
+    commands: [['node', 'main.mjs']],
+  },
 ];
 
 /** What the report of each use must say. */
