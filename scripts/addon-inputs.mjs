@@ -12,10 +12,10 @@ import { fileURLToPath } from 'node:url';
 export const packageRoot = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '..');
 const require = createRequire(import.meta.url);
 
-/** What compiles the addon: the versions are among the devDependencies. */
+/** The tools that compile the addon. Their versions are among the devDependencies. */
 export const buildTools = ['node-addon-api', 'node-gyp', 'xxhash-addon'];
 
-/** What is compiled. Each is all of a folder, in one translation unit. */
+/** The compiled sources. Each includes all of a folder, as one translation unit. */
 export const addonSources = ['native/core.cc', 'native/node.cc'];
 
 /** Whether this module is the script that node was started with; links on the way to it do not count. */

@@ -1,5 +1,5 @@
-// What the tests need besides `npm ci`. Node 20 has no node:sqlite, so it needs the last better-sqlite3 that runs
-// there, compiled here from the package's own sources. Later versions of Node need nothing.
+// Prepares drivers for the tests. Node 20 has no node:sqlite, so it needs the last better-sqlite3 that runs there,
+// compiled here from the package's own sources. Later versions of Node need nothing.
 //
 //   node scripts/build-test-drivers.mjs
 

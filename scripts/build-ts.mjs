@@ -12,7 +12,7 @@ import path from 'node:path';
 
 import { packageRoot } from './addon-inputs.mjs';
 
-/** What decides the output: the last of them says which versions of the tools are installed. */
+/** The inputs of the build. The last one lists the installed versions of the tools. */
 const INPUTS = [
   'lib',
   'scripts/build',

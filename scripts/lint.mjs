@@ -26,7 +26,7 @@ const FAILED = 'FAILED';
 const SKIPPED = 'skipped';
 
 /**
- * What it prints is shown if it fails, in one piece, as several checks run at once.
+ * Runs a check. If it fails, prints its output in one piece, because several checks run at once.
  *
  * @param {string} command
  * @param {readonly string[]} commandArguments

@@ -93,7 +93,7 @@ function build(sources) {
     if (file.endsWith('.cc') && !texts.has(file)) rmSync(path.join(mutated, file));
   for (const [file, text] of texts) {
     const target = path.join(mutated, file);
-    // What is unchanged is not compiled again.
+    // An unchanged file is not compiled again.
     if (!existsSync(target) || readFileSync(target, 'utf8') !== text) writeFileSync(target, text);
   }
   return isMade(path.relative(packageRoot, binary));

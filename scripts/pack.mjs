@@ -5,8 +5,8 @@
 //   npm run package -- --out <folder>   somewhere else than in release/
 //   npm run package -- --prebuilds <folder>   with the binaries of another folder
 //
-// The manifest differs from that of the sources: no scripts, so nothing runs at install; no binding.gyp beside it, since
-// npm would compile what has one. The addon can still be compiled in the installed package: scripts/compile.mjs.
+// The manifest differs from the sources' manifest: it has no scripts, so nothing runs at install, and no binding.gyp
+// beside it, which npm would compile. The addon can still be compiled in the installed package: scripts/compile.mjs.
 
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -43,7 +43,7 @@ const copied = [
   'scripts/compile.mjs',
 ];
 
-/** What is in the manifest of the sources and of no use to those who install the package. */
+/** Parts of the sources' manifest that are useless in an installed package. */
 const leftOut = ['private', 'files', 'scripts', 'devDependencies', 'overrides'];
 
 /** In bytes: what an install may take, with the binaries of all platforms, less 80 KiB for its dependencies. */
@@ -116,7 +116,7 @@ function assemble(folder, prebuilds) {
 }
 
 /**
- * As `sha256sum --check` reads them.
+ * Writes them in the format of `sha256sum --check`.
  *
  * @param {string} folder
  * @param {readonly string[]} names Of targets.
@@ -131,7 +131,7 @@ function writeChecksums(folder, names) {
 }
 
 /**
- * What a folder takes, in blocks of usual size.
+ * The size of a folder on disk, in blocks of the usual size.
  *
  * @param {string} folder
  */

@@ -70,13 +70,13 @@ struct WebLockRequest {
   WebLockRecord* record = nullptr;
   Links<WebLockRequest> inRecord;
   Links<WebLockRequest> inReady;
-  // The client's number for it.
+  // The client's number for this request.
   std::uint32_t ticket = 0;
   const Mode mode;
   State state = State::kPending;
   // It is in the ready list. Guarded by the mutex of that list.
   bool ready = false;
-  // Used only by the thread: it has not collected the grant yet.
+  // Used only by the client's thread: true until the thread collects the grant.
   bool untold = false;
 };
 

@@ -60,7 +60,7 @@ function compiled(folder, files) {
 }
 
 /**
- * What lib/ imports from each of Node's modules.
+ * The names that lib/ imports from each of Node's modules.
  *
  * @param {ReadonlyMap<string, string>} files
  */
@@ -175,7 +175,7 @@ async function bundleAs(folder, files, format, to) {
     minifyInternalExports: false,
     hoistTransitiveImports: false,
     generatedCode: 'es2015',
-    // What a bundler reads becomes part of its own map.
+    // The esm files have no map: a bundler makes its own.
     sourcemap: format === 'cjs',
   });
   await bundle.close();
@@ -193,7 +193,7 @@ async function bundleAs(folder, files, format, to) {
 }
 
 /**
- * What an entry point exports at run time.
+ * The names that an entry point exports at run time.
  *
  * @param {string} text Of the compiled entry point, which only hands on what other modules export.
  */

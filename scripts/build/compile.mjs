@@ -12,7 +12,7 @@ export const entries = readdirSync(path.join(packageRoot, 'lib'))
   .filter((name) => name.endsWith('.ts'))
   .map((name) => path.basename(name, '.ts'));
 
-/** What only tests of users load. */
+/** The entry point that only users' tests load. */
 export const TESTING = 'testing';
 
 /** The entry point and the folder that only programs load which look where they wait. */
@@ -54,8 +54,8 @@ export function compile() {
   /** @type {Map<string, string>} */
   const files = new Map();
   const write = (/** @type {string} */ name, /** @type {string} */ text) => files.set(path.resolve(name), text);
-  // Comments are for those who read declarations. In the code, which nobody reads, they would be half of the package.
-  // Where modules need not be compiled alone, the numbers of a const enum stand in the code.
+  // Comments belong into the declarations. In the code, which is not read, they would be half of the package. When all
+  // modules are compiled together, the numbers of a const enum are inlined.
   const whole = { isolatedModules: false, verbatimModuleSyntax: false };
   const bare = ts.createProgram({
     rootNames: fileNames,

@@ -15,7 +15,7 @@ import path from 'node:path';
 function replace(folder, file, text) {
   const fresh = `${folder}.${process.pid}`;
   mkdirSync(path.dirname(file), { recursive: true });
-  // What begins with the name of an interpreter is a program.
+  // A file that begins with the name of an interpreter is a program.
   writeFileSync(fresh, text, { mode: text.startsWith('#!') ? 0o777 : 0o666 });
   renameSync(fresh, file);
 }

@@ -1,13 +1,13 @@
-// What the bundles have in place of modules of lib/ that ask where they are: in `dist/` each file has its place in the package.
+// Replaces the modules of lib/ that ask for their own place: in `dist/` each file has a fixed place in the package.
 
 import path from 'node:path';
 
 const BINARIES = path.join('engine', 'native', 'binaries.js');
 /** The renewing thread's code. */
 export const RENEWAL = 'renewal';
-/** What finds it. */
+/** The module that finds this file. */
 const WORKER_FILE = path.join('lease', 'background', 'worker-file.js');
-/** What takes a profile of a whole program, and what finds it. */
+/** The code that takes a profile of a whole program, and the module that finds it. */
 export const PROGRAM = 'whole-program';
 export const PROGRAM_FILE = path.join('profile', 'program-file.js');
 
@@ -82,6 +82,6 @@ export const modulePlaces = {
       return `import { binaries } from '${from}';\nexport function workerFile() {\n  return ${file};\n}\n`;
     },
   },
-  // What is imported by a name that only the program knows is no part of a bundle.
+  // A bundler must leave out a file whose name is only known at run time.
   renderChunk: (code) => code.replaceAll(/\bimport\((?=\w)/g, 'import(/* webpackIgnore: true */ /* @vite-ignore */ '),
 };

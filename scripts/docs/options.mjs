@@ -14,7 +14,7 @@ export const file = path.join(packageRoot, 'docs/options.md');
 
 /** @typedef {import('typedoc').DeclarationReflection} Declaration */
 
-/** The types that have a section each, in this order, and its title. What it says first is their doc comment. */
+/** The types with a section each, in this order, and its title. The section starts with the type's doc comment. */
 const TITLES = new Map([
   ['StripedLockOptions', 'A lock'],
   ['KeyedLockOptions', 'A lock on exact keys'],
@@ -62,7 +62,7 @@ function inlineMembers(type) {
 }
 
 /**
- * A type as a cell shows it: inline types have rows of their own, and a type parameter says nothing.
+ * The text of a type in a cell: inline types have separate rows, and type parameters are replaced.
  *
  * @param {import('typedoc').SomeType | undefined} type
  * @returns {string}

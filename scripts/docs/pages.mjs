@@ -1,4 +1,4 @@
-// The pages of the site beside those of the API: what they are called, and in which order they come.
+// The Markdown pages of the site: their groups and their order.
 
 import { existsSync, readdirSync } from 'node:fs';
 import path from 'node:path';

@@ -13,7 +13,7 @@ import { Application, Converter, LogLevel } from 'typedoc';
 import { isMain, packageRoot } from '../addon-inputs.mjs';
 import { groups, pagesIn } from './pages.mjs';
 
-/** What the addresses of files on GitHub start with. */
+/** The start of the addresses of files on GitHub. */
 const { repository } = JSON.parse(readFileSync(path.join(packageRoot, 'package.json'), 'utf8'));
 const address = repository.url.replace(/^git\+|\.git$/g, '');
 
@@ -35,7 +35,7 @@ const options = {
   sourceLinkTemplate: `${address}/blob/{gitRevision}/{path}#L{line}`,
   navigationLinks: { GitHub: address, npm: 'https://www.npmjs.com/package/stripelock' },
   navigation: { includeGroups: true, includeFolders: false },
-  // Every page has a heading of its own.
+  // Every page has its own heading.
   headings: { readme: false, document: false },
   groupOrder: [...groups, 'Modules', '*'],
   sort: ['kind', 'instance-first', 'alphabetical-ignoring-documents'],

@@ -39,7 +39,7 @@ export function absoluteLinks(markdown, { repository, ref }) {
   let result = markdown;
   for (const { at, url, i } of edits)
     result = result.slice(0, at) + wanted[i] + result.slice(at + url.length);
-  // What was found may not have been the address, but a title that repeats it.
+  // The found text may be a title that repeats the address.
   const got = targetsIn(result).map(({ url }) => url);
   const wrong = wanted.find((url, i) => got[i] !== url);
   if (wrong !== undefined || got.length !== wanted.length) {

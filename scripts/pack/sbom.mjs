@@ -1,5 +1,5 @@
-// What is inside the published package, as CycloneDX: npm lists everything that is installed here, of which this keeps what
-// ships.
+// The contents of the published package, as CycloneDX: npm lists all installed packages, and this keeps the ones that
+// ship.
 
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';

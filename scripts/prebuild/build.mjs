@@ -24,7 +24,7 @@ import { UsageError } from './targets.mjs';
 const require = createRequire(import.meta.url);
 
 /**
- * What a compiler with GCC's options needs.
+ * The arguments of a compiler with GCC's options.
  *
  * @typedef {object} AddonFlags
  * @property {string[]} sources
@@ -126,7 +126,7 @@ function effective({ sources, libraries = [], configurations }, stage) {
 }
 
 /**
- * What to call, and what to add to the flags of binding.gyp.
+ * A compiler, and its options in addition to the flags of binding.gyp.
  *
  * @typedef {object} Toolchain
  * @property {string} described For the log.
@@ -194,7 +194,7 @@ export const buildWithNodeGyp = (binary) =>
   inCopy(async (stage) => {
     await nodeGyp(stage, ['rebuild', '--release', '--jobs=max', '--loglevel=warn', ...nodedirArguments()]);
     const built = path.join(stage, 'build', 'Release', 'stripelock.node');
-    // Microsoft's linker puts symbols in a file of their own.
+    // Microsoft's linker puts symbols in a separate file.
     if (process.platform === 'darwin') await run('strip', ['-x', built]);
     mkdirSync(path.dirname(binary), { recursive: true });
     copyFileSync(built, binary);

@@ -1,5 +1,5 @@
-// What comes from npm's registry and Debian's mirror: unpacked into a cache outside of the repository, once for all clones,
-// and installed nowhere.
+// Downloads from npm's registry and Debian's mirror: unpacked into a cache outside of the repository, once for all
+// clones, and not installed.
 
 import {
   existsSync,
@@ -86,7 +86,7 @@ export function unpackedPackage(name, version) {
 
 const keyring = '/usr/share/keyrings/debian-archive-keyring.gpg';
 
-/** What must be installed before this works, or undefined if nothing is missing. */
+/** The tools that must be installed first, or undefined if none is missing. */
 export function whatDebianLacks() {
   /** @type {Record<string, string>} */
   const tools = { 'apt-get': 'apt', 'dpkg-deb': 'dpkg', python3: 'python3', tar: 'tar', npm: 'npm' };
@@ -186,7 +186,7 @@ function keepLinksWithin(root) {
   }
 }
 
-/** The libraries of the tools themselves; those of libc must be the machine's own. */
+/** The libraries of the tools themselves. The libraries of libc must be the machine's own. */
 const toolLibraries = /^lib(bfd|ctf|gmp|isl|mpc|mpfr|opcodes|z|zstd)\b.*\.so/;
 
 /**

@@ -135,7 +135,7 @@ export async function hostFor(target) {
 /** For one check, including the start of an emulated host. */
 const limit = 300_000;
 
-/** What a binary must do, of the checks in `test/programs/hosts`. */
+/** The checks of `test/programs/hosts` that a binary must pass. */
 const checks = ['modules', 'workersCount', 'terminatedBlocked', 'deadHolder'];
 
 /**
@@ -171,7 +171,7 @@ export async function tryOut(binary, { command: [program, ...words], env }) {
   const stage = stageProject(binary);
   try {
     for (const check of checks) {
-      // A file and not a pipe: under wine a pipe is no console, and the last output gets lost.
+      // A file, not a pipe: under wine a pipe is not a console, and the last output is lost.
       const output = path.join(stage, 'output');
       const file = openSync(output, 'w');
       const options = { cwd: stage, env, stdio: ['ignore', file, file], timeout: limit };

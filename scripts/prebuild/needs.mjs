@@ -1,4 +1,4 @@
-// What a binary needs of the system that loads it, and what it may need.
+// The requirements of a binary on the system that loads it, and their limits.
 
 import { readFileSync } from 'node:fs';
 
@@ -34,7 +34,7 @@ async function symbolVersions(binary) {
 }
 
 /**
- * The libraries that a binary names. There is no tool for it on Windows, where a name is plain text that ends in .dll.
+ * The libraries that a binary names. Windows has no tool for this, but there a name is plain text that ends in .dll.
  *
  * @param {Target} target
  * @param {string} binary
@@ -48,8 +48,8 @@ async function librariesOf({ platform }, binary) {
 }
 
 /**
- * What is wrong with the needs of a target's binary: one line each. The limits apply to a binary that is distributed. A
- * binary only for this machine may need libraries of this machine.
+ * The requirements of a target's binary that exceed the limits: one line each. The limits apply to a binary that is
+ * distributed. A binary only for this machine may need libraries of this machine.
  *
  * @param {Target} target
  * @param {string} binary

@@ -58,7 +58,7 @@ export function machineTarget() {
 export const listOfTargets = `The targets are ${targets.map(({ name }) => name).join(', ')}`;
 
 /**
- * What cannot be built on Debian, and why.
+ * The targets that cannot be built on Debian, with the reasons.
  *
  * @type {Partial<Record<string, string>>}
  */

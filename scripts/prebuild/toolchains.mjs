@@ -1,4 +1,4 @@
-// The compilers: what to call, with which options besides those of binding.gyp, and in which environment.
+// The compilers: their commands, their environments, and their options besides the flags of binding.gyp.
 
 import { createHash } from 'node:crypto';
 import {
@@ -151,7 +151,7 @@ async function muslGcc(target) {
     loader: path.join(musl, 'lib', triple, 'libc.so'),
   };
   const folder = await cached(`${path.basename(musl)}-specs`, (unfinished) => {
-    // From glibc's folder of headers, only those of the kernel.
+    // Of glibc's folder of headers, only the kernel's.
     const [headers, asm] =
       arch === 'x64'
         ? ['usr/include', 'usr/include/x86_64-linux-gnu/asm']
@@ -382,7 +382,7 @@ const system = (target) => ({
   strip: process.env.STRIP ?? 'strip',
   env: process.env,
   compile: [],
-  // After those of binding.gyp, as make would have them.
+  // After the flags of binding.gyp, as make has them.
   last: (process.env.CXXFLAGS ?? '').split(' ').filter(Boolean),
   // Libraries that may be missing on a system with musl, and that differ from release to release there.
   link: target.musl ? ['-static-libstdc++', '-static-libgcc'] : [],

@@ -1,4 +1,4 @@
-// Runs one check in a process of its own.
+// Runs one check in a separate process.
 
 import { ended } from '../run.mjs';
 

@@ -1,4 +1,4 @@
-// The hosts, and where their binaries come from: packages of npm's registry that hold nothing but a binary. Unlike the
+// The hosts, and the sources of their binaries: packages of npm's registry that contain only a binary. Unlike the
 // packages `node`, `bun` and `deno` they need no install script.
 
 import { chmodSync } from 'node:fs';

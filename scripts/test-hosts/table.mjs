@@ -12,7 +12,7 @@ export const limitationOf = (host, check) =>
   limitations.find((limitation) => limitation.host === host && limitation.check === check);
 
 /**
- * What is wrong with a result, or undefined.
+ * The fault of a result, or undefined.
  *
  * @param {string} host
  * @param {string} check

@@ -1,4 +1,4 @@
-// A program in TypeScript, whose lines are not those of the JavaScript that `typescript` makes of it.
+// A program in TypeScript. Its lines differ from the lines of the JavaScript that `typescript` makes of it.
 
 import ts from 'typescript';
 

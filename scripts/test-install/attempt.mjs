@@ -57,7 +57,10 @@ export async function attempt({ manager, program, use, tarball, folder, env }) {
   return reportsWrong(output);
 }
 
-/** What an install may not say of the package: that it builds it, blocks its scripts, or cannot compile it. */
+/**
+ * Messages that an install may not print about the package: that it builds it, blocks its scripts, or cannot compile
+ * it.
+ */
 const complaint =
   /stripelock.*(build|script|approve|gyp|compil|warn)|(warn|error).*stripelock|gyp (ERR|info)/i;
 

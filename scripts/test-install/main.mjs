@@ -24,7 +24,10 @@ import { uses } from './uses.mjs';
 
 const modules = new Set(['ESM', 'CommonJS']);
 
-/** Every manager with both kinds of modules, and every use with two managers: the others would take longer than they tell. */
+/**
+ * Every manager with both kinds of modules, and every use with two managers: the other pairs take long and show little
+ * more.
+ */
 const usual = (/** @type {string} */ manager, /** @type {string} */ use) =>
   modules.has(use) || manager === 'npm 12' || manager === 'pnpm 12';
 

@@ -58,7 +58,7 @@ export const managers = [
     version: '12.21.0',
     program: pnpm,
     install: ['install'],
-    // The scripts of other packages, which pnpm does not run, are no failure here.
+    // pnpm does not run the scripts of other packages; that is not a failure here.
     files: { 'pnpm-workspace.yaml': 'strictDepBuilds: false\nminimumReleaseAge: 0\n' },
   },
   {

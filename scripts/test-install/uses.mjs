@@ -1,5 +1,5 @@
-// The ways in which projects use the package. Each is a project of its own, which prints a line of JSON. For jest and vitest
-// see test/packaging/test-runners.test.ts.
+// The ways in which projects use the package. Each is a separate project, which prints a line of JSON. For jest and
+// vitest see test/packaging/test-runners.test.ts.
 
 /**
  * @typedef {object} Use
@@ -133,5 +133,5 @@ print(lock, cells[0]);
   },
 ];
 
-/** What the report of each use must say. */
+/** The expected report of each use. */
 export const expectedReport = { engine: 'native', result: 2000, warnings: [] };
