@@ -6,7 +6,7 @@ import { describe, expect, it } from 'vitest';
 const root = path.resolve(import.meta.dirname, '..');
 
 interface Edge {
-  /** What is imported: a file of the package ('lib/common/errors.ts') or a module's name ('node:fs'). */
+  /** The imported file of the package ('lib/common/errors.ts') or module ('node:fs'). */
   to: string;
   typeOnly: boolean;
 }
@@ -44,7 +44,7 @@ function typescriptEdges(file: string, text: string): Edge[] {
 interface Layer {
   /** The first that matches a file counts. */
   of: RegExp;
-  /** What of the package its files may import besides those of their own folder. */
+  /** The files of the package that its files may import besides their own folder. */
   may: string;
 }
 
@@ -61,13 +61,13 @@ const layers: Layer[] = [
   { of: /^lib\/web-locks\//, may: 'common/|engine/' },
   // Acquires as locks do, with the same options and kinds of keys.
   { of: /^lib\/process\//, may: 'common/|engine/|lock/' },
-  // What managers and stores agree on.
+  // The contract between managers and stores.
   { of: /^lib\/lease\/contract\//, may: 'common/' },
   { of: /^lib\/lease\//, may: 'common/|engine/|lease/' },
   // A store knows leases by the contract that it implements, and no other store.
   { of: /^lib\/stores\/[\w-]+\//, may: 'common/|stores/[\\w-]+\\.ts|lease/contract/' },
   { of: /^lib\/stores\//, may: 'common/|lease/contract/' },
-  // What tests of a store use: it knows stores by their contract, and managers, which run on any.
+  // Tools for tests of a store: they know stores by their contract, and managers, which run on any store.
   { of: /^lib\/testing\//, may: 'common/|lease/contract/|lease/manager\\.ts' },
   // The command, which nothing imports.
   { of: /^lib\/command\//, may: 'common/|engine/|process/' },

@@ -9,7 +9,7 @@ import { makeProject } from '../scripts/test-hosts/project.mjs';
 import { expectedTable, surprise } from '../scripts/test-hosts/table.mjs';
 
 const root = path.resolve(import.meta.dirname, '..');
-/** Has a test of its own on this host, which waits for seconds. */
+/** Has a separate test on this host, which waits for seconds. */
 const elsewhere = new Set(['memoryContract', 'nodeSqlite']);
 
 describe('the checks of `npm run test:hosts`, on this host', () => {

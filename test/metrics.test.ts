@@ -7,7 +7,7 @@ import { constantsOf } from './support/constants.js';
 import { copyForTest } from './support/package-copy.js';
 import { runProgram } from './support/programs.js';
 
-/** What `stats()` shows that is no metric: no thread counts it in the lock's memory. */
+/** Values of `stats()` that are not metrics: no thread counts them in the lock's memory. */
 const NOT_COUNTED = ['engine', 'stripes', 'held'];
 
 /** The names in `StripedLockStats` of what is counted. */

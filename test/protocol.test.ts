@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import { copyForTest, type Changes } from './support/package-copy.js';
 import { runProgram } from './support/programs.js';
 
-// The addon hands over 128 at once. What the program makes takes more than one batch of either size.
+// The addon hands over 128 at once. The program produces more than one batch of either size.
 it.each([1, 7, 100, 128, 1000])(
   'all grants, timeouts, released keys and news arrive at once where lib/ takes them in batches of another size than the addon: %i',
   async (size) => {

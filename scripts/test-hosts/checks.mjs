@@ -1,4 +1,4 @@
-// What `npm run test:hosts` tries on each host, in the order of the table. `program/` has a function for each.
+// What `npm run test:hosts` tries on each host, in the order of the table. `test/programs/hosts` has a function for each.
 
 /**
  * @typedef {object} Check

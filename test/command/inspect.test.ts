@@ -3,7 +3,7 @@ import path from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { Place, type Started } from './started.js';
 
-// `stripelock inspect`: who holds and who waits, from another process.
+// `stripelock inspect`: holders and waiters, from another process.
 
 let place: Place;
 beforeEach(() => {

@@ -45,7 +45,7 @@ export class Started {
   }
 }
 
-/** A folder of its own, as a home and to work in, with the command on the path of its shells. */
+/** A separate folder, as a home and to work in, with the command on the path of its shells. */
 export class Place {
   readonly folder = realpathSync(mkdtempSync(path.join(os.tmpdir(), 'stripelock-command-')));
   readonly lock = path.join(this.folder, 'a.lock');
@@ -71,7 +71,7 @@ export class Place {
     return this.stripelock('run', '--path', this.lock, ...args);
   }
 
-  /** What a user types. */
+  /** A command line. */
   shell(script: string, cwd = this.folder): Started {
     return this.#start('bash', ['-c', script], cwd);
   }

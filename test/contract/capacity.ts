@@ -25,7 +25,7 @@ export const capacitySuite = (engine: EngineUnderTest): void => {
       expect(lock.size).toBe(4);
       lock.acquireSync('more').release();
       for (const guard of guards) guard.release();
-      // Idle keys are no obstacle, not even to as many keys at once as there can be.
+      // Idle keys do not prevent using as many keys at once as the capacity allows.
       lock.acquireSync(['a', 'b', 'c', 'd', 'e']).release();
       lock.acquireSync(['f', 'g', 'h', 'i', 'j']).release();
       expect(lock.size).toBe(0);

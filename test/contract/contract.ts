@@ -36,7 +36,7 @@ import { statsInspectSuite } from './stats-inspect.js';
 import { withLockSuite } from './with-lock.js';
 import { workerThreadsSuite } from './worker-threads.js';
 
-/** What happens to the words and counters of a lock. */
+/** Effects on the words and counters of a lock. */
 const WORDS: readonly Suite[] = [
   exclusiveSuite,
   sharedSuite,
@@ -53,7 +53,7 @@ const WORDS: readonly Suite[] = [
 /** How other threads get and open a lock's memory. */
 const MEMORY: readonly Suite[] = [handlesSuite, workerThreadsSuite];
 
-/** The outcome of an acquisition where nobody holds what it wants. */
+/** The outcome of an acquisition of free keys. */
 const UNCONTENDED: readonly Suite[] = [
   oneAttemptSuite,
   cancellationSuite,
@@ -63,7 +63,7 @@ const UNCONTENDED: readonly Suite[] = [
   idleLoopSuite,
 ];
 
-/** What depends neither on where the words are nor on what takes a free stripe. */
+/** Behaviour that depends neither on the place of the words nor on the code that takes a free stripe. */
 const THE_REST: readonly Suite[] = [
   blockWhilePendingSuite,
   deadlinesSuite,
@@ -80,7 +80,7 @@ const THE_REST: readonly Suite[] = [
   idleGrantsSuite,
 ];
 
-/** What holds for locks on exact keys as well. */
+/** Behaviour of locks on exact keys, too. */
 const EXACT_TOO: readonly Suite[] = [
   sharedSuite,
   oneAttemptSuite,
@@ -120,10 +120,10 @@ export function keyedContract(of: Engine): void {
   });
 }
 
-/** What holds for locks between processes as well, and asks for no counters of the whole lock. */
+/** Behaviour of locks between processes, too, without counters of the whole lock. */
 const PROCESSES_TOO: readonly Suite[] = [sharedSuite, idleLoopSuite, blockWhilePendingSuite, idleGrantsSuite];
 
-/** Runs the parts that do not depend on stripes and words, with each lock on a file of its own. */
+/** Runs the parts that do not depend on stripes and words, with each lock on a separate file. */
 export function processContract(makeLock: MakeLock): void {
   const engine: EngineUnderTest = { name: 'native', acrossThreads: it };
   describe('locks between processes', () => {

@@ -14,7 +14,7 @@ const LONG = 30_000;
 type Join = (name: string, options?: object) => Promise<void>;
 
 export const crowdsSuite: Suite = (makeLock, engine) => {
-  // Without options `withLock` has a way of its own to pass a key on.
+  // Without options `withLock` has a separate code path to pass a key on.
   describe.each(['acquire', 'withLock'] as const)('with %s:', (how) => {
     function scene(): { lock: ReturnType<typeof makeLock>; order: string[]; join: Join } {
       const lock = makeLock({ timeout: LONG });

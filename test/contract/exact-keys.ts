@@ -171,7 +171,7 @@ export const exactKeysSuite = (engine: EngineUnderTest): void => {
     it('keeps the keys of a list together while the program’s code uses others in between', async () => {
       const lock = makeLock({ capacity: FEW_KEYS });
       const uses = (): void => {
-        // More than the thread remembers. What is looked up in between is not unpinned before the call ends.
+        // More than the thread remembers. Keys that are looked up in between are not unpinned before the call ends.
         for (let i = 0; i < 200; i++) lock.acquireSync(`in between ${i}`).release();
       };
       const list = new Proxy(['a', 'b', 'c'], {

@@ -3,7 +3,7 @@ import { runProgram } from '../support/programs.js';
 import type { EngineUnderTest, Suite } from '../support/engine.js';
 
 /**
- * Runs a scenario in a process of its own, in which nothing but the lock can keep the event loop alive. A process that
+ * Runs a scenario in a separate process, in which nothing but the lock can keep the event loop alive. A process that
  * does not end by itself is killed, and its code says so.
  */
 async function run(engine: EngineUnderTest, scenario: string): Promise<string> {

@@ -8,7 +8,7 @@ import { rejectionOf, thrownBy, until } from '../support/waiting.js';
 /** More than it takes to find out that pairs do not come again. */
 const MANY_PAIRS = 3000;
 
-/** The same promises as for other sets of keys: two keys that are acquired together once take a way of their own. */
+/** The same promises as for other sets of keys: two keys that are acquired together once take a separate code path. */
 export const newPairsSuite: Suite = (makeLock) => {
   describe('two keys in ever new combinations', () => {
     let lock: StripedLock;

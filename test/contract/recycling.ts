@@ -96,7 +96,7 @@ export const recyclingSuite = (engine: EngineUnderTest): void => {
       const first = makeLock({ capacity: FEW_KEYS });
       const objects = [first, KeyedLock.from(first.handle)];
       const random = randomFrom(seedFor('long keys'));
-      // So long that each is looked up anew.
+      // So long that each is looked up again.
       const length = 300;
       const keys = Array.from({ length: 150 }, (_, i) => `${i}`.padEnd(length, '.'));
       const held = new Map<string, Guard | Promise<Guard>>();

@@ -42,7 +42,7 @@ export const selfWaitSuite: Suite = (makeLock, engine) => {
       for (const lock of [makeLock(), traced]) {
         const guard = lock.acquireSync('key');
         const refused = (thrownBy(() => lock.acquireSync('key')) as Error).message;
-        // An await of the same task would end in a timeout, so that is no advice either.
+        // An await in the same task would time out, so the message does not advise it.
         const timedOut = ((await rejectionOf(lock.acquire('key', { timeout: 1 }))) as Error).message;
         for (const message of [refused, timedOut]) {
           expect(message).toContain('this same');

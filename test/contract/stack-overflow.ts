@@ -50,7 +50,7 @@ export const stackOverflowSuite: Suite = (_makeLock, engine) => {
   });
 };
 
-/** The part of it in which nobody waits. */
+/** The part without waiters. */
 export const uncontendedOverflowSuite: Suite = (_makeLock, engine) => {
   describe('near a stack overflow', () => {
     it('no guard is lost without waiters', { timeout: LONGEST + 10_000 }, async () => {

@@ -136,7 +136,7 @@ export const statsInspectSuite: Suite = (makeLock, engine) => {
       expect(holders[1]).toEqual([threadId]);
       expect(new Set(holders[2])).toEqual(new Set([threadId]));
       expect(holders[3]).toEqual([other.threadId]);
-      // The JavaScript engine knows the shared holds of its own thread only.
+      // The JavaScript engine knows only the shared holds of this thread.
       const told = engine.name === 'native' ? states : states.filter(({ mode }) => mode === 'exclusive');
       expect(await other.inspect()).toEqual(expect.arrayContaining(told));
     });

@@ -16,7 +16,7 @@ beforeAll(() => {
 });
 afterAll(() => rmSync(folder, { recursive: true }));
 
-/** What an example says that it prints: the comments behind its calls of `console.log`. */
+/** The expected output of an example: the comments behind its calls of `console.log`. */
 const printed = (code: string): string[] =>
   [...code.matchAll(/console\.log\(.*; \/\/ (.+)$/gm)].map(([, text]) => text!);
 

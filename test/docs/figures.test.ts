@@ -6,7 +6,7 @@ import { figureOf, JAVASCRIPT, measured, NATIVE, type Results } from '../../benc
 import { tablesIn } from '../../scripts/docs/markdown.mjs';
 import { root, textOf } from './pages.js';
 
-// The figures of the README and of docs/performance.md are those of the newest run on Node 24, rounded.
+// The figures in the README and in docs/performance.md match the newest run on Node 24, rounded.
 
 const RESULTS = 'bench/results';
 const file = readdirSync(path.join(root, RESULTS))
@@ -92,7 +92,7 @@ const performance: Rows = {
   Redis: ['Redis, 10,000 keys', 'stripelock over Redis', 'redlock'],
 };
 
-/** What a page says: a number, and how much of it is rounded away. */
+/** A number on a page, and how it is rounded. */
 interface Shown {
   value: number;
   step: number;
@@ -107,7 +107,7 @@ function numbersIn(text: string): Shown[] {
   });
 }
 
-/** What is behind the label, in the one row that has it. */
+/** The cells behind the label, in the one row that has it. */
 function cellsOf(rows: readonly string[][], label: string): string {
   const found = rows.filter(([first]) => first === label);
   expect(found, label).toHaveLength(1);

@@ -27,7 +27,7 @@ function brokenIn(cwd: string, files: string[]): Promise<string[]> {
         processor: remark().use(remarkGfm),
         cwd,
         files,
-        // The engine's types know no plugin with options of its own.
+        // The engine's types do not support plugins with options.
         plugins: [[remarkValidateLinks as never, { repository: address, root: cwd }]],
         quiet: true,
         streamError: new Writable({ write: (_chunk, _encoding, done) => done() }),

@@ -98,8 +98,8 @@ async function askOn(port: number, onAnswer: () => void): Promise<string[]> {
 }
 
 /**
- * The server answers the requests that run when it is told to end, and ends by itself, also where a client keeps its
- * connection and goes on to ask.
+ * On SIGTERM, the server answers its running requests and ends by itself, also if a client keeps its connection and sends
+ * further requests.
  */
 async function endsWithoutLoss(folder: string, url: string): Promise<void> {
   const child = spawn(process.execPath, [SERVER], {

@@ -9,7 +9,7 @@ import { runThread } from '../support/threads.js';
 type Opened =
   { readonly engine: string; readonly taken: boolean } | { readonly code: string; readonly message: string };
 
-// There are two more installations of the package: one without the addon, and one with an addon of its own.
+// There are two more installations of the package: one without the addon, and one with a separate addon.
 describe('a lock that another installation of the package opens in another thread', () => {
   let folder: string;
 

@@ -28,7 +28,7 @@ async function scrape(url: string): Promise<Samples> {
 
 const LABEL = 'stripelock_lock_name="accounts"';
 
-/** Samples that must come to be above zero as the example goes on. */
+/** Samples that must come to be above zero as the example continues. */
 const RISING = [
   `stripelock_lock_contentions_total{${LABEL}}`,
   `stripelock_lock_timeouts_total{${LABEL}}`,
@@ -67,7 +67,7 @@ it('the metrics example serves what all threads have counted to Prometheus', asy
   for (const end = performance.now() + 40_000; performance.now() < end;) {
     await delay(100);
     const samples = await scrape(url);
-    // What is counted only rises.
+    // Counters only rise.
     for (const [name, value] of before) {
       if (/_(total|count|bucket)/.test(name)) expect(samples.get(name), name).toBeGreaterThanOrEqual(value);
     }
@@ -81,7 +81,7 @@ it('the metrics example serves what all threads have counted to Prometheus', asy
     expect(value).toBeGreaterThanOrEqual(0);
     expect(value).toBeLessThan(1000);
   }
-  // Scraping adds nothing: each wait that was counted has been measured, but for some under way.
+  // Scraping adds nothing: each counted wait has been measured, except for a few that are still running.
   for (let i = 0; i < 30; i++) before = await scrape(url);
   const { contended, waited } = totals(before);
   expect(waited).toBeLessThanOrEqual(contended);

@@ -10,7 +10,7 @@ import { thrownBy } from '../support/waiting.js';
 const pause = (milliseconds: number): Promise<void> =>
   new Promise((resolve) => setTimeout(resolve, milliseconds));
 
-/** Each test has locks with a name of its own, as what ended stays. */
+/** Each test has locks with a separate name, as what ended stays. */
 function metricsOf(name: string): LockMetrics {
   const [found, ...more] = collect().filter((metrics) => metrics.name === name);
   expect(more).toEqual([]);

@@ -77,7 +77,7 @@ const withWebpack =
       });
     });
 
-/** vite leaves packages out of what it builds for a server, unless it is told not to. */
+/** vite leaves packages out of a server build by default. */
 const withVite: Bundler = async ({ entry, to, external = false }) => {
   const said: string[] = [];
   await vite({

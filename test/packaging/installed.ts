@@ -138,7 +138,7 @@ export interface Report {
   shown: number;
 }
 
-/** What a program reports that uses all entry points and locks in two threads. */
+/** The report of a program that uses all entry points and locks in two threads. */
 export async function runUsersProgram(
   project: string,
   env: NodeJS.ProcessEnv,
@@ -162,7 +162,7 @@ export const works = (engine: string): Report => ({
   shown: 0,
 });
 
-/** A project in a folder of its own, which the caller removes, with what is built here packed and installed in it. */
+/** A project in a separate folder, which the caller removes, with what is built here packed and installed in it. */
 export async function newProject(
   name: string,
 ): Promise<{ folder: string; project: string; env: NodeJS.ProcessEnv }> {

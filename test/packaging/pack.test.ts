@@ -42,7 +42,7 @@ const filesBelow = (place: string): string[] =>
 const manifestAt = async (place: string) =>
   JSON.parse(await readFile(path.join(place, 'package.json'), 'utf8')) as Record<string, unknown>;
 
-/** Pretends to be a platform that nobody makes a binary for. */
+/** Pretends to be a platform without a binary. */
 async function fakeArchitecture(): Promise<string[]> {
   const file = path.join(folder, 'fake-architecture.cjs');
   await writeFile(file, "Object.defineProperty(process, 'arch', { value: 'riscv64' });\n");

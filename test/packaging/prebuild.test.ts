@@ -23,7 +23,7 @@ interface Result {
 
 function run(command: string, args: string[], env: NodeJS.ProcessEnv = {}): Promise<Result> {
   return new Promise((resolve) => {
-    // What hangs ends before the test does.
+    // A hang ends before the test does.
     const options = { cwd: PACKAGE_ROOT, env: { ...process.env, ...env }, timeout: buildLimit - 10_000 };
     execFile(command, args, options, (error, stdout, stderr) => {
       const code = error === null ? 0 : typeof error.code === 'number' ? error.code : -1;

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { PACKAGE_ROOT } from '../support/package-copy.js';
 import * as installed from './installed.js';
 
-// The tarball under test runners, which evaluate it once for each test file, in one thread, and again when they are told.
+// The tarball under test runners, which evaluate it once for each test file in one thread, and again on request.
 
 // An install, and a start of a test runner, on a machine that may be busy with other tests.
 const LIMIT = 240_000;

@@ -32,9 +32,9 @@ const source = `
   const exclusive: Guard<string, 'exclusive'> = lock.acquireSync('a');
   // @ts-expect-error a shared guard does not prove exclusive access
   const wrong: Guard<string, 'exclusive'> = lock.acquireSync('a', { mode: 'shared' });
-  // @ts-expect-error there is no such option
+  // @ts-expect-error no such option exists
   new StripedLock({ stripe: 3 });
-  // @ts-expect-error a key is no object
+  // @ts-expect-error a key is not an object
   lock.tryAcquire({});
   exclusive[Symbol.dispose]();
   export async function leases() {
@@ -62,7 +62,7 @@ const source = `
     await own.request('a', { mode: 'shared', timeout: 5 }, (lock: Lock | null) => length);
     // @ts-expect-error a lock cannot be constructed
     new Lock();
-    // @ts-expect-error there is no such mode
+    // @ts-expect-error no such mode exists
     await locks.request('a', { mode: 'write' }, () => undefined);
     return (await locks.query()).held;
   }
@@ -78,7 +78,7 @@ const withSignals = `${source}
   }
 `;
 
-/** What is written against a browser's types. */
+/** A program that is written against a browser's types. */
 const withBrowser = `
   import { locks } from 'stripelock/web-locks';
 
@@ -118,7 +118,7 @@ beforeAll(async () => {
 
 afterAll(() => rm(folder, { recursive: true, force: true }));
 
-/** What the compiler prints. */
+/** The output of the compiler. */
 async function check(compiler: string, options: Options, files: readonly string[]): Promise<string> {
   const config = {
     compilerOptions: { noEmit: true, strict: true, skipLibCheck: false, target: 'es2022', ...options },
@@ -132,7 +132,7 @@ async function check(compiler: string, options: Options, files: readonly string[
 for (const [version, compiler] of Object.entries(compilers)) {
   describe(version, () => {
     for (const [name, options] of Object.entries(resolutions)) {
-      // It is no more in TypeScript 7.
+      // TypeScript 7 no longer has it.
       if (version === 'TypeScript 7' && name === 'node10') continue;
       it(
         `compiles with ${name}, with only the language's own types`,

@@ -62,7 +62,7 @@ describe('profileContention', () => {
       expect(wait.waited).toBeGreaterThan(15);
       expect(wait.weight).toBe(1);
       expect(wait.releases.length).toBe(1);
-      // Most of it: the time from the release until the waiter ran is nobody's share, and a busy machine makes it long.
+      // Most of it: the time from the release until the waiter ran is not attributed, and a busy machine makes it long.
       expect(wait.releases[0]!.share).toBeGreaterThan(15);
       expect(wait.releases[0]!.share).toBeLessThanOrEqual(wait.waited);
     }

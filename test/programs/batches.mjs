@@ -46,7 +46,7 @@ async function timeouts() {
   const guard = lock.acquireSync('key');
   const arrived = await arrivedWithTheFirst((arrive) => {
     for (let i = 0; i < MANY; i++) lock.acquire('key', { timeout: SHORT }).catch(arrive);
-    // All deadlines pass before the event loop goes on.
+    // All deadlines pass before the event loop continues.
     Atomics.wait(clock, 0, 0, 2 * SHORT);
   });
   guard.release();

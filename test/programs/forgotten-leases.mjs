@@ -28,10 +28,10 @@ let released = await manager.acquire('released');
 await released.release();
 released = undefined;
 const shared = await sharing.acquire('shared');
-// In functions of their own, so that no register keeps what they acquire.
+// In separate functions, so that no register keeps the acquired leases.
 await (async () => void (await sharing.acquire('shared')))();
 await (async () => void (await manager.acquire('forgotten')))();
-// Its signal is in use, but nobody can release the lease or ask whether it is held.
+// Its signal is in use, but no code can release the lease or check it.
 const signal = await (async () => (await manager.acquire('signal')).signal)();
 const aborted = new Promise((resolve) => signal.addEventListener('abort', resolve));
 

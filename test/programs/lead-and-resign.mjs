@@ -1,4 +1,4 @@
-// Nothing but the election keeps this process alive.
+// Only the election keeps this process alive.
 import { LeaderElection, LeaseManager } from 'stripelock';
 
 const election = new LeaderElection(new LeaseManager(), 'name', { onElected: () => console.log('elected') });

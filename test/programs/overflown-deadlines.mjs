@@ -43,7 +43,7 @@ for (let words = 0; words < 120; words++) {
   descendFrom(words % 60, () => void lock.acquire('key', { timeout }).catch(() => undefined));
   let code;
   lock.acquire('key', { timeout }).catch((error) => (code = error.code));
-  // Without a timer of its own, which could set right what is wrong with others.
+  // Without a separate timer, which could set right what is wrong with others.
   for (const end = performance.now() + PATIENCE; code === undefined && performance.now() < end;)
     await nextTurn();
   if (code !== 'ERR_LOCK_TIMEOUT') break;

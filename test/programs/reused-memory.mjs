@@ -24,7 +24,7 @@ const COLLECT = 40;
 const { seed, rounds } = workerData ?? { seed: Number(process.argv[2]), rounds: Number(process.argv[3]) };
 const random = randomFrom(seed);
 const live = [];
-/** Handles of locks that nobody may have open, and the last token of each. */
+/** Handles of locks that may have no user, and the last token of each. */
 let inFlight = [];
 const counts = { made: 0, opened: 0 };
 

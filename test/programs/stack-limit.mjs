@@ -23,12 +23,12 @@ const WARM_UP = 10;
 const [, , engine, part = 'all', only = ''] = process.argv;
 const lock = new StripedLock({ engine, stripes: 64 });
 const keys = [1, 2, 3, 4, 5, 6, 7, 8];
-/** The same lock, but it has found out that pairs of keys do not come again: such pairs take a way of their own. */
+/** The same lock, but it has found out that pairs of keys do not come again: such pairs take a separate code path. */
 const pairing = StripedLock.from(lock.handle);
 const PAIRS = 3000;
 for (let i = 0; i < PAIRS; i++) pairing.acquireSync([i, -i - 1]).release();
 const pair = [1, 2];
-/** A lock with permits, which takes a way of its own. */
+/** A lock with permits, which takes a separate code path. */
 const permits = new KeyedLock({ engine, capacity: 64, limit: 2 });
 const ways = {
   one: () => lock.acquireSync('key'),
@@ -40,7 +40,7 @@ const ways = {
   permits: () => permits.acquireSync(keys),
   async: () => lock.acquire(keys),
 };
-/** What those take that do not take `keys` of `lock`. */
+/** The keys for functions that do not take `keys` of `lock`. */
 const subjects = {
   one: [lock, 'key'],
   pair: [pairing, pair],

@@ -42,7 +42,7 @@ suspend(2 * MINUTE);
 const { signal } = leases.polled;
 result.after = held();
 result.aborted = signal.aborted;
-// The manager's clock is that of performance.now(), plus the time of the suspension.
+// The manager's clock is performance.now() plus the time of the suspension.
 result.ahead = Math.abs(expiresAt - performance.now() - MINUTE) < MINUTE / 2;
 // The thread that renews in the background has not revived a lease that was over.
 result.background = leases.background.held;

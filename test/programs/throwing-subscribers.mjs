@@ -26,7 +26,7 @@ try {
 } catch {
   // Refused.
 }
-// timeout: a single attempt is no wait
+// timeout: a single attempt is not a wait
 await settled(lock.acquire('key', { timeout: 0 }));
 const controller = new AbortController();
 const aborted = settled(lock.acquire('key', { signal: controller.signal }));

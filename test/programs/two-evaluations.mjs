@@ -89,7 +89,7 @@ function exactKeys(one, two) {
   assert.equal(b.tryAcquire('key'), undefined);
   assert.equal(b.tryAcquire(['key', 'other']), undefined);
   holder.release();
-  // What an acquisition keeps stays pinned while a signal runs code that uses the other's lock.
+  // The keys of an acquisition stay pinned while a signal runs code that uses the other's lock.
   const held = a.acquireSync('held');
   const { signal } = new AbortController();
   signal.addEventListener = () => {

@@ -55,7 +55,7 @@ function assertHeld(lock, held) {
 }
 
 async function timeouts(lock, holder) {
-  // Each key is on a stripe of its own.
+  // Each key is on a separate stripe.
   const [key, ...others] = [0, 1, 2, 3];
   assert.equal(new Set([key, ...others].map((each) => lock.stripeOf(each))).size, 4);
   const times = [];

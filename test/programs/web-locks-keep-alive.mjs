@@ -10,7 +10,7 @@ const { LockManager, locks } = await import(pathToFileURL(path.join(folder, 'dis
 const never = new Promise(() => undefined);
 
 const scenarios = {
-  // Nothing but the request that waits keeps the loop alive until the timer of the holder, which does not.
+  // Only the waiting request keeps the loop alive, until the timer of the holder, which does not.
   'granted by this thread': () => {
     void locks.request('a', () => new Promise((resolve) => setTimeout(resolve, 100).unref()));
     void locks.request('a', () => console.log('granted'));

@@ -55,7 +55,7 @@ async function effortOf(...args: string[]): Promise<Effort> {
   return JSON.parse(await printedBy(...args)) as Effort;
 }
 
-/** What a scenario of parked-exit.mjs prints. */
+/** The output of a scenario of parked-exit.mjs. */
 async function printedBy(...args: string[]): Promise<string> {
   const { code, stdout, stderr } = await runProgram('parked-exit.mjs', args, [], 60_000);
   expect({ code, stderr }).toEqual({ code: 0, stderr: '' });

@@ -6,7 +6,7 @@ const THREADS = 150;
 /** Milliseconds after which a busy machine starts no more of them. */
 const LONGEST = 20_000;
 /**
- * MiB. Each thread has a lock of its own of 4 MiB, and all but thirty threads start after the first measurement: their
+ * MiB. Each thread has a separate lock of 4 MiB, and all but thirty threads start after the first measurement: their
  * locks would leave 480.
  */
 const FLAT = 70;
@@ -22,7 +22,7 @@ interface Churned {
   readonly end: number;
 }
 
-// In a process of its own, as a crash would end it.
+// In a separate process, as a crash would end it.
 it('hundreds of threads that end at random moments leave no stuck stripe, no false grant and no garbage', async () => {
   const seed = seedFor('threads that come and go');
   const { code, signal, stdout, stderr } = await runProgram(

@@ -82,7 +82,7 @@ describe('threads that block for each other in a cycle', () => {
       first.state === 'pending' ? [second, first, heldByTwo] : [first, second, heldByOne];
     expect(refused.reason).toMatchObject({ code: 'ERR_LOCK_DEADLOCK' });
     expect(other.state).toBe('pending');
-    // It released those of its keys that it had taken.
+    // It released the keys that it had taken.
     lock.acquireSync(refused === first ? a : b).release();
     await theirs.release();
     await (await other.promise).release();

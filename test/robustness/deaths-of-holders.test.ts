@@ -37,7 +37,7 @@ describe('a thread that holds stripes when it ends', () => {
         const released = blocked.then((guard) => guard.release());
         await until(() => lock.stats().waiting === count + 1, 'all wait');
 
-        // From here on nobody calls the lock: only the end of the thread lets them go on.
+        // From here on no thread calls the lock: only the end of the thread lets them continue.
         const ended = await victim.end(end);
         times.push(Math.max(...(await granted)) - ended);
         await released;

@@ -39,7 +39,7 @@ describe('a thread that waits when it ends', () => {
       const ended = await victim.end(end);
       times.push(Math.max(...(await granted)) - ended);
 
-      // It is no longer in a queue, and holds nothing.
+      // It has left the queue, and holds nothing.
       const states = lock.inspect();
       expect(states.flatMap(({ holders }) => holders.map(({ threadId }) => threadId))).not.toContain(
         victim.threadId,

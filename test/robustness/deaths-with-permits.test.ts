@@ -13,14 +13,14 @@ function victimOf(lock: KeyedLock, plan: VictimPlan): Promise<Victim> {
   return Victim.start(lock as unknown as StripedLock, plan);
 }
 
-/** All permits of a key that are left, and what each was told. */
+/** All free permits of a key, and whether each new holder saw a death. */
 function takeRest(lock: KeyedLock, key: LockKey): Guard[] {
   const guards: Guard[] = [];
   for (let guard; (guard = lock.tryAcquire(key)) !== undefined;) guards.push(guard);
   return guards;
 }
 
-/** No permit is lost, none was given back twice, and nobody is told of a death any more. */
+/** No permit is lost, none was given back twice, and new holders no longer see a death. */
 function expectWhole(lock: KeyedLock, keys: readonly LockKey[]): void {
   expect(lock.inspect()).toEqual([]);
   expect(lock.stats()).toMatchObject({ held: 0, waiting: 0, timeouts: 0, deadlocks: 0 });
@@ -32,7 +32,7 @@ function expectWhole(lock: KeyedLock, keys: readonly LockKey[]): void {
   expect(lock.size).toBe(0);
 }
 
-/** Who has how many permits of a key, by thread. */
+/** The number of permits of a key, by thread. */
 function holdersOf(lock: KeyedLock, key: LockKey): number[] {
   const state = lock.inspect().find((one) => one.key === key);
   return (state?.holders ?? []).map(({ threadId }) => threadId).sort((a, b) => a - b);
@@ -63,7 +63,7 @@ describe('a thread that has permits of several keys when it ends', () => {
       expect(holdersOf(lock, 'one')).toEqual([0]);
       expect(holdersOf(lock, 'two')).toEqual([0, 0]);
       expect(holdersOf(lock, 'three')).toEqual([]);
-      // Those from before are not told.
+      // Earlier holders do not see the death.
       expect(ours.map(({ abandoned }) => abandoned)).toEqual([false, false]);
 
       const rest = ['one', 'two', 'three'].map((key) => takeRest(lock, key));

@@ -15,7 +15,7 @@ interface Timed {
 }
 
 describe('a thread that blocks in acquireSync', () => {
-  // In processes of their own, as the remains of an ended script could crash them.
+  // In separate processes, because the remains of an ended script could crash them.
   it.each(['main', 'worker'])(
     'ends with the timeout of its script of node:vm, and leaves nothing held or queued (%s thread)',
     { timeout: 60_000 },
@@ -57,7 +57,7 @@ describe('a thread that blocks in acquireSync', () => {
     console.log(`a debugger was answered after ${elapsed.toFixed(0)} ms`);
     expect(found).toEqual({
       waiting: 2,
-      // The other thread's, one of ours, and these three.
+      // The other thread's, one of this thread, and these three.
       free: 5,
       same: 'ERR_LOCK_TIMEOUT',
       both: 'ERR_LOCK_TIMEOUT',

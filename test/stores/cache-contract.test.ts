@@ -3,7 +3,7 @@ import { cacheLeaseStore } from 'stripelock/cache';
 import { FixedClock, leaseStoreContract } from 'stripelock/testing';
 import { clientOf, FakeCache } from '../support/fake-cache.js';
 
-// Tests run side by side, each with a cache of its own: they mostly wait for leases to expire.
+// Tests run side by side, each with a separate cache: they mostly wait for leases to expire.
 leaseStoreContract({ describe: describe.concurrent, it, expect }, 'cache store, three clients', () => {
   const cache = new FakeCache();
   const stores = [1, 2, 3].map(() => cacheLeaseStore(clientOf(cache)));

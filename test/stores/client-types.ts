@@ -43,7 +43,7 @@ export function storesOf(clients: {
     mongodbLeaseStore({ db: clients.mongodb6.db }),
     // @ts-expect-error -- neither a database nor a path
     sqliteLeaseStore({ table: 'leases' }),
-    // @ts-expect-error -- a database is no collection
+    // @ts-expect-error -- a database is not a collection
     mongodbLeaseStore({ collection: clients.mongodb.db }),
     // @ts-expect-error -- one or the other
     mongodbLeaseStore({ collection: clients.mongodb.collection, db: clients.mongodb.db }),

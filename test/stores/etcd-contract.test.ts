@@ -15,7 +15,7 @@ if (!hasEtcd) {
   afterAll(() => cluster.stop());
 
   vi.setConfig({ maxConcurrency: 20 });
-  // Tests run side by side on one server, each under a prefix of its own: most of their time they wait for seconds to pass.
+  // Tests run side by side on one server, each under a separate prefix: most of their time they wait for seconds to pass.
   const framework = { describe: describe.concurrent, it, expect };
   let stores = 0;
   leaseStoreContract(framework, 'etcd store, three clients', () => {

@@ -311,7 +311,7 @@ describe.runIf(hasEtcd)('a request of the etcd store', () => {
       };
       await expect(hasty.tryAcquire('key', 'me', LONG)).rejects.toThrow(/has not answered within 1500 ms/);
       expect(held.map(({ path }) => path)).toEqual([GRANT, TXN]);
-      // It was told that there is nothing to revoke.
+      // The server answered that nothing is to be revoked.
       await expectSoon(() => gateway.asked).toContain(REVOKE);
       gateway.rule = ({ forward }) => forward();
       for (const { path, forward } of held) expect(await forward(), path).toMatchObject({ status: 200 });
@@ -333,7 +333,7 @@ describe.runIf(hasEtcd)('a request of the etcd store', () => {
       gateway.rule = async ({ path, forward }) => {
         if (path === REVOKE) return revoke(forward);
         const answer = await forward();
-        // It has taken the key, and there is no answer in time.
+        // It has taken the key, and the answer does not come in time.
         return answer.text.includes('"succeeded":true') ? new Promise(() => undefined) : answer;
       };
       await expect(hasty.tryAcquire('key', 'me', LONG)).rejects.toThrow(/has not answered/);

@@ -7,10 +7,10 @@ export type EtcdStore = ReturnType<typeof etcdLeaseStore>;
 
 /** Milliseconds by which the servers may end a lease too late: they count whole seconds, and look twice a second. */
 export const LATE = 2500;
-/** Asks again only when told to. */
+/** Polls only when the test says so. */
 export const PATIENT = { initial: 20_000, max: 20_000, jitter: 0 };
 
-/** What is asked of a gateway, as its `asked` lists it. */
+/** The requests to a gateway, as its `asked` lists them. */
 export const TXN = 'kv/txn';
 export const RANGE = 'kv/range';
 export const GRANT = 'lease/grant';
@@ -38,7 +38,7 @@ export function gate(): { opened: Promise<void>; open: () => void } {
 
 let prefixes = 0;
 
-/** What the tests of a file share: one cluster, and for each test a prefix of its own. */
+/** Shared by the tests of a file: one cluster, and for each test a separate prefix. */
 export class EtcdScene {
   cluster!: EtcdCluster;
   prefix = '';
@@ -81,7 +81,7 @@ export class EtcdScene {
     return ask(this.cluster.port, path, body) as Promise<{ [name: string]: never }>;
   }
 
-  /** What stands at the store's key. */
+  /** The value at the store's key. */
   async entry(key: string): Promise<Entry | undefined> {
     const { kvs = [] } = (await this.ask('kv/range', { key: base64(`${this.prefix}lease/${key}`) })) as {
       kvs?: Entry[];

@@ -4,7 +4,7 @@ import { MongodbServer } from '../support/mongodb-server.mjs';
 
 const TTL = 900;
 
-// In a process of its own, as the event loop of the tests is blocked.
+// In a separate process, as the event loop of the tests is blocked.
 let server: MongodbServer;
 beforeAll(async () => {
   server = await MongodbServer.start();

@@ -5,7 +5,7 @@ import { mongodbClients } from '../support/mongodb-clients.mjs';
 import { StandIn } from '../support/mongodb/stand-in.mjs';
 import { realServer, reportNoServer } from './mongodb-setup.js';
 
-// Tests run side by side on one server, each in a collection of its own.
+// Tests run side by side on one server, each in a separate collection.
 const framework = { describe: describe.concurrent, it, expect };
 let collections = 0;
 

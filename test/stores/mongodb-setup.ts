@@ -13,11 +13,11 @@ export const realServer = process.env['STRIPELOCK_MONGODB_URL'];
 /** Both versions of the driver. */
 export const mongodbDrivers = Object.keys(mongodbClients) as (keyof typeof mongodbClients)[];
 
-/** Asks again only when told to. */
+/** Polls only when the test says so. */
 export const PATIENT = { initial: 20_000, max: 20_000, jitter: 0 };
 
 /**
- * Skips a test that needs a real server, plainly. Where CI runs there is none, so there it is no failure: the stand-in is
+ * Skips a test that needs a real server, plainly. Where CI runs there is none, so there it is not a failure: the stand-in is
  * tested everywhere.
  */
 export function reportNoServer(what: string): void {
@@ -28,7 +28,7 @@ export function reportNoServer(what: string): void {
   });
 }
 
-/** What the tests of a driver share: for each test a stand-in, a client and a store. */
+/** Shared by the tests of a driver: for each test a stand-in, a client and a store. */
 export class MongodbScene {
   server!: StandIn;
   collection!: Collection;

@@ -16,7 +16,7 @@ interface Stored {
   readonly info: string;
 }
 
-/** What a command says of how it is executed. */
+/** The options of a command that say how it is executed. */
 interface Sent {
   readonly writeConcern: { readonly w: unknown; readonly wtimeout: unknown };
   readonly $readPreference?: { readonly mode: string };
@@ -117,7 +117,7 @@ describe.each(mongodbDrivers)('the MongoDB store on %s', (driver) => {
 
   it('has one of many who make the same document at once, also where the server refuses the others by a duplicate key', async () => {
     await mongo.store.inspect('key');
-    // All are told that somebody else was quicker, though nobody was.
+    // All get the answer that another was quicker, though none was.
     mongo.server.fail({ command: 'findAndModify', error: { code: 11000 }, times: 20 });
     const owners = Array.from({ length: 20 }, (_, i) => `owner ${i}`);
     const tokens = await Promise.all(owners.map((owner) => mongo.store.tryAcquire('key', owner, LONG)));

@@ -3,7 +3,7 @@ import { LeaseManager } from 'stripelock';
 import { MongodbScene, mongodbDrivers, PATIENT, type MongodbStore } from './mongodb-setup.js';
 
 const LONG = 60_000;
-/** Milliseconds: shorter than the pause between attempts of who asks again only when told to. */
+/** Milliseconds: shorter than the pause between attempts of waiters that poll only when the test says so. */
 const WOKEN = 10_000;
 
 /** How long an acquisition waits, in milliseconds, after `release`. */

@@ -5,7 +5,7 @@ import { openPgLite, postgresClients } from '../support/postgres-clients.mjs';
 import { hasPostgres, POSTGRES_ADVICE, PostgresServer } from '../support/postgres-server.mjs';
 import { reportMissing } from '../support/requirements.js';
 
-// Tests run side by side on one server, each in tables of its own.
+// Tests run side by side on one server, each in separate tables.
 const framework = { describe: describe.concurrent, it, expect };
 let tables = 0;
 

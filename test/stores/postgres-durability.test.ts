@@ -79,7 +79,7 @@ describe.skipIf(postgresLibraries.length === 0)('a grant in PostgreSQL', () => {
         const copied = async (): Promise<unknown> =>
           (await standby.query('SELECT owner FROM stripelock_leases'))[0]?.['owner'];
         await expect.poll(copied, { timeout: 60_000 }).toBe('');
-        // What a standby is asked fails: it only reads.
+        // Operations on a standby fail: it is read-only.
         await expect(
           using(standby.port, (store) => store.tryAcquire('key', 'x', LONG)),
         ).rejects.toMatchObject({

@@ -6,7 +6,7 @@ import { postgresLibraries, PostgresScene } from './postgres-setup.js';
 /** Milliseconds: sessions are kept for a second after the last who waits, and opened again later. */
 const TIMEOUT = 60_000;
 
-/** What the library keeps of those who listen, by channel. It shows them to nobody, but tests must see. */
+/** The library's list of listeners, by channel. It is private, but tests must see it. */
 function listenersOf(sql: object): number[] {
   const { channels = {} } = (sql as { listen: { channels?: Record<string, { listeners: unknown[] }> } })
     .listen;
@@ -26,7 +26,7 @@ describe.skipIf(postgresLibraries.length === 0)('a store that listens through th
         let woken = 0;
         const stores = [1, 2].map(() => scene.storeOn(sql, { table }));
         for (const store of stores) store.onRelease('key', () => woken++);
-        // Once by each store, when it hears.
+        // Once by each store, when it gets the notification.
         await expect.poll(() => woken, { timeout: 20_000 }).toBeGreaterThanOrEqual(2);
         woken = 0;
         proxy.cut();

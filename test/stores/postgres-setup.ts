@@ -5,17 +5,17 @@ import { hasPostgres, PostgresServer } from '../support/postgres-server.mjs';
 
 export type PostgresStore = ReturnType<typeof postgresLeaseStore>;
 
-/** The client libraries to test with. Without a server there are none, which the contract tests report. */
+/** The client libraries to test with. Without a server the list is empty, which the contract tests report. */
 export const postgresLibraries = hasPostgres
   ? (Object.keys(postgresClients) as (keyof typeof postgresClients)[])
   : [];
 
-/** Asks again only when told to. */
+/** Polls only when the test says so. */
 export const PATIENT = { initial: 20_000, max: 20_000, jitter: 0 };
 
 let tables = 0;
 
-/** What tests share: one server, and for each test tables of its own. */
+/** Shared by tests: one server, and for each test separate tables. */
 export class PostgresScene {
   server!: PostgresServer;
   readonly #settings: readonly string[];

@@ -219,7 +219,7 @@ describe.skipIf(postgresLibraries.length === 0)('the PostgreSQL store', () => {
     const table = scene.newTable();
     const client = await scene.connect();
     await scene.storeOn(client, { table }).tryAcquire('key', 'a', LONG);
-    // As after a clock that was ahead by centuries.
+    // Pretends that a clock was ahead by centuries.
     await scene.server.query(
       `UPDATE ${table} SET token = 9000000000000000000, expires = now() - interval '1 day'`,
     );
@@ -286,7 +286,7 @@ describe.skipIf(postgresLibraries.length === 0)('the PostgreSQL store', () => {
     const table = scene.newTable();
     const pool = (await scene.connect('pg', undefined, { max: 1 })) as pg.Pool;
     const locker = (await scene.connect('pg-client')) as pg.Client;
-    // As somebody does who makes the same table, and has not committed.
+    // Another client creates the same table, and has not committed.
     await locker.query(`BEGIN; CREATE TABLE ${table} ()`);
     const store = scene.storeOn(pool, { table, timeout: 300 });
     await expect(store.inspect('key')).rejects.toMatchObject({ code: 'ERR_LEASE_STORE' });

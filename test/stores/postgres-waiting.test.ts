@@ -67,7 +67,7 @@ describe.each(postgresLibraries)('a waiter for a lease in PostgreSQL, on %s', (l
     await expect.poll(waited, { timeout: 20_000 }).toBe(true);
     await scene.server.query(`UPDATE ${table} SET waited = false`);
     proxy.cut();
-    // It asks at once when it hears again, and says that it waits.
+    // It asks at once when it listens again, and records that it waits.
     await expect.poll(waited, { timeout: 20_000 }).toBe(true);
     await holder.release('key', 'holder');
     const lease = await waiting;

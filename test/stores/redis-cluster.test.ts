@@ -62,7 +62,7 @@ if (redisCommand === undefined) {
         store: await storeOf(),
         backoff: { initial: 20_000, max: 20_000, jitter: 0 },
       });
-      // The keys are on different nodes, while each waiter hears from only one node.
+      // The keys are on different nodes, and each waiter is notified by only one node.
       for (const key of ['a', 'b', 'c', 'd', 'e', 'f']) {
         const held = await holder.acquire(key);
         const waiting = waiter.acquire(key, { timeout: 50_000 });

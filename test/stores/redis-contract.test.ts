@@ -15,7 +15,7 @@ if (redisCommand === undefined) {
   });
   afterAll(() => server.stop());
 
-  // Tests run side by side on one server, each under a prefix of its own.
+  // Tests run side by side on one server, each under a separate prefix.
   const framework = { describe: describe.concurrent, it, expect };
   let stores = 0;
 

@@ -10,7 +10,7 @@ export interface Connection {
   close: () => void;
 }
 
-/** The client libraries to test with. Without a server there are none, which the contract tests report. */
+/** The client libraries to test with. Without a server the list is empty, which the contract tests report. */
 export const redisLibraries = redisCommand === undefined ? [] : Object.keys(redisClients);
 
 /** How to connect a client of that library. */
@@ -18,10 +18,10 @@ export function connectorOf(library: string): (port: number) => Promise<Connecti
   return redisClients[library as keyof typeof redisClients];
 }
 
-/** Asks again only when told to. */
+/** Polls only when the test says so. */
 export const PATIENT = { initial: 20_000, max: 20_000, jitter: 0 };
 
-/** What the tests of a library share: one server, and for each test an empty database, a client and a store. */
+/** Shared by the tests of a library: one server, and for each test an empty database, a client and a store. */
 export class RedisScene {
   server!: RedisServer;
   client!: object;

@@ -60,7 +60,7 @@ describe.each(redisLibraries)('several keys in Redis, with %s', (library) => {
   it('have tokens above those that this client remembers, also if the server has lost its own', async () => {
     const first = await scene.store.tryAcquireAll(KEYS, 'me', 60_000);
     const later = BigInt(Date.now() + 3_600_000) * 1_000_000n;
-    // As if the server's clock had shown an hour more.
+    // Pretends that the server's clock showed an hour more.
     const names = (await scene.command('KEYS', 'stripelock:{*}'))
       .split('\r\n')
       .filter((name) => name.endsWith('}'));

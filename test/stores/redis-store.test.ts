@@ -123,7 +123,7 @@ describe.each(redisLibraries)('the Redis store on %s', (library) => {
         expect(await (result as Lease).release()).toBe(true);
       }
       const lease = await new LeaseManager({ store: redis.store }).acquire('key', { timeout: 20_000 });
-      // Far below the TTL of 30 s: nobody has waited for the lost grant to expire.
+      // Far below the TTL of 30 s: no acquisition waited for the lost grant to expire.
       expect(performance.now() - started).toBeLessThan(20_000);
       await lease.release();
     },

@@ -26,7 +26,7 @@ describe.each(redisLibraries)('waiting for a lease of the Redis store on %s', (l
     expect(lease.token > held.token).toBe(true);
     expect(await redis.waits()).toBe(':0');
     await other.close();
-    // The second connection goes when nobody waits any more.
+    // The second connection ends with the last waiter.
     await expect.poll(() => redis.command('PUBSUB', 'CHANNELS'), { timeout: 5000 }).toBe('*0');
   });
 
@@ -73,7 +73,7 @@ describe.each(redisLibraries)('waiting for a lease of the Redis store on %s', (l
       // If the machine is too busy to run the server for as long as the key is kept, the round proves nothing.
       if (again !== undefined && performance.now() - started >= RESERVED_FOR) continue;
       expect([released, again]).toEqual([true, undefined]);
-      // Kept for the waiter, or already the waiter's: it may have heard of the release before this was asked.
+      // Reserved for the waiter, or already the waiter's: it may have been notified before this request.
       expect(state?.owner).not.toBe('a');
       break;
     }
@@ -89,7 +89,7 @@ describe.each(redisLibraries)('waiting for a lease of the Redis store on %s', (l
     await redis.store.tryAcquire('key', 'a', 60_000);
     const waiting = other.acquire('key', { timeout: 50_000 });
     await expect.poll(() => redis.waits()).toBe(':1');
-    // A waiter that hears but does nothing, and has waited longer.
+    // A waiter that is notified but does nothing, and has waited longer.
     const still = new Redis(redis.server.port, '127.0.0.1');
     onTestFinished(() => still.disconnect());
     await still.subscribe('still');
@@ -172,7 +172,7 @@ describe.each(redisLibraries)('waiting for a lease of the Redis store on %s', (l
   );
 });
 
-/** What the test uses of a client of ioredis or iovalkey. */
+/** The members of an ioredis or iovalkey client that the test uses. */
 interface IoRedisLike {
   duplicate: (options: object) => IoRedisLike;
   readonly status: string;

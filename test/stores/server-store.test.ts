@@ -6,7 +6,7 @@ import type { ReleaseListener } from '../../lib/stores/wakers.js';
 import { ServerStore, SeveralServerStore } from '../../unbundled/stores/server-store.js';
 import { MapBackend, MapServer } from '../support/map-server.js';
 
-// What all stores over servers have in common. Tests of the stores have the rest.
+// The common part of all server stores. Tests of the stores have the rest.
 
 const TERMS = { timeout: 30_000, drift: 0 };
 
@@ -302,7 +302,7 @@ describe('the subscription of a store over a server', () => {
     await expect.poll(() => backend.listener.length, { timeout: 20_000 }).toBe(2);
     let woken = 0;
     store.onRelease('key', () => woken++);
-    // What an earlier one says does not count any more.
+    // Reports of an earlier one no longer count.
     backend.listener[0]!.subscribed();
     backend.listener[0]!.released('key');
     expect(woken).toBe(0);

@@ -5,7 +5,7 @@ import type { TestDatabase } from '../support/sqlite.js';
 import { reportMissing } from '../support/requirements.js';
 import { DRIVER_ADVICE, missingDrivers, sqliteDrivers, temporaryFile } from '../support/sqlite.js';
 
-// Tests run side by side, each with a file of its own: they mostly wait for leases to expire.
+// Tests run side by side, each with a separate file: they mostly wait for leases to expire.
 const framework = { describe: describe.concurrent, it, expect };
 
 for (const { name, open } of sqliteDrivers) {
@@ -36,7 +36,7 @@ for (const { name, open } of sqliteDrivers) {
   });
 }
 
-/** As `bun:sqlite` answers where there is no row. */
+/** The answer of `bun:sqlite` without a row. */
 function withNulls(database: TestDatabase): TestDatabase {
   return {
     exec: (sql) => database.exec(sql),

@@ -9,7 +9,7 @@ export class WallClock {
   }
 }
 
-/** What the tests of a driver share: for each test a file, which is deleted after it. */
+/** Shared by the tests of a driver: for each test a file, which is deleted after it. */
 export class SqliteScene {
   readonly driver: SqliteDriver;
   file!: string;

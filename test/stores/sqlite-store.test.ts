@@ -252,7 +252,7 @@ describe.each(sqliteDrivers)('the SQLite store on $name', (driver) => {
 
   it('prepares a file that another process has locked as soon as it is unlocked', async () => {
     const [mine, theirs] = [sqlite.open(), sqlite.open()];
-    // As a process has it that is just opening or closing the file.
+    // Locked like by a process that is opening or closing the file.
     theirs.exec('CREATE TABLE theirs (id INTEGER PRIMARY KEY)');
     theirs.exec('BEGIN EXCLUSIVE');
     const opened = (timeout: number): ReturnType<typeof sqliteLeaseStore> =>

@@ -1,4 +1,4 @@
-// Sends every acquisition and release of this thread through the addon: also as `node --import`. In memory of its own
+// Sends every acquisition and release of this thread through the addon: also as `node --import`. In separate memory
 // a lock's fast path works by `Atomics.compareExchange`, and with this one it never finds a stripe free or held by it
 // alone. What sets LOCAL belongs to the engine.
 import { fillArena } from './full-arena.mjs';

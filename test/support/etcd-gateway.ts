@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import http from 'node:http';
 import type { AddressInfo } from 'node:net';
 
-/** What the server answers, as text. */
+/** The server's answer, as text. */
 export interface GatewayAnswer {
   status: number;
   text: string;
@@ -17,7 +17,7 @@ export interface Passing {
   readonly forward: () => Promise<GatewayAnswer>;
 }
 
-/** What to answer; `'cut'` ends the connection without an answer. */
+/** The answer; `'cut'` ends the connection without one. */
 export type Rule = (request: Passing) => Promise<GatewayAnswer | 'cut'>;
 
 /** Stands before the gateway of an etcd server, writes down what is asked, and does what a test wants to the answers. */
@@ -64,7 +64,7 @@ export class EtcdGateway {
     });
   }
 
-  /** Ends all connections, also those of watches. */
+  /** Ends all connections, including the watches. */
   cut(): void {
     this.#server.closeAllConnections();
   }

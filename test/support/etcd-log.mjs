@@ -1,4 +1,4 @@
-// What the servers of an etcd cluster agreed on, as their write-ahead logs have it.
+// The agreed entries of an etcd cluster, from its write-ahead logs.
 
 import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
@@ -137,7 +137,7 @@ function* recordsIn(file) {
 }
 
 /**
- * Of one server.
+ * The log of one server.
  *
  * @param {string} folder Of its data.
  * @returns {Log & { commit: number }}

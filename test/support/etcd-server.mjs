@@ -172,7 +172,7 @@ export class EtcdCluster {
     return path.join(this.#folder, name);
   }
 
-  /** What the servers have agreed on since they were empty. */
+  /** The servers' agreed entries since they were empty. */
   agreed() {
     return readLog(this.nodes.map((node) => this.#dataOf(node)));
   }
@@ -223,7 +223,7 @@ export class EtcdCluster {
   }
 
   /**
-   * All data is lost, and revisions begin anew.
+   * All data is lost, and revisions restart.
    *
    * @param {() => unknown} [before] Called when the servers have ended.
    */

@@ -13,7 +13,7 @@ interface Item {
  */
 export class FakeCache {
   readonly items = new Map<string, Item>();
-  /** What was asked, in order. */
+  /** The requests, in order. */
   readonly asked: string[] = [];
   now: () => number;
   #cas = 0n;

@@ -1,4 +1,4 @@
-// The table of a handle, for tests that read it or tamper with it: a part of an arena, or a buffer of its own.
+// The table of a handle, for tests that read it or tamper with it: a part of an arena, or a separate buffer.
 
 import { byteLengthFor } from '../../unbundled/engine/contract/layout.js';
 

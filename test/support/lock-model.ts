@@ -3,7 +3,7 @@ import { expect } from 'vitest';
 import type { Guard, LockMode, StripedLock } from 'stripelock';
 import { turns, until } from './waiting.js';
 
-/** What is held and requested, as sets of stripes, in the naive model. */
+/** Holds and requests, as sets of stripes, in the naive model. */
 interface Held {
   readonly guard: Guard;
   readonly stripes: ReadonlySet<number>;

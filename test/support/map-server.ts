@@ -18,7 +18,7 @@ interface Row {
   info: string;
 }
 
-/** A server that keeps leases in this process, and tells all who listen of each release. */
+/** A server that keeps leases in this process, and notifies all listeners of each release. */
 export class MapServer {
   readonly rows = new Map<string, Row>();
   readonly listeners = new Set<(name: string) => void>();

@@ -7,7 +7,7 @@ import { freePort } from './free-port.mjs';
 
 const PROGRAM = new URL('mongodb/process.mjs', import.meta.url);
 
-/** The stand-in of MongoDB in a process of its own, which can be killed, stopped and started again. */
+/** The stand-in of MongoDB in a separate process, which can be killed, stopped and started again. */
 export class MongodbServer {
   /** @type {import('node:child_process').ChildProcess | undefined} */
   #child;

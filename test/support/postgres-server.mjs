@@ -53,7 +53,7 @@ const STARTS_IN = 60_000;
 const OPTIONS = ['listen_addresses=127.0.0.1', 'max_connections=200', 'fsync=off'];
 
 /**
- * Runs statements on a connection of their own. Returns the rows of the last.
+ * Runs statements on a separate connection. Returns the rows of the last.
  *
  * @param {number} port
  * @param {string} text
@@ -73,7 +73,10 @@ export async function queryAt(port, text, values) {
   }
 }
 
-/** A server for the tests. Its data stays until `stop`. What does not wait for the disk survives the end of the process. */
+/**
+ * A server for the tests. Its data stays until `stop`. Commits that do not wait for the disk survive the end of the
+ * process.
+ */
 export class PostgresServer {
   /** @type {import('node:child_process').ChildProcess | undefined} */
   #child;
@@ -107,7 +110,7 @@ export class PostgresServer {
    * A standby of the server at the port, which it copies.
    *
    * @param {number} from
-   * @param {number} link The port from which it goes on copying: of that server, or of a proxy.
+   * @param {number} link The port from which it continues copying: of that server, or of a proxy.
    */
   static async startStandby(from, link) {
     const server = new PostgresServer();

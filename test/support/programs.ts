@@ -13,7 +13,7 @@ export interface ProgramResult {
 /** Milliseconds after which a program that has not ended hangs. */
 const HANGS = 30_000;
 
-/** Runs a script of `test/programs` in a process of its own to its end. Kills it after `timeout` milliseconds. */
+/** Runs a script of `test/programs` in a separate process to its end. Kills it after `timeout` milliseconds. */
 export function runProgram(
   name: string,
   args: readonly string[] = [],

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import net from 'node:net';
 
 /**
- * One command on a connection of its own; the reply as it is on the wire, without the final line break.
+ * One command on a separate connection; the reply as it is on the wire, without the final line break.
  *
  * @param {number} port
  * @param {...(string | number | bigint)} parts

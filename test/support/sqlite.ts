@@ -26,7 +26,7 @@ export const missingDrivers: readonly string[] = [
   ...(onNode20 ? [] : ['node:sqlite']),
 ].filter((name) => !sqliteDrivers.some((driver) => driver.name === name));
 
-/** A file in a folder of its own, which is removed with it. */
+/** A file in a separate folder, which is removed with it. */
 export function temporaryFile(): { file: string; remove: () => void } {
   const folder = mkdtempSync(path.join(os.tmpdir(), 'stripelock-'));
   return {

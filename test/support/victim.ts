@@ -3,7 +3,7 @@ import type { Worker } from 'node:worker_threads';
 import type { LockKey, LockMode, StripedLock } from 'stripelock';
 import { startThread } from './threads.js';
 
-/** The ways in which a thread can end. In all but `terminate` it ends itself. */
+/** The ways in which a thread can end. Except for `terminate`, it ends itself. */
 export const ENDS = ['return', 'throw', 'reject', 'exit', 'terminate'] as const;
 export type End = (typeof ENDS)[number];
 export type OwnEnd = Exclude<End, 'terminate'>;

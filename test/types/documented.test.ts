@@ -12,7 +12,7 @@ const entries = Object.values(manifest.exports).flatMap((entry) =>
   typeof entry === 'string' ? [] : [path.join(root, entry.import.types)],
 );
 
-/** What a module exports without a doc comment, members of classes and interfaces included. */
+/** The exports of a module without a doc comment, including members of classes and interfaces. */
 function undocumented(program: ts.Program, entry: string): string[] {
   const checker = program.getTypeChecker();
   const module = checker.getSymbolAtLocation(program.getSourceFile(entry)!)!;

@@ -42,7 +42,7 @@ import type * as contract from './contract.js';
 
 type Equal<A, B> = (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false;
 declare function same<A, B>(...wrong: Equal<A, B> extends true ? [] : [never]): void;
-/** The package may have more members than the contract, but those of the contract are the same. */
+/** The package may have more members than the contract, but the contract's members are the same. */
 declare function keeps<P, C>(
   ...wrong: Equal<Pick<P, keyof P & keyof C>, C> extends true ? [] : [never]
 ): void;
@@ -113,7 +113,7 @@ declare function readNumbered(row: number, guard: Guard<number>): void;
 const exclusive = lock.acquireSync('row');
 const shared = lock.acquireSync('row', { mode: 'shared' });
 write('row', exclusive);
-// @ts-expect-error: a shared guard is no proof for writing
+// @ts-expect-error: a shared guard is not a proof for writing
 write('row', shared);
 // @ts-expect-error: nor is one that may be shared
 write('row', lock.acquireSync('row', {} as AcquireOptions));
@@ -185,13 +185,13 @@ export function underUsing(): boolean {
 lock.acquireSync({});
 // @ts-expect-error: this is not a key
 lock.acquireSync(5n);
-// @ts-expect-error: this is no mode
+// @ts-expect-error: this is not a mode
 lock.acquireSync('row', { mode: 'both' });
 // @ts-expect-error: only what does not block can be aborted
 lock.acquireSync('row', { signal: new AbortController().signal });
 // @ts-expect-error: one attempt has no timeout
 lock.tryAcquire('row', { timeout: 5 });
-// @ts-expect-error: this is no engine
+// @ts-expect-error: this is not an engine
 new StripedLock({ engine: 'rust' });
 // @ts-expect-error: a handle comes from a lock
 StripedLock.from(5);
@@ -238,15 +238,15 @@ LockManager.from(received.other);
 // ── modes of locks with permits ──
 
 const permits = new KeyedLock({ limit: 4 });
-// @ts-expect-error: there is no shared mode
+// @ts-expect-error: a shared mode does not exist
 void permits.acquire(text, { mode: 'shared' });
-// @ts-expect-error: there is no shared mode
+// @ts-expect-error: a shared mode does not exist
 permits.acquireSync(text, { mode: 'shared' });
-// @ts-expect-error: there is no shared mode
+// @ts-expect-error: a shared mode does not exist
 permits.tryAcquire(text, { mode: 'shared' });
-// @ts-expect-error: there is no shared mode
+// @ts-expect-error: a shared mode does not exist
 void permits.withLock(text, { mode: 'shared' }, () => 5);
-// @ts-expect-error: there is no shared mode
+// @ts-expect-error: a shared mode does not exist
 permits.withLockSync(text, { mode: 'shared' }, () => 5);
 same<ReturnType<typeof permits.acquireSync<string>>, Guard<string, 'exclusive'>>();
 permits.acquireSync(text, { mode: 'exclusive', timeout: 5 });
@@ -270,7 +270,7 @@ is<LockManager>(LockManager.from(new LockManager({ name: 'own' }).handle));
 is<LockOptions>({ mode: 'exclusive', ifAvailable: true, steal: false, signal: new AbortController().signal });
 // @ts-expect-error the callback is missing
 void locks.request('a');
-// @ts-expect-error there is no such mode
+// @ts-expect-error no such mode exists
 void locks.request('a', { mode: 'write' }, () => undefined);
 // @ts-expect-error a lock's name cannot be changed
 void locks.request('a', (lock) => (lock!.name = 'b'));

@@ -9,7 +9,7 @@ interface Message {
   readonly value?: unknown;
 }
 
-/** A thread that requests web locks on command: those of all threads, or those of a manager. */
+/** A thread that requests web locks on command: the default manager's, or another manager's. */
 export class WebLocksAgent {
   readonly worker: Worker;
   readonly clientId: string;
@@ -24,7 +24,7 @@ export class WebLocksAgent {
     this.worker.on('message', (message: Message) => this.#messages.push(message));
   }
 
-  /** Makes a request under a key of its own, which it returns. */
+  /** Makes a request under a separate key, which it returns. */
   request(name: string, options: LockOptions = {}): string {
     const key = `request ${++this.#keys}`;
     this.#post('request', key, name, options);

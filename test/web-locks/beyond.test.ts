@@ -1,4 +1,4 @@
-// What the standard does not have: timeouts, and the channel of diagnostics.
+// Beyond the standard: timeouts, and the channel of diagnostics.
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { threadId } from 'node:worker_threads';
 import { describe, expect, it } from 'vitest';
@@ -21,7 +21,7 @@ describe.each(engines)('timeout on the $engine engine', ({ makeManager }) => {
     const late = manager.request('a', { timeout: 20 }, never);
     const behind = hold(manager, 'a', { mode: 'shared' });
     const error = await rejectionOf(late);
-    // Timers may ring a millisecond early.
+    // Timers may fire a millisecond early.
     expect(performance.now() - start).toBeGreaterThan(18);
     expect(error).toBeInstanceOf(DOMException);
     expect(error).toMatchObject({
@@ -191,7 +191,7 @@ describe.each(engines)('the channel stripelock:web-locks on the $engine engine',
       elapsed: expect.any(Number) as number,
       threadId,
     });
-    // Timers may ring a millisecond early.
+    // Timers may fire a millisecond early.
     expect(heard[2]).toMatchObject({ event: 'granted' });
     expect(heard[2]!.elapsed).toBeGreaterThan(18);
     expect(heard[3]).toMatchObject({ event: 'released' });

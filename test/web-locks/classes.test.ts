@@ -1,4 +1,4 @@
-// The interfaces Lock and LockManager, as Web IDL says what they look like, and managers of one's own.
+// The interfaces Lock and LockManager as Web IDL defines them, and separate managers.
 import { describe, expect, it } from 'vitest';
 import { Lock, LockManager, locks } from 'stripelock/web-locks';
 import { thrownBy } from '../support/waiting.js';

@@ -31,7 +31,7 @@ describe.each(engines)('on the $engine engine', ({ makeManager }) => {
       const held = await hold(manager, 'a');
       const broken = manager.request('a', { signal }, never);
       const next = manager.request('a', () => 'next');
-      // Granted in the same tick: nobody may be called, and nothing may stay held.
+      // Granted in the same tick: no callback may be called, and nothing may stay held.
       held.release();
       expect(await rejectionOf(broken)).toBe(error);
       target.dispatchEvent(new Event('abort'));

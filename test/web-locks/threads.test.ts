@@ -139,7 +139,7 @@ describe('the end of a thread', () => {
       (await ours).release();
       times.push(performance.now() - start);
     }
-    // What the issue promises is 100 ms; it includes the end of the thread itself.
+    // The limit is 100 ms; it includes the end of the thread itself.
     expectPrompt('from terminate() to the next callback', times, 100);
   });
 
@@ -209,7 +209,7 @@ describe('steal', () => {
       const victim = await hold<string>(locks, name);
       const key = agent.request(name, { steal: true });
       if (round % 2 === 0) {
-        // Microtasks alone: our event loop does not tell of the theft before the callback ends.
+        // Microtasks alone: the event loop does not report the theft before the callback ends.
         const holder = async (): Promise<string | undefined> =>
           (await locks.query()).held.find((info) => info.name === name)?.clientId;
         while ((await holder()) !== agent.clientId);

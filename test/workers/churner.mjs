@@ -28,7 +28,7 @@ const isOver = () => performance.now() >= last;
 /** The guards of this thread's tasks. */
 let holding = 0;
 
-/** So many that some wait behind others of their own thread. */
+/** Enough that some wait behind others of their own thread. */
 const TASKS = 6;
 
 class End extends Error {}

@@ -1,6 +1,6 @@
 // @ts-check
-// Rounds of a planted slow holder of a hot key, for which all others ask meanwhile, and a quiet thread with a key of its own.
-// Nobody computes, so that a busy machine changes little.
+// Rounds of a planted slow holder of a hot key, for which all others ask meanwhile, and a quiet thread with a separate key.
+// No thread computes, so that a busy machine changes little.
 import { workerData } from 'node:worker_threads';
 import { KeyedLock } from 'stripelock';
 

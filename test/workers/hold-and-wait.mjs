@@ -1,4 +1,4 @@
-// Holds one key, blocks for another when told, and releases both when it has them.
+// Holds one key, blocks for another on a message, and releases both when it has them.
 import { parentPort, workerData } from 'node:worker_threads';
 import { lockFrom } from './lock-from.mjs';
 

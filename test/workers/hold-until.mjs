@@ -1,4 +1,4 @@
-// Takes keys when told, and releases them after the given milliseconds, or when told. Counts in a cell how often it has
+// Takes keys on a message, and releases them after the given milliseconds, or on a message. Counts in a cell how often it has
 // taken some, and how often it has released them.
 import { parentPort, workerData } from 'node:worker_threads';
 import { lockFrom } from './lock-from.mjs';

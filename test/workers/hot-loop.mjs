@@ -1,4 +1,4 @@
-// Takes and releases one key without a pause until told to stop.
+// Takes and releases one key without a pause until it is stopped.
 import { parentPort, workerData } from 'node:worker_threads';
 import { dawdle } from './dawdle.mjs';
 import { lockFrom } from './lock-from.mjs';

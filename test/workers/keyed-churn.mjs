@@ -1,5 +1,5 @@
 // Acquires and releases ever new keys until it is terminated: those of a lock on the JavaScript engine that another thread
-// made, or, as that is refused, of a lock of its own. Reports how the opening ended.
+// made, or, as that is refused, of a separate lock. Reports how the opening ended.
 import { parentPort, workerData } from 'node:worker_threads';
 import { KeyedLock } from 'stripelock';
 

@@ -22,7 +22,7 @@ for (;;) {
     const { slot, token } = lease;
     raise(slot, token);
     if (Atomics.add(grants, me, 1) % 16 === 0) await delay(1);
-    // Who was paused for longer than the TTL has lost it, and knows that.
+    // A holder that was paused for longer than the TTL has lost it, and knows that.
     if (Atomics.load(tokens, slot) !== token && lease.held) Atomics.add(violations, 0, 1);
   });
 }

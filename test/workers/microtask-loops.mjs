@@ -1,4 +1,4 @@
-// Acquires one key again and again in many loops at once, until told to stop. Each loop waits for its own promises
+// Acquires one key again and again in many loops at once, until it is stopped. Each loop waits for its own promises
 // only, so this thread never gets to its event loop if the lock lets it.
 import { workerData } from 'node:worker_threads';
 import { lockFrom } from './lock-from.mjs';

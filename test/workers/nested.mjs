@@ -1,4 +1,4 @@
-// Starts victim.mjs in a worker of its own, and ends itself when told.
+// Starts victim.mjs in a separate worker, and ends itself on a message.
 import { parentPort, Worker, workerData } from 'node:worker_threads';
 
 const inner = new Worker(new URL('victim.mjs', import.meta.url), { workerData });

@@ -5,7 +5,7 @@ import { LockTimeoutError } from 'stripelock';
 import { ProcessLock } from 'stripelock/process';
 
 export class ProcessUnderTest extends ProcessLock {
-  /** Keys never share anything, so each has a number of its own. */
+  /** Keys never share anything, so each has a separate number. */
   #numbers = new Map();
   #counts = { timeouts: 0, aborts: 0, deadlocks: 0 };
 

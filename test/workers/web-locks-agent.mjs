@@ -3,7 +3,7 @@ import { parentPort, workerData } from 'node:worker_threads';
 import { LockManager, locks } from 'stripelock/web-locks';
 
 const manager = workerData.handle === undefined ? locks : LockManager.from(workerData.handle);
-/** What ends the callback of each request, by its key. */
+/** Functions that end the callback of each request, by its key. */
 const ends = new Map();
 
 const methods = {

@@ -1,4 +1,4 @@
-// Requests web locks at random until it is told to stop, or is terminated. See test/soak/locks/web-locks.mjs.
+// Requests web locks at random until it is stopped, or is terminated. See test/soak/locks/web-locks.mjs.
 import { setImmediate as turn } from 'node:timers/promises';
 import { parentPort, workerData } from 'node:worker_threads';
 import { LockManager } from 'stripelock/web-locks';
@@ -23,7 +23,7 @@ async function section(name, lock) {
     for (let other = 0; other < slots; other++) {
       const theirs = other === slot ? 0 : Atomics.load(inside, at + other);
       if (theirs === 0 || (own === 1 && theirs === 1)) continue;
-      // Who is about to be terminated may leave its mark.
+      // A thread that is about to be terminated may leave its mark.
       if (Atomics.load(dead, other) !== 1) result.violations.push(`slot ${other} is in ${name}, too`);
     }
   };

@@ -1,4 +1,4 @@
-// What waiters of the JavaScript engine leave that were terminated, or whose wait a `vm` timeout cut off.
+// The traces of waiters of the JavaScript engine that were terminated, or whose wait a `vm` timeout cut off.
 import { once } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
 import vm from 'node:vm';

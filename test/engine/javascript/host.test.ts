@@ -12,7 +12,7 @@ import { thrownBy, until, watch } from '../../support/waiting.js';
 
 const root = fileURLToPath(new URL('../../..', import.meta.url));
 
-/** Evaluates the built package once more, from files of its own. */
+/** Evaluates the built package once more, from separate files. */
 async function anotherCopy(): Promise<typeof StripedLock> {
   const folder = await mkdtemp(join(tmpdir(), 'stripelock-copy-'));
   onTestFinished(() => rm(folder, { recursive: true }));

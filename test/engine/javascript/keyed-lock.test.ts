@@ -44,7 +44,7 @@ describe('a KeyedLock on the JavaScript engine', () => {
     for (const capacity of [64, 16_384]) {
       const lock = new KeyedLock({ engine: 'javascript', capacity });
       for (let held = 0; held < capacity - 3; held++) lock.acquireSync(held);
-      // The first ones are remembered, until there is no room for another key.
+      // The first ones are remembered, until no room is left for another key.
       for (let i = 0; i < 10; i++) lock.acquireSync(keysOf(-1 - i)).release();
       let loads = 0;
       spy.mockImplementation((...of: Parameters<typeof load>) => (loads++, load(...of)));

@@ -7,7 +7,7 @@ import { FRONT, POLL, StripeLines, type Waiting } from '../../../unbundled/engin
 
 const STRIPE = 0;
 
-/** One that began to wait so many milliseconds ago, long enough to sleep in front. */
+/** A waiter that began this many milliseconds ago, long enough to sleep in front. */
 const waiting = (ago: number): Waiting => ({
   since: performance.now() - ago,
   isLasting: false,
@@ -35,7 +35,7 @@ describe('a reader that is woken before a writer', () => {
       const [writer, reader] = [waiting(50), waiting(30)];
       expect(lines.takeOrQueue(STRIPE, EXCLUSIVE_MODE, POLL, writer)).toBe(false);
       expect(lines.takeOrQueue(STRIPE, SHARED_MODE, POLL, reader)).toBe(false);
-      // The writer has gone to sleep again, behind the reader.
+      // The writer sleeps again, behind the reader.
       const [first, second] = [sleep(), sleep()];
       lines.giveBack(STRIPE, holders);
       lines.handOver(STRIPE);

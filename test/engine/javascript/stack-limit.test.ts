@@ -1,4 +1,4 @@
-// What holds after a stack overflow in a call of the JavaScript engine: nobody gets what others hold.
+// After a stack overflow in a call of the JavaScript engine, no thread gets a key that another holds.
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { KeyedLock, StripedLock, type Guard, type LockMode } from 'stripelock';
@@ -76,7 +76,7 @@ describe.each(['StripedLock', 'KeyedLock'] as const)('a %s near a stack overflow
 });
 
 describe('a timeout after a stack overflow', () => {
-  // In a process of its own: the timers of a test runner can set right what the overflow has done to those of Node.
+  // In a separate process: the timers of a test runner can set right what the overflow has done to those of Node.
   it.each(['StripedLock', 'KeyedLock'])('passes (%s)', { timeout: HANGS + 10_000 }, async (kind) => {
     const { code, stdout } = await runProgram('overflown-deadlines.mjs', [kind], [], HANGS);
     expect({ code, stdout: stdout.trim() }).toEqual({ code: 0, stdout: '120' });

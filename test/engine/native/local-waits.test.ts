@@ -1,4 +1,4 @@
-// Tasks that wait behind others of their own thread, in its JavaScript, as other threads and people see them.
+// Tasks that wait in JavaScript behind others of their thread, as other threads and users see them.
 import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { KeyedLock, LockTimeoutError, StripedLock } from 'stripelock';
@@ -48,7 +48,7 @@ describe('tasks that wait behind another of their thread', () => {
     await delay(1500);
     guard.release();
     expect(await late).toBeInstanceOf(LockTimeoutError);
-    // If its time began anew at the release, it would be 3500.
+    // If its wait restarted at the release, it would be 3500.
     expect(performance.now() - start).toBeLessThan(3000);
     await (await theirs).release();
     (await behind).release();

@@ -4,7 +4,7 @@ import { memoryContract } from '../../contract/contract.js';
 import { fillArena } from '../../support/full-arena.mjs';
 import { runProgram } from '../../support/programs.js';
 
-// Here the arena is full, so that locks are in memory of their own and use Atomics, as they do where there is no arena.
+// Here the arena is full, so that locks are in separate memory and use Atomics, as they do where there is no arena.
 fillArena();
 
 /** Fills the arena of a program before it starts. */

@@ -1,5 +1,5 @@
 // Runs one check on the host that runs this, and prints `passed`, or why it failed. The argument is the check's name.
-// Each check has a process of its own: one that hangs or crashes says nothing about the others.
+// Each check has a separate process: one that hangs or crashes says nothing about the others.
 
 import { finished } from './support.mjs';
 import * as leases from './leases.mjs';

@@ -22,7 +22,7 @@ export async function modules() {
   }
 }
 
-/** Each installation has an addon of its own, with queues of its own. */
+/** Each installation has a separate addon, with queues of its own. */
 export async function otherInstallation() {
   const lock = new imported.StripedLock();
   // A name that the types do not look for.

@@ -42,7 +42,7 @@ export class Scene {
     this.#follow(this.#lock.acquire(keys, { ...LONG, mode }), (error) => `a waiter was not served: ${error}`);
   }
 
-  /** The same for a function of `withLock`, which is passed the key in a way of its own. */
+  /** The same for a function of `withLock`, which is passed the key in a separate code path. */
   runs(key) {
     const run = async (guard) => {
       this.has(guard);
@@ -121,7 +121,7 @@ export class Scene {
   }
 }
 
-/** What a promise was settled with; 'late' if it was not. */
+/** The result of a promise; 'late' if it was not settled. */
 export async function outcomeOf(promise) {
   let timer;
   const late = new Promise((resolve) => (timer = setTimeout(resolve, PATIENCE, 'late')));

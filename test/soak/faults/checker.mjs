@@ -4,7 +4,7 @@
 /** @typedef {{ holds: [Hold, Hold], what: string }} Overlap Of two holds, the one that started first before the other. */
 
 /**
- * What the histories of all clients, and the fenced resource, prove or disprove:
+ * The histories of all clients, and the fenced resource, prove or disprove:
  *
  * 1. certain holds of a key never overlap. A hold is certain from its grant's return until the last time at which its
  *    holder was told that it is held. If the store was made to lose its data, holds from before and after that may

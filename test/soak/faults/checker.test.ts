@@ -28,7 +28,7 @@ it('excuses an overlap only if the store lost its data between the two grants', 
   expect(violations(history, [{ from: 14, to: 15 }])).toEqual([]);
   expect(violations(history, [{ from: 1, to: 2 }])).toHaveLength(1);
   expect(violations(history, [{ from: 50, to: 60 }])).toHaveLength(1);
-  // Granted before the loss, but its holder heard of it only after another grant that followed the loss.
+  // Granted before the loss, but its holder got the answer only after another grant that followed the loss.
   const late = { client: 'b', op: 'acquire', key: 'key', token: 1n, call: 5, return: 20 };
   const told = [...hold('a', 2n, 10, 30), late, { client: 'b', op: 'held', key: 'key', token: 1n, at: 21 }];
   expect(violations(told, [{ from: 6, to: 7 }])).toEqual([]);

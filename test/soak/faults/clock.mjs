@@ -1,6 +1,6 @@
 import os from 'node:os';
 
-/** Milliseconds on a clock that all processes of the machine share, and that nobody sets. */
+/** Milliseconds on a clock that all processes of the machine share, and that is never set. */
 export const now = () => Number(process.hrtime.bigint()) / 1e6;
 
 /** How many processes may want each processor, on the average of a minute, before lengths of time must grow. */

@@ -100,7 +100,7 @@ it('distinguishes a grant from an earlier refused attempt with the same etcd lea
   const requests = [...asked, ...others, refused];
   expect(early(requests, [put('1'), put('2'), revoke('1'), put('2')])).toBeDefined();
   expect(early(requests, [put('1'), put('2'), put('2'), revoke('1')])).toBeUndefined();
-  // Without an answer it may never have come.
+  // Without an answer, it may never have arrived.
   const lost = { ...attempt, answered: Infinity, messages: [] };
   expect(early([...asked, ...others, lost], [put('1'), put('2'), revoke('1')])).toBeUndefined();
 });
@@ -115,7 +115,7 @@ if (hasEtcd) {
     await ask(port, 'kv/txn', { success: [{ requestPut }] });
     await ask(port, 'kv/txn', { success: [{ requestTxn: { success: [{ requestPut }] } }] });
     await ask(port, 'lease/revoke', { ID: '123456789012345678' });
-    // What follows writes down that the servers agreed on what came before.
+    // The next entries prove that the servers agreed on the earlier ones.
     await ask(port, 'kv/put', { key: base64('other'), value: '' });
     const { entries, leaderOf } = cluster.agreed();
     const bound = [{ key: KEY, lease: '123456789012345678' }];

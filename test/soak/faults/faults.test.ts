@@ -15,7 +15,7 @@ const found: Record<string, RegExp> = {
 
 /** Milliseconds: only what hangs. Scenarios take longer on a busy machine, and report themselves what comes too late. */
 const TIMEOUT = 1_200_000;
-/** Scenarios at once, each in a world of its own. They mostly wait for leases to expire, but each has some processes. */
+/** Scenarios at once, each in a separate world. They mostly wait for leases to expire, but each has some processes. */
 const AT_ONCE = 6;
 /** Keeps the whole machine busy by itself, so it is played alone, after the others. */
 const ALONE = 'two thousand wait';

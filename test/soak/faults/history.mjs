@@ -24,7 +24,7 @@ import { appendFileSync, existsSync, readFileSync } from 'node:fs';
  * @property {string} error
  */
 
-/** What one client did, a line of JSON for each entry, written at once so that a kill loses nothing. */
+/** The steps of one client, a line of JSON each, written at once so that a kill loses nothing. */
 export class History {
   /**
    * @param {string} file

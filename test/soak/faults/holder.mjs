@@ -65,7 +65,7 @@ function delayReplies(store, milliseconds) {
 }
 
 /**
- * What it holds, and under which tokens: of a key with a limit, the slot, which has tokens of its own.
+ * What it holds, and under which tokens: of a key with a limit, the slot, which has separate tokens.
  *
  * @param {import('stripelock').Lease} lease
  */

@@ -8,7 +8,7 @@
 //   --plant plain-counter   gives the processes a bug of planted.mjs, and plays the scenario that reveals it: it must
 //                           find violations
 //
-// What the server itself has broken is printed, too, but is no violation, if the requests of all holders and the server's own
+// What the server itself has broken is printed, too, but is not a violation, if the requests of all holders and the server's own
 // log prove it.
 
 import { PLANTS } from './planted.mjs';
@@ -59,7 +59,7 @@ export async function play({ milliseconds, seed, violated }, values) {
 }
 
 /**
- * What to play on a store, one after the other, until time is up.
+ * The scenarios of a store, one after the other, until the time is up.
  *
  * @param {import('./store-faults.mjs').StoreFaults} kind
  * @param {number} until

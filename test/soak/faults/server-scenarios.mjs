@@ -66,7 +66,7 @@ export async function serverIsKilled(world, server) {
 
 /**
  * For one client of three. In half of the rounds a correct client has time left when it is granted a lease. In the others it
- * has hardly any: a client that counts from the reply goes on for almost a TTL after its lease has ended on the server,
+ * has hardly any: a client that counts from the reply continues for almost a TTL after its lease has ended on the server,
  * while the others wait for the key.
  *
  * @param {World} world
@@ -92,6 +92,6 @@ export async function repliesAreDelayed(world, port) {
     }
     await world.nextHolder(5000, (holder) => !isLate(holder));
   }
-  // What it still waits for comes at once.
+  // Its pending answers arrive at once.
   proxy.delay = 0;
 }

@@ -10,7 +10,7 @@ import { readdirSync } from 'node:fs';
  */
 
 /**
- * What a broken store does behind the back of a correct one; see `planted.mjs`.
+ * Faults of a broken store behind the back of a correct one; see `planted.mjs`.
  *
  * @typedef {object} Backdoor
  * @property {(key: string) => Promise<boolean>} remove Frees the key, whoever holds it. True if somebody did.
@@ -48,7 +48,7 @@ import { readdirSync } from 'node:fs';
  */
 
 /**
- * What a file of `stores` exports by default.
+ * The default export of a file of `stores`.
  *
  * @template {Backend} [B=any]
  * @typedef {object} StoreFaults
@@ -71,7 +71,7 @@ export const storeNames = files.map((name) => name.slice(0, -'.mjs'.length)).sor
 /**
  * @param {string} name
  * @returns {Promise<StoreFaults>}
- * @throws {RangeError} If there is no such store.
+ * @throws {RangeError} If no such store exists.
  */
 export async function loadStore(name) {
   if (!storeNames.includes(name)) throw new RangeError(`the stores are ${storeNames.join(', ')}`);

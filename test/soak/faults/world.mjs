@@ -62,7 +62,7 @@ export class World {
       history === undefined
         ? mkdtempSync(path.join(os.tmpdir(), 'stripelock-faults-'))
         : mkdtempSync(path.join(history, `${store}-${seed}-`));
-    /** The folder that servers write their logs to; undefined if nobody wants to read them. */
+    /** The folder for the servers' logs; undefined if they are not needed. */
     this.logs = history && path.join(this.#folder, 'servers');
     this.store = store;
     this.kind = kind;
@@ -167,7 +167,7 @@ export class World {
   }
 
   /**
-   * Counts the rounds of a scenario. With a planted bug it ends as soon as the checker has found something, and goes on for
+   * Counts the rounds of a scenario. With a planted bug it ends as soon as the checker has found something, and continues for
    * longer until then: whether a single round reveals the bug depends on what else the machine does.
    *
    * @param {number} count
@@ -187,7 +187,7 @@ export class World {
   }
 
   /**
-   * What each of them did last.
+   * The last step of each.
    *
    * @param {readonly Holder[]} holders
    */
@@ -245,7 +245,7 @@ export class World {
     return { violations, broken, counts, history };
   }
 
-  /** What all have done until now. */
+  /** All steps so far. */
   history() {
     return readHistories(this.holders.map(({ settings }) => settings.history));
   }

@@ -36,7 +36,7 @@ export class Memory {
   }
 
   /**
-   * Violations, if the run was long enough to tell.
+   * Violations, if the run was long enough to decide.
    *
    * @param {number} milliseconds The run's.
    */

@@ -25,7 +25,7 @@ export async function permits({ goesOn, random, counts }) {
       const manner = MANNERS[below(random, MANNERS.length)];
       return runThread('permits.mjs', { ...common, manner, rounds: 200, seed: below(random, 2 ** 31) });
     });
-    // One permit of a key at most: the others can go on meanwhile.
+    // One permit of a key at most: the others can continue meanwhile.
     const victim = new Worker(new URL('../../workers/victim.mjs', import.meta.url), {
       workerData: {
         handle: lock.handle,

@@ -14,7 +14,7 @@ import { scenes } from './scenes.mjs';
 /** Milliseconds between reports, and between two looks at locks and memory. */
 const REPORT = 10_000;
 const LOOK = 500;
-/** Milliseconds in which every scene must end once the time is over. */
+/** Milliseconds in which every scene must end after the run's time. */
 const WEDGED = 60_000;
 /** Milliseconds. No wait in any scene takes this long, though all scenes wait often. */
 const STUCK = 20_000;
@@ -93,7 +93,7 @@ async function watch(locks, memory, goesOn) {
 }
 
 /**
- * What the lock says at any time must make sense.
+ * The lock's reports must be consistent at any time.
  *
  * @param {StripedLock} lock
  */

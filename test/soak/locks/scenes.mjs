@@ -1,4 +1,4 @@
-// What a soak of locks is made of. A scene runs until `goesOn()` is false, and then checks the final state.
+// The scenes of a soak of locks. A scene runs until `goesOn()` is false, and then checks the final state.
 
 import { once } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -13,7 +13,7 @@ import { keysApart, runThread, sharedInts } from './threads.mjs';
 import { webLocks } from './web-locks.mjs';
 
 /**
- * What a scene has done so far, for people.
+ * The progress of a scene, for the log.
  *
  * @typedef {Record<string, any>} Counts
  *
@@ -41,7 +41,7 @@ function newLock({ locks }, name, options) {
 }
 
 /**
- * What must be true of a lock that nobody uses any more.
+ * The invariants of an unused lock.
  *
  * @param {StripedLock} lock
  * @param {Record<string, number>} [expected]

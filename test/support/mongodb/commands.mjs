@@ -32,7 +32,7 @@ const ONLY_ON_REPLICA_SETS = 40573;
 /** MongoDB 7.0. */
 const WIRE_VERSION = 21;
 
-/** What a command of any name may have. */
+/** The fields that any command may have. */
 const COMMON = ['$db', 'lsid', '$clusterTime', '$readPreference', 'maxTimeMS'];
 const WRITING = [...COMMON, 'txnNumber', 'writeConcern'];
 
@@ -101,7 +101,7 @@ export function namespaceOf(command) {
 }
 
 /**
- * A write that counts before a majority has it may be undone: whoever sends one has a bug.
+ * A write that counts before a majority has it may be undone, so sending one is a bug.
  *
  * @param {string} name
  * @param {Document} command

@@ -36,7 +36,7 @@ export class Data {
   #place = 0;
   /** Whether changes are reported as MongoDB does where what has changed is longer than the document. */
   reportsWhole = false;
-  /** Differs between logs: a stream cannot go on in another one. */
+  /** Differs between logs: a stream cannot continue in another one. */
   #log = randomUUID();
   /** @type {Set<() => void>} */
   #listeners = new Set();
@@ -186,7 +186,7 @@ export class Data {
 }
 
 /**
- * As a change stream reports it.
+ * The change in the form of a change stream.
  *
  * @param {Document | undefined} before
  * @param {Document | undefined} after

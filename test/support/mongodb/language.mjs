@@ -13,7 +13,7 @@ export const UNKNOWN_STAGE = 40324;
 const INVALID_OPERATOR = 168;
 const WRONG_TYPE = 14;
 
-/** What the server answers in place of a result. */
+/** The server's error in place of a result. */
 export class CommandError extends Error {
   /**
    * @param {number} code
@@ -65,7 +65,7 @@ const rankOf = (/** @type {any} */ value) =>
   ORDER.indexOf(['number', 'bigint'].includes(typeof value) ? 'int' : typeOf(value));
 
 /**
- * Below 0, 0 or above 0. Documents are only told apart.
+ * Below 0, 0 or above 0. Documents are only compared for equality.
  *
  * @param {any} a
  * @param {any} b

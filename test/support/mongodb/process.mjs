@@ -1,4 +1,4 @@
-// The stand-in of MongoDB in a process of its own: port, journal.
+// The stand-in of MongoDB in a separate process: port, journal.
 
 import { StandIn } from './stand-in.mjs';
 

@@ -19,7 +19,7 @@ import { reader, reply } from './wire.mjs';
 /** @typedef {import('./language.mjs').Document} Document */
 
 /**
- * What goes wrong with the next commands of a name.
+ * Faults of the next commands of a name.
  *
  * @typedef {object} Failure
  * @property {string} command
@@ -203,7 +203,8 @@ export class StandIn {
     if (earlier) return earlier;
     const { place } = this.data;
     const { stored, ...result } = await run(command, context);
-    // What has changed nothing may be executed again. A server keeps documents as they were stored, without a projection.
+    // A command that changed nothing may be executed again. A server keeps documents as they were stored, without a
+    // projection.
     const kept = stored === undefined ? result : { ...result, value: stored };
     if (this.data.place !== place) this.data.keepResult(session, number, kept);
     return result;

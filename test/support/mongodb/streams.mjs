@@ -60,7 +60,7 @@ export class Streams {
     for (;;) {
       const cursor = this.#cursor(id, stream, 'nextBatch');
       const left = end - performance.now();
-      // As MongoDB ends what a client has asked for that is gone.
+      // The error with which MongoDB ends a stream of a client that is gone.
       if (gone.aborted) this.#open.delete(id);
       if (cursor['nextBatch'].length > 0 || left <= 0 || gone.aborted) return cursor;
       await this.#news(left, gone);

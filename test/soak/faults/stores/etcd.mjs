@@ -45,7 +45,7 @@ class EtcdBackend {
   /** @type {(() => unknown)[]} */
   #closing = [];
   /**
-   * What the servers agreed on before each time that they lost it.
+   * The servers' agreed entries before each time that they lost them.
    *
    * @type {ReturnType<EtcdCluster['agreed']>[]}
    */
@@ -196,7 +196,8 @@ export default {
       world,
       { cluster },
     ) {
-      // They outlast an election, and hold for longer than a pause. What a paused leader does not know, it cannot end.
+      // They outlast an election, and hold for longer than a pause. A paused leader cannot end leases that it does not
+      // know.
       world.ttl = Math.round(LONG_TTL * world.slowness);
       const settings = { keys: ['left', 'right', 'top'], steps: 700, step: 10, gap: 5, timeout: 200 };
       await world.start(6, { ...settings, patience: PATIENCE });
@@ -226,7 +227,7 @@ export default {
       await world.start(3, { patience: PATIENCE });
       await delay(WHILE);
       await Promise.all(cluster.nodes.slice(1).map((node) => node.kill()));
-      // What was granted before has ended by then, locally.
+      // Earlier grants have ended by then, locally.
       await delay(1.2 * world.ttl);
       const holder = await world.nextHolder(2 * world.ttl);
       if (holder) world.violations.push('a minority granted a lease');

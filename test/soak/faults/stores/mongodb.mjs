@@ -16,7 +16,7 @@ import { connectionsAreCut, serverIsKilled, serverIsPaused } from '../server-sce
 
 const drivers = /** @type {Driver[]} */ (Object.keys(mongodbClients));
 const MAJORITY = { writeConcern: { w: /** @type {const} */ ('majority') } };
-/** What keeps track of a broken store's counters. */
+/** Keeps track of a broken store's counters. */
 const COUNTERS = 'counters';
 
 /** A connection, also through a proxy, whose address the server does not know. @param {number} port */
@@ -71,7 +71,7 @@ class MongodbBackend {
       await database.collection(name).deleteMany({}, MAJORITY);
   }
 
-  /** Documents remain for their tokens, but nobody holds them. */
+  /** Documents remain for their tokens, without a holder. */
   async leftovers() {
     const left = await (await this.leases()).find({ $expr: { $gt: ['$leaseEnds', '$$NOW'] } }).toArray();
     return left.map(({ _id }) => `${_id} is still held`);

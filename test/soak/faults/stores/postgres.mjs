@@ -51,7 +51,7 @@ class PostgresBackend {
   }
 
   /**
-   * A standby, which goes on copying from the port.
+   * A standby, which continues copying from the port.
    *
    * @param {number} link
    */

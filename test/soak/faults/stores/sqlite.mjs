@@ -20,7 +20,7 @@ class SqliteFile {
   }
 
   /**
-   * As soon as nobody has the database locked.
+   * Runs as soon as the database is not locked.
    *
    * @param {() => void} change
    */
