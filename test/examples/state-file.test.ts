@@ -8,7 +8,7 @@ it('no change of a state file is lost, though a process is killed', async () => 
     stdout,
   ];
   expect(changes).toBe(sum);
-  // 7 processes made all 25 changes, and the one that was killed at least one.
+  // 8 processes made all of their 25 changes, and the one that was killed at least one.
   expect(Number(changes)).toBeGreaterThan(8 * 25);
   expect(Number(changes)).toBeLessThanOrEqual(9 * 25);
 });
