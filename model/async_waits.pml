@@ -89,7 +89,7 @@ inline pop() {
 }
 #endif
 
-/* Makes one of a set of its own waiters `own`, in any order. */
+/* Sets `own` to one of a set of the thread's waiters, in any order. */
 inline pick(set) {
 #if EACH == 1
   skip
@@ -155,8 +155,8 @@ inline deliver() {
   }
 }
 
-/* What cancel(), expire(), close(), putOff() and giveBack() have in common: takes the waiter out of its queue, and
- * gives back what it had taken; or, where it was granted and `evenGranted`, all. Sets `done` to whether it did. */
+/* The common part of cancel(), expire(), close(), putOff() and giveBack(): takes the waiter out of its queue, and gives
+ * back the stripes that it had taken; or all, if it was granted and `evenGranted`. Sets `done` to whether it did. */
 inline undo() {
   withdraw(own);
   if

@@ -1,8 +1,8 @@
 /* Tasks of one thread that pass stripe 0 on to each other without the core: lib/engine/native/local-waits.ts,
- * local-queue.ts, and what thread.ts does with stand-ins. Invariants I8 – I11 are those of local-waits.ts.
+ * local-queue.ts, and the stand-ins of thread.ts. Invariants I8 – I11 are stated in local-waits.ts.
  *
- * Nobody else sees what a thread does in JavaScript, but for the words. So a step here is one access of a word, or one
- * call of the core begins; a thread may be ended between any two. A guard of such a task is one of the sync waiter `t`:
+ * Of a thread's JavaScript, other threads see only the words. So a step here is one access of a word, or the start of
+ * one call of the core; a thread may be ended between any two. A guard of such a task is one of the sync waiter `t`:
  * it differs from others only in how its thread came by it.
  */
 
@@ -13,10 +13,10 @@
 #define isLookedAfter (armed || handing || standIn != 0)
 #define handsOver     handing
 #define waitsLocally  (queued != 0)
-/* What waits in the core and is no stand-in; all of that asks for stripe 0. See `elsewhere` in LocalWaits. */
+/* Waiters in the core that are not stand-ins; all of them ask for stripe 0. See `elsewhere` in LocalWaits. */
 #define elsewhere     (pending & ~(standIn != 0 -> bit(standIn - 1) : 0))
 #define mayStartLocal (queued < QUEUE && (elsewhere -> idle && leavesRoom : idle || isLookedAfter || heldBy(word[0], t)))
-/* Another one in the core leaves room for a stand-in. What is held has stripe 0, so it is given back before that. */
+/* Another waiter in the core leaves room for a stand-in. Held waiters have stripe 0, so they give it back before that. */
 #define leavesRoom    (queued == 0 || holdsAsync || (idle & ~lowest(idle)))
 
 /* While no call is under way. */
@@ -84,7 +84,7 @@ inline free() {
 /* Exclusive acquisitions by arrival, those in the queue and those in the core. */
 #define ARRIVED       latest++; ranks[own - firstOwn] = latest;
 #define RANK_AS_FIRST ranks[fresh - firstOwn] = queuedRanks[0];
-/* What is granted with that rank came before all others that wait. */
+/* A request that is granted with rank `r` came before all others that wait. */
 #define IN_ORDER(r)   assert(isBefore(r, queuedRanks[0]) && isBefore(r, ranks[0]) && isBefore(r, ranks[1]));
 #define isBefore(r, other) (other == 0 || r <= other)
 /* It waits for another stripe, and took stripe 0 as it came by. */
@@ -155,8 +155,8 @@ inline startAsStandIn() {
   standIn = (pending & bit(own) -> own + 1 : 0)
 }
 
-/* release(), as far as it differs from that of the core. #mayKeep: the time that fairIn() gave may pass early, as another
- * waiter may be the head by then. */
+/* release(), where it differs from the core's. #mayKeep: the time from fairIn() may pass early, because another waiter may
+ * be the head by then. */
 #define RELEASE_LOCALLY(who)                                                                                            \
   if                                                                                                                    \
   :: hasLocals && r == 0 && !shared[who] && armed -> releaseLocal(who)                                                  \
@@ -272,7 +272,7 @@ inline standInGranted() {
   CAN_END(pending = pending & ~bit(own); forgetRequest(own))
   standIn = 0;
   if
-  /* mutant: I9-nobody-stands-in */
+  /* mutant: I9-no-stand-in */
   :: queued != 0 -> arm(); assert(ok); ok = false
   :: else -> skip
   fi;
@@ -287,7 +287,7 @@ inline replaceStandIn() {
   fi
 }
 
-/* expose(), before an acquisition by `who` that has taken stripe 0 goes on in the core. */
+/* expose(), before an acquisition by `who` that has taken stripe 0 continues in the core. */
 #define EXPOSE(who)                                                                                                     \
   if                                                                                                                    \
   :: hasLocals && armed && low(who) == 0 && p > 0 -> expose(who)                                                        \

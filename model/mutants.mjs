@@ -17,7 +17,7 @@ export const mutants = {
     'exclusive',
     ASSERTION,
   ],
-  'I3-last-share-asks-nobody': [
+  'I3-last-share-wakes-none': [
     'ok = (shared[who] -> holderOf(word[s]) > 0 : word[s] == slotOf(t));',
     'readers',
     DEAD_END,
@@ -75,7 +75,7 @@ export const mutants = {
 
   // ── local_waits.pml: hand-over within a thread ──
   'I8-plain-store': ['ok = heldBy(word[0], t);', 'local', ASSERTION],
-  'I9-nobody-stands-in': [':: false -> skip', 'local', ASSERTION],
+  'I9-no-stand-in': [':: false -> skip', 'local', ASSERTION],
   'I9-delivers-unarmed': [':: false -> skip', 'local-give-up', ASSERTION],
   'I10-stand-in-last': [':: false -> skip', 'local-order', ASSERTION],
   'I11-keeps-the-stripe': [':: queued != 0 && true ->', 'local-fairness', CYCLE],
@@ -92,6 +92,6 @@ export const mutants = {
   'P2-waits-for-designated': [':: designated != 0 -> skip', 'permits-of-4', ASSERTION],
   'P2-joint-drops-queued': ['skip', 'permits-together', ASSERTION],
   'P1-dies-with-one': ['leave(DIE, 1);', 'permits-told', ASSERTION],
-  'P3-told-for-ever': ['skip;', 'permits-told', ASSERTION],
-  'P3-rolled-back-was-told': ['left = (how == ROLL_BACK -> left : left & ~TOLD)', 'permits-told', ASSERTION],
+  'P3-reported-forever': ['skip;', 'permits-told', ASSERTION],
+  'P3-rolled-back-saw-it': ['left = (how == ROLL_BACK -> left : left & ~TOLD)', 'permits-told', ASSERTION],
 };

@@ -1,12 +1,12 @@
-/* Permits: a stripe whose word counts its holders up to a limit. Invariants P1 – P3 are those of native/core/table.h.
+/* Permits: a stripe whose word counts its holders up to a limit. Invariants P1 – P3 are stated in native/core/table.h.
  *
  *   lib/engine/fast-path.ts      takeShared, giveBackShared
  *   mode.h                       withHold with a limit, and TOLD
  *   table.cc, table_grants.cc    take or link, leave, hand over, designate, withdraw; planBesideDesignated, planForSeveral, planForOne
  *   membership.cc                abandon: all permits of a thread that ended, in one exchange
  *
- * One stripe; each thread has one acquisition under way. What makes an async waiter ineligible, and how an event loop is
- * called, is in stripe_word.pml: here it collects its grant at any time after that. A step is what it is there (state.pml).
+ * One stripe; each thread has one acquisition at a time. Ineligible async waiters, and the calls of event loops, are in
+ * stripe_word.pml: here an event loop collects its grant at any later time. A step is defined as there (state.pml).
  */
 
 #ifndef THREADS
@@ -79,7 +79,7 @@ byte ended;
 /* A thread ended with a permit, and the word was not cleared of that since. */
 bool owed;
 bool expected[THREADS];
-/* Who was told of the last death, and not rolled back; whether one of these came after whoever rolled back or died. */
+/* The threads that saw the last death and did not roll back; whether one of them came after the last roll-back or death. */
 byte toldOnes;
 bool calm;
 
@@ -92,7 +92,7 @@ inline lockShard() { !shard -> shard = true }
 
 /* ── Taking ── */
 
-/* What thread `w` learns from the word that it takes. */
+/* Records what thread `w` reads in the word that it takes. */
 inline noteTaken(w, x) {
   told[w] = told[w] || ((x) & ABANDONED);
   expected[w] = expected[w] || owed;
@@ -100,7 +100,7 @@ inline noteTaken(w, x) {
   calm = calm || owed
 }
 
-/* takeShared: sets `ok`. It gives up where the word has any flag, so that it tells nobody anything. */
+/* takeShared: sets `ok`. It gives up if the word has any flag, so its holder sees no death. */
 inline fastTake() {
   /* mutant: P1-takes-one-more */
   ok = word == 0 || (word > SHARED && word < (SHARED | LIMIT));
@@ -171,9 +171,9 @@ inline afterLeaving(how, holds) {
      assert(count(seen) >= holds && holds > 0);                                   /* I1 */
      left = (count(seen) == holds -> seen & ~(SHARED | HOLDER) : seen - holds);
      left = (how == DIE -> left | ABANDONED : left);
-     /* mutant: P3-told-for-ever */
+     /* mutant: P3-reported-forever */
      left = (how == RELEASE && (left & TOLD) -> left & ~ABANDONED : left);        /* keeps P3 */
-     /* mutant: P3-rolled-back-was-told */
+     /* mutant: P3-rolled-back-saw-it */
      left = left & ~TOLD
   fi
 }
@@ -272,7 +272,7 @@ inline leaveLocked(how, holds) {
   tell()
 }
 
-/* P3, said in another way: the flag ends by a release alone, after somebody was told; and ends then, if nobody rolled back
+/* P3 in another form: only a release after a holder saw the death ends the flag; and it does so if no thread rolled back
  * or died in between. */
 inline observe(how) {
   assert(!(owed && how != STAY && !(next & ABANDONED)) || (how == RELEASE && toldOnes != 0));

@@ -19,8 +19,8 @@
 #define anyRevocable(s)   (isRevocable(THREADS, s) || isRevocable(THREADS + 1, s) || isRevocable(THREADS + 2, s))
 #endif
 
-/* For one that waits for stripe `from`, at the end of a slice, at its deadline, or when its event loop looks. Looks in
- * vain are no steps. */
+/* For a waiter of stripe `from`, at the end of a slice, at its deadline, or when its event loop checks. A check that finds
+ * nothing is not a step. */
 inline revoke() {
   atomic {
     if
@@ -94,7 +94,7 @@ inline requeueRevoked() {
   };
   /* mutant: I3-back-unseen */
   leaveLocked(low(victim), STAY, false, 0);
-  /* Not handed out again before its thread has come. */
+  /* It is not handed out again before its thread collects. */
   assert(came[actor] || !(ready[actor] & bit(victim)))
 }
 

@@ -67,7 +67,7 @@ const model = new Map(
 );
 const markOf = (/** @type {string} */ line) => /^ *\/\* mutant: (\S+) \*\/$/.exec(line)?.[1];
 
-/** What is wrong with the marks. */
+/** The faults of the marks. */
 function wrongMarks() {
   const marks = [...model.values()]
     .flat()
@@ -106,7 +106,7 @@ function writeModel(folder, configuration, fault) {
 }
 
 /**
- * Builds the verifier and searches. What it finds, or undefined for a complete search that finds nothing.
+ * Builds the verifier and searches. Returns the fault that it finds, or undefined for a complete search without one.
  *
  * @param {string} folder
  * @param {Configuration} configuration

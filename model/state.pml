@@ -1,8 +1,8 @@
-/* What the threads share, and what the model adds in order to observe it.
+/* The shared state of the threads, and variables that the model adds to observe it.
  *
  * One step of the model is one atomic instruction on memory that is read without a lock, together with whatever
  * around it only the holder of the shard's mutex, or only the thread itself, can see. Taking the mutex joins the
- * step that follows, and giving it back the step before: no other thread can tell the difference (Lipton 1975).
+ * step that follows, and giving it back the step before: no other thread can see the difference (Lipton 1975).
  * All atomics are sequentially consistent, in the core and in JavaScript, as all of Promela is.
  */
 
@@ -34,7 +34,7 @@
 #define DESIGNATED 1
 #define GRANTED    2
 #define WITHDRAWN  3
-/* It has been unlinked with its stripe, and goes on to the next. */
+/* It was unlinked with its stripe, and continues with the next. */
 #define TAKING     4
 
 byte word[STRIPES];
@@ -106,7 +106,7 @@ byte counted[LOCALS];
 
 /* Observation only: nothing below is read by the protocol. */
 
-/* Who is between the return of an acquisition and the start of its release: readers, or 8 for a writer. */
+/* Holders between the return of an acquisition and the start of its release: the number of readers, or 8 for a writer. */
 byte users[STRIPES];
 #if NESTS
 /* How many guards a thread has for a stripe. */
@@ -119,9 +119,9 @@ byte guards[THREADS * STRIPES];
 #define ADD_GUARD(s)
 #define REMOVE_GUARD(s)
 #endif
-/* A holder died, and no exclusive holder has been told of it and released since. */
+/* A holder died, and no exclusive holder has seen that and released since. */
 bool dirty[STRIPES];
-/* What a waiter should have been told. */
+/* Whether a waiter should have seen a death. */
 bool expected[WAITERS];
 byte ended;
 #if ASYNC
@@ -130,7 +130,7 @@ bool inSyncWait[THREADS];
 #ifdef REVOKE
 /* From when it counts as absent to the end of its take(). */
 bool away[ASYNC];
-/* It has come since. */
+/* It has collected since. */
 bool came[ASYNC];
 #define exempt(w) (isAsync(w) && (inSyncWait[ownerOf(w)] || (away[ownerOf(w)] && position(w) == low(w))))
 #else

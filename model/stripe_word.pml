@@ -15,7 +15,7 @@
 #define EACH 1
 #endif
 
-/* What a waiter may ask for: expressions of `who`, the waiter, and `t`, its thread. */
+/* The modes that a waiter may ask for: expressions of `who`, the waiter, and `t`, its thread. */
 #ifndef MAY_EXCLUDE
 #define MAY_EXCLUDE true
 #endif
@@ -231,7 +231,7 @@ inline enter(who) {
        n = n + dirty[i];
        i++
     od;
-    /* An exclusive holder is told exactly if somebody died since an earlier one was told. */
+    /* An exclusive holder sees a death exactly if a holder died since an earlier one saw it. */
     assert(shared[who] || told[who] == (n > 0));
     i = 0;
     n = 0
@@ -444,7 +444,7 @@ turn:
   :: !ending && holdsAsync ->
      atomic { pick(holdsAsync) };
      releaseAll(own)
-  /* Idle, until its event loop is called. Nobody who idles keeps a guard. */
+  /* Idle, until its event loop is called. An idle thread keeps no guard. */
   :: !ending && pending && !settling && !holdsSync && !holdsAsync && !handsOver ->
      if
      :: atomic { loopWake[t] -> loopWake[t] = false; settling = true }
@@ -532,7 +532,7 @@ end:
   fi
 }
 
-/* ── What must come about, if every thread that can go on does ── */
+/* ── Liveness, if every thread that can continue does ── */
 
 #ifdef PROGRESS
 /* All acquisitions end. */

@@ -24,9 +24,9 @@ inline fastTake(s, who) {
   fi
 }
 
-/* giveBack, giveBackShared: the same for leaving, where nobody waits or others go on sharing. */
+/* giveBack, giveBackShared: the same for leaving, if no thread waits or others keep sharing. */
 inline fastGiveBack(s, who) {
-  /* mutant: I3-last-share-asks-nobody */
+  /* mutant: I3-last-share-wakes-none */
   ok = (shared[who] -> word[s] == (SHARED | 1) || holderOf(word[s]) > 1 : word[s] == slotOf(t));
   if
   :: ok ->
@@ -38,7 +38,7 @@ inline fastGiveBack(s, who) {
   fi
 }
 
-/* tryTake(guard): goes on with the next turn if it takes all. Else leaves in `p` how far it came. */
+/* tryTake(guard): if it takes all, the next turn follows. Otherwise `p` is the stripe at which it stopped. */
 inline takeAll(who) {
   atomic {
     p = low(who);
@@ -120,7 +120,7 @@ inline turnIfReleased(who) {
 
 /* ── SyncWait ── */
 
-/* run(), after the fast path came as far as `p`. The attempts of spinTake are those of proceed() here. */
+/* run(), after the fast path stopped at `p`. The attempts of spinTake are covered by proceed() here. */
 inline acquireSyncSlow() {
   EXPOSE(t)
   if
@@ -191,9 +191,9 @@ inline proceedOwn(who) {
   p = 0
 }
 
-/* block(), wait(). A park ends here only with a permit, not with its slice: nothing may depend on that. What a thread
- * does at the end of a slice, and when it times out, it may do before it parks. One look at the state serves for
- * the two of the code: whatever happens between those, a permit is on its way, so that the park does not last. */
+/* block(), wait(). A park ends here only with a permit, not with its slice: nothing may depend on slices. The actions at the
+ * end of a slice, and at a timeout, may happen before the thread parks. The code reads the state twice, the model once:
+ * whatever happens between the two, a permit is on its way, so the park ends. */
 inline waitForGrant() {
   do
 #if ASYNC

@@ -5,9 +5,9 @@
 #define ROLL_BACK 2
 #define DIE       3
 
-/* Where async waiters exist, deciding who may enter is a step of its own, before the word changes: a thread may
- * block or go on in between. With FINE_PASS_OVER, each load and store of Participant::passOver is one. Without
- * async waiters the decision depends on nothing but what is locked, and the word. */
+/* With async waiters, the decision about who may enter is a separate step, before the word changes: a thread may block or
+ * continue in between. With FINE_PASS_OVER, each load and store of Participant::passOver is a step. Without async
+ * waiters, the decision depends only on locked state and on the word. */
 #if !ASYNC
 #define DECIDE_AND_EXCHANGE atomic
 #define DECIDE              atomic
@@ -20,9 +20,9 @@
 #endif
 #endif
 
-/* StripeQueue::fairAt. What the clock says is chosen freely, unless a configuration is about that. Then `waited` says, of
- * its own, whether any time has passed since the queue formed, or since the very first in it was served: a stripe is
- * never handed over sooner. */
+/* StripeQueue::fairAt. The clock is chosen freely, unless a configuration is about it. Then `waited` records separately
+ * whether any time has passed since the queue formed, or since its first waiter was served: a stripe is never handed
+ * over sooner. */
 #ifdef CLOCK
 bool fairnessDue;
 #define mayBeFair        fairnessDue
@@ -66,7 +66,7 @@ inline pushBack(s, w) {
   }
 }
 
-/* insertByNumber(), where `w` waited elsewhere before, but before all of its own thread. When it came relative to others
+/* insertByNumber(), if `w` waited elsewhere before; but always before all waiters of its thread. Its place among others
  * depends on the clock. */
 inline link(s, w) {
 #ifdef LOCALS
@@ -172,7 +172,7 @@ inline passOverIneligible(s) {
 #endif
 }
 
-/* What a waiter learns from the word it takes; before that changes. With Membership::countTaken. */
+/* Records what a waiter reads in the word that it takes, before the word changes. With Membership::countTaken. */
 inline noteTaken(s, w) {
   told[w] = told[w] || (word[s] & ABANDONED);
   expected[w] = expected[w] || dirty[s];
@@ -182,8 +182,8 @@ inline noteTaken(s, w) {
 
 #define taking(x, w) (isFree(x) -> (x) | (shared[w] -> SHARED + 1 : slotOf(ownerOf(w))) : (x) + 1)
 
-/* Its loop of load and exchange reads nothing but the word. So it takes effect at its last exchange, or, where it
- * gives up, at its last load: one step. sets `ok` to which. */
+/* Its loop of load and exchange reads only the word. So it takes effect at its last exchange or, if it gives up, at its
+ * last load: one step. Sets `ok` to whether it took. */
 inline tryTake(s, w) {
   d_step {
     ok = isFree(word[s]) || (shared[w] && isShared(word[s]) && !(word[s] & QUEUED));
@@ -263,7 +263,7 @@ inline unlockLast() {
 
 /* ── Leaving ── */
 
-/* afterLeaving: from `seen` to `left`. Nobody here leaves what it does not hold. */
+/* afterLeaving: from `seen` to `left`. Only a holder leaves here. */
 inline afterLeaving(how, isSharedHold, holds) {
   d_step {
     if
@@ -447,7 +447,7 @@ inline carryOutStates(s) {
   od
 }
 
-/* The first of `grants` goes on to its next stripe, or is complete. */
+/* The first of `grants` continues with its next stripe, or is complete. */
 inline grantNext(s) {
 #if STRIPES == 1
   atomic {
@@ -484,7 +484,7 @@ inline grantNext(s) {
 #endif
 }
 
-/* For waiter `k`, stripe `n` if that is one of its own. */
+/* For waiter `k`: stripe `n`, if the waiter wants it. */
 inline takeNext() {
   d_step {
     ok = true;
@@ -558,7 +558,7 @@ inline complete(w) {
 /* ── Waking ── */
 
 #if ASYNC
-/* Participant::pushReady and pushGranted. The list has a mutex of its own, so it is a part of a step. */
+/* Participant::pushReady and pushGranted. The list has a separate mutex, so this is a part of a step. */
 inline pushReady(w) {
   assert(!(ready[ownerOf(w)] & bit(w)));
   ready[ownerOf(w)] = ready[ownerOf(w)] | bit(w);
@@ -736,8 +736,8 @@ inline unlinkServed(s, who) {
 }
 
 #if ASYNC
-/* Whether there is something to overtake. A thread that looks for it in vain changes nothing: it goes on sleeping, and
- * where it sleeps for ever, that is a dead end. */
+/* Whether a waiter can be overtaken. A thread that finds none changes nothing and keeps sleeping; if it sleeps forever,
+ * that is a dead end. */
 #define mayOvertake(w) (isAsync(designated[position(w)] - 1) && mayShareOrFree(word[position(w)], w))
 #define mayShareOrFree(x, w) (isFree(x) || (shared[w] && isShared(x) && !((x) & QUEUED)))
 
@@ -763,8 +763,8 @@ inline overtakeDesignated(who) {
 #endif
 
 #if ASYNC
-/* AsyncWaits::putBack. Where time of arrival puts it depends on the clock: here, at either end. Only the queue is
- * touched, and what else only blocked threads read and write of their own: one step. */
+/* AsyncWaits::putBack. Its place by arrival time depends on the clock: here, either end. It touches only the queue, and
+ * state that only a blocked thread itself reads and writes: one step. */
 inline requeue(who) {
   atomic {
     lockShard(low(who));

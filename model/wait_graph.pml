@@ -6,8 +6,8 @@
 bool graphLocked;
 /* Participant::blockedOn */
 bool inGraph[THREADS];
-/* The threads that have looked in vain since anything changed. They need not look again: where all have, and nobody
- * goes on, that is a dead end. */
+/* The threads that have searched without a result since the last change. They need not search again: if all have, and
+ * none continues, that is a dead end. */
 byte vain;
 
 #define CHANGED      vain = 0;
@@ -19,8 +19,8 @@ byte vain;
 #define blocksAsHolder(u, v, s) (!(shared[u] && isShared(word[s])) && (guardsOf(v, s) > 0 || (low(v) <= s && s < position(v))))
 #define blocksAsWriter(u, v, s) (shared[u] && isShared(word[s]) && !shared[v] && position(v) == s && isLinked(v))
 
-/* WaitGraph::waitOf: leaves the blockers in `found`. A thread that is in the graph takes and leaves nothing but under the
- * shard that is locked here, so it is one step, up to what is undelivered. */
+/* WaitGraph::waitOf: leaves the blockers in `found`. A thread in the graph takes and leaves only under the shard that is
+ * locked here, so it is one step, except for undelivered grants. */
 inline blockersOf(u) {
   do
   :: p = position(u);
