@@ -10,7 +10,7 @@ const election = new LeaderElection(leases, 'the leader', {
   ttl,
   onElected: async (lease, signal) => {
     process.send({ name, token: String(lease.token) });
-    // What only the leader does goes here, with the token in every write, until the signal aborts.
+    // Put the leader's work here, with the token in every write, until the signal aborts.
     await new Promise((resolve) => signal.addEventListener('abort', resolve));
   },
   onLost: () => process.send({ lost: name }),

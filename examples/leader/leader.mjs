@@ -1,6 +1,6 @@
-// Three processes, as on three machines, stand for one election. The leader is killed, and another one leads when its lease
-// has expired. That one is stopped, as a machine that sleeps, and the third one leads. It is told to end, resigns, and the one
-// that was stopped, and goes on by then, leads at once.
+// Three processes, as on three machines, stand for one election. The leader is killed, and another one leads when its
+// lease has expired. The second one is stopped, like a suspended machine, and the third one leads. On SIGTERM the third
+// one resigns, and the second one, which continues by then, leads at once.
 //
 //   node examples/leader/leader.mjs [--store sqlite] [--ttl 2000] [--url redis://127.0.0.1:6379]
 

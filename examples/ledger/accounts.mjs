@@ -44,7 +44,7 @@ export class Accounts {
     if (memory === undefined) this.#cents.fill(OPENING_CENTS);
   }
 
-  /** What all balances must add up to at any time, since transfers only move money. */
+  /** The sum of all balances at any time, since transfers only move money. */
   get expectedTotal() {
     return this.count * OPENING_CENTS;
   }

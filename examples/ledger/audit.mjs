@@ -19,7 +19,7 @@ const PAUSE_MS = 100;
 export const noAudits = () => ({ passed: 0, failed: 0, longestWait: 0 });
 
 /**
- * What is audited: the accounts as they are now, and a lock of which `keys` cover all of them.
+ * The audited accounts, and a lock of which `keys` cover all of them.
  *
  * @typedef {object} Books
  * @property {() => import('./accounts.mjs').Accounts} look

@@ -25,7 +25,8 @@ export function writeTransfers(path, { transfers, accounts, seed, hot = false })
       for (let i = 0; i < count; i++) {
         const isHot = hot && random() < HOT_SHARE;
         const from = isHot ? hotAccount(accounts) : nextAccount();
-        // If it were a popular one, whoever holds that and waits for the hot account would make others wait for it.
+        // If it were a popular one, a thread that holds that account and waits for the hot one would make others wait
+        // for it.
         const nextOther = isHot ? anyAccount : nextAccount;
         let to = nextOther();
         while (to === from) to = nextOther();

@@ -5,7 +5,7 @@ import { collect, LOCK_ATTRIBUTE, LOCK_INSTRUMENTS, WAIT_HISTOGRAM } from 'strip
 const underscored = (name) => name.replaceAll('.', '_');
 const LABEL = underscored(LOCK_ATTRIBUTE);
 
-/** Registers everything. Whoever scrapes the register gets what all threads have counted until then. */
+/** Registers everything. A scrape of the register gets the counts of all threads so far. */
 export function exportLocks(register) {
   // From here on waits are measured.
   collect();

@@ -31,7 +31,7 @@ export class StateFile {
    */
   update(change) {
     return this.#lock.withLock(async () => {
-      // What was read before the lock was held may be old.
+      // State that was read before the lock was held may be stale.
       const state = await change(await this.read());
       // Beside it, because a rename does not go from disk to disk. If this process dies now, the next one overwrites it.
       const fresh = `${this.#path}.new`;

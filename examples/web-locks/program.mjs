@@ -11,7 +11,7 @@ import { locks } from 'stripelock/web-locks';
  * @param {() => Promise<void>} work
  */
 export async function lead(name, log, work) {
-  // Any number may read at a time, while nobody writes.
+  // Any number of readers at a time, while no thread writes.
   await locks.request('settings', { mode: 'shared' }, () => log(`${name} has read the settings`));
   await locks.request('leader', { ifAvailable: true }, (lock) => {
     if (lock === null) log(`${name} waits for its turn`);
