@@ -1,107 +1,79 @@
-// Writes api.md: every public export with its signature, from the published declarations. A change of the public API changes
-// that file, so it cannot go unnoticed.
+// Writes api.md: every public export with its signature, by API Extractor, from the declarations that are published. A
+// change of the public API is a change of that file, so that nobody changes it without noticing.
 //
 //   node scripts/docs/api.mjs           writes it
 //   node scripts/docs/api.mjs --check   fails if it is not up to date
 
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import os from 'node:os';
 import path from 'node:path';
 
+import extractor from '@microsoft/api-extractor';
 import * as prettier from 'prettier';
 import ts from 'typescript';
 
 import { isMain, packageRoot } from '../addon-inputs.mjs';
 
+const { Extractor, ExtractorConfig, ExtractorLogLevel } = extractor;
 const file = path.join(packageRoot, 'api.md');
 
-const printer = ts.createPrinter({ removeComments: true });
-
-/** @param {string} name Of a file in dist/. */
-function parsed(name) {
-  const text = readFileSync(path.join(packageRoot, 'dist', name), 'utf8');
-  return ts.createSourceFile(name, text, ts.ScriptTarget.Latest, true);
-}
+const NONE = { default: { logLevel: ExtractorLogLevel.None } };
 
 /**
- * The names of a statement's declarations.
+ * The exports of one entry point, as API Extractor reports them.
  *
- * @param {ts.Statement} statement
+ * @param {string} declarations
+ * @param {string} folder For the report.
  */
-function namesOf(statement) {
-  const named = ts.isVariableStatement(statement) ? statement.declarationList.declarations : [statement];
-  return named.flatMap((node) => /** @type {ts.DeclarationStatement} */ (node).name?.getText() ?? []);
-}
-
-/**
- * The text of a declaration, without comments and private members.
- *
- * @param {ts.Statement} statement
- * @param {boolean} exported
- */
-function textOf(statement, exported) {
-  const isPrivate = (/** @type {ts.ClassElement} */ member) =>
-    (ts.getCombinedModifierFlags(member) & ts.ModifierFlags.Private) !== 0 ||
-    (member.name !== undefined && ts.isPrivateIdentifier(member.name));
-  const shown = ts.isClassDeclaration(statement)
-    ? ts.factory.updateClassDeclaration(
-        statement,
-        statement.modifiers,
-        statement.name,
-        statement.typeParameters,
-        statement.heritageClauses,
-        statement.members.filter((member) => !isPrivate(member)),
-      )
-    : statement;
-  const text = printer.printNode(ts.EmitHint.Unspecified, shown, statement.getSourceFile());
-  return (exported ? 'export ' : '') + text.replace(/^declare /, '');
-}
-
-/**
- * The names of the types that a declaration uses.
- *
- * @param {ts.Node} node
- * @returns {string[]}
- */
-function usedBy(node) {
-  const own =
-    (ts.isTypeReferenceNode(node) && node.typeName.getText()) ||
-    (ts.isTypeQueryNode(node) && node.exprName.getText()) ||
-    (ts.isExpressionWithTypeArguments(node) && node.expression.getText());
-  /** @type {string[]} */
-  const names = own ? [own] : [];
-  ts.forEachChild(node, (child) => void names.push(...usedBy(child)));
-  return names;
-}
-
-/**
- * The exports of one entry point, sorted, and the declarations that their types use.
- *
- * @param {string} entry Its declarations: a list of names of the bundle.
- * @param {ts.SourceFile} bundle
- */
-function reportOf(entry, bundle) {
-  const exported = parsed(entry).statements.flatMap((statement) =>
-    ts.isExportDeclaration(statement) && statement.exportClause && ts.isNamedExports(statement.exportClause)
-      ? statement.exportClause.elements.map(({ name }) => name.text)
-      : [],
-  );
-  /** @type {Map<string, ts.Statement[]>} */
-  const declared = new Map();
-  for (const statement of bundle.statements) {
-    for (const name of namesOf(statement)) declared.set(name, [...(declared.get(name) ?? []), statement]);
-  }
-  /** @type {Map<string, string>} */
-  const report = new Map();
-  const left = [...exported];
-  for (let name = left.pop(); name !== undefined; name = left.pop()) {
-    const statements = declared.get(name);
-    if (statements === undefined || report.has(name)) continue;
-    const text = statements.map((statement) => textOf(statement, exported.includes(name ?? ''))).join('\n\n');
-    report.set(name, text);
-    left.push(...statements.flatMap(usedBy));
-  }
-  const sorted = [...report].sort(([a], [b]) => a.localeCompare(b, 'en'));
-  return sorted.map(([, text]) => text).join('\n\n');
+function reportOf(declarations, folder) {
+  const entry = path.join(packageRoot, declarations);
+  const config = ExtractorConfig.prepare({
+    configObject: {
+      projectFolder: packageRoot,
+      mainEntryPointFilePath: entry,
+      compiler: {
+        overrideTsconfig: {
+          compilerOptions: {
+            module: 'node16',
+            target: 'es2022',
+            lib: ['es2023'],
+            types: ['node'],
+            skipLibCheck: true,
+          },
+          include: [entry],
+        },
+      },
+      apiReport: {
+        enabled: true,
+        reportFileName: 'report.api.md',
+        includeForgottenExports: true,
+        reportFolder: folder,
+        reportTempFolder: folder,
+      },
+      docModel: { enabled: false },
+      dtsRollup: { enabled: false },
+      tsdocMetadata: { enabled: false },
+      messages: {
+        extractorMessageReporting: NONE,
+        compilerMessageReporting: { default: { logLevel: ExtractorLogLevel.Error } },
+        tsdocMessageReporting: NONE,
+      },
+    },
+    configObjectFullPath: undefined,
+    packageJsonFullPath: path.join(packageRoot, 'package.json'),
+  });
+  const { errorCount } = Extractor.invoke(config, {
+    localBuild: true,
+    messageCallback: (message) => {
+      // That it writes a file, and with which compiler.
+      if (message.logLevel !== 'error') message.handled = true;
+    },
+  });
+  if (errorCount > 0) throw new Error(`${declarations} cannot be read`);
+  const report = readFileSync(path.join(folder, 'report.api.md'), 'utf8').replaceAll('\r\n', '\n');
+  const [, code] = /```ts\n([^]*?)\n*(?:\/\/ \(No @packageDocumentation[^\n]*\)\n*)?```/.exec(report) ?? [];
+  if (code === undefined) throw new Error(`no report of ${declarations}`);
+  return code.replace(/^\s*(?:\/\/\/ <reference [^\n]*\n)*\s*/, '').trimEnd();
 }
 
 /**
@@ -181,22 +153,26 @@ export async function apiPage() {
   const { exports } = JSON.parse(readFileSync(path.join(packageRoot, 'package.json'), 'utf8'));
   if (!existsSync(path.join(packageRoot, 'dist')))
     throw new Error('there is no dist/: run `npm run build:ts` first');
-  const bundle = parsed('stripelock.d.cts');
-  /** @type {Set<string>} */
-  const exportedByMain = new Set();
-  const parts = Object.entries(exports).flatMap(([name, target]) => {
-    if (typeof target === 'string') return [];
-    const report = reportOf(path.basename(target.require.types), bundle);
-    const shown = withoutInternalNames(report, exportedByMain);
-    if (name === '.')
-      for (const each of declarationsIn(shown)) if (each.exported) exportedByMain.add(each.name);
-    return [`## ${path.posix.join('stripelock', name)}\n\n\`\`\`ts\n${shown}\n\`\`\`\n`];
-  });
-  const head =
-    '# The public API\n\nEvery public export with its signature. `npm run docs` writes this file, and `npm run lint` fails if ' +
-    'it is not up to date.\n[CONTRIBUTING.md](CONTRIBUTING.md#versions) says which changes need which version.\n';
-  const settings = await prettier.resolveConfig(file);
-  return prettier.format([head, ...parts].join('\n'), { ...settings, filepath: file });
+  const folder = mkdtempSync(path.join(os.tmpdir(), 'stripelock-api-'));
+  try {
+    /** @type {Set<string>} */
+    const exportedByMain = new Set();
+    const parts = Object.entries(exports).flatMap(([name, target]) => {
+      if (typeof target === 'string') return [];
+      const report = reportOf(target.require.types, folder);
+      const shown = withoutInternalNames(report, exportedByMain);
+      if (name === '.')
+        for (const each of declarationsIn(shown)) if (each.exported) exportedByMain.add(each.name);
+      return [`## ${path.posix.join('stripelock', name)}\n\n\`\`\`ts\n${shown}\n\`\`\`\n`];
+    });
+    const head =
+      '# The public API\n\nEvery public export with its signature. `npm run docs` writes this file, and `npm run lint` fails if ' +
+      'it is not up to date.\n[CONTRIBUTING.md](CONTRIBUTING.md#versions) says which changes need which version.\n';
+    const settings = await prettier.resolveConfig(file);
+    return await prettier.format([head, ...parts].join('\n'), { ...settings, filepath: file });
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
 }
 
 if (isMain(import.meta.url)) {

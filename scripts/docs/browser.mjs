@@ -5,16 +5,16 @@
 // A missing browser is reported loudly, and is a failure in CI.
 //
 // A page must load nothing from other hosts, write no error to the console, show its pictures, keep the lines of its code, and
-// not scroll sideways. The remedies of a table of errors must be in sight. Pages of the API all have the same layout, so they
-// are opened as on a phone only, where there is the least room.
+// not scroll sideways. The remedies of a table of errors must be in sight, and the search must find something. Pages of the API
+// all have the same layout, so they are opened as on a phone only, where there is the least room.
 
-import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, readdirSync } from 'node:fs';
 import http from 'node:http';
-import os from 'node:os';
 import path from 'node:path';
-import { text } from 'node:stream/consumers';
+
+import puppeteer from 'puppeteer-core';
+import handler from 'serve-handler';
 
 import { isMain, packageRoot } from '../addon-inputs.mjs';
 
@@ -25,14 +25,13 @@ export const BROWSER_ADVICE = 'apt-get install chromium, or set CHROME to the pr
 
 /** A desk, and a small phone. */
 const SIZES = [
-  { size: 'desk', width: 1280, height: 900, ofAll: false },
-  { size: 'phone', width: 360, height: 740, ofAll: true },
+  { name: 'desk', width: 1280, height: 900, ofAll: false },
+  { name: 'phone', width: 360, height: 740, ofAll: true },
 ];
 /** Milliseconds: only a hang takes longer. CI does this beside other work. */
-const HANGS = 300_000;
-
-/** @type {Record<string, string>} */
-const TYPES = { '.html': 'text/html', '.js': 'text/javascript', '.css': 'text/css', '.svg': 'image/svg+xml' };
+const HANGS = 180_000;
+/** The text to search for. */
+const WANTED = 'KeyedLock';
 
 /**
  * All pages, by their paths.
@@ -48,113 +47,123 @@ const pagesOf = (folder) =>
 /** Whether a person wrote the page, not a tool. */
 const isWritten = (/** @type {string} */ name) => name.startsWith('documents/') || !name.includes('/');
 
-/** Put at the start of each page: collects its errors. */
-const LISTENER = `<script>
-window.wrong = [];
-console.error = (...words) => window.wrong.push('console: ' + words.join(' '));
-addEventListener('error', ({ error }) => error && window.wrong.push('error: ' + error));
-</script>`;
+/**
+ * The faults of the loaded page. Runs in the browser.
+ *
+ * @returns {string[]}
+ */
+function look() {
+  const { document, getComputedStyle } = /** @type {any} */ (globalThis);
+  const { scrollWidth, clientWidth } = document.documentElement;
+  const wrong = [];
+  if (scrollWidth > clientWidth) wrong.push(`scrolls sideways: ${scrollWidth} of ${clientWidth} pixels`);
+  for (const code of document.querySelectorAll('pre, pre > code')) {
+    if (getComputedStyle(code).whiteSpace !== 'pre') wrong.push('lines of code wrap');
+  }
+  for (const table of document.querySelectorAll('table')) {
+    if (table.querySelector('th:last-child')?.textContent !== 'what to do') continue;
+    const ends = [...table.querySelectorAll('td:last-child')].map(
+      (cell) => cell.getBoundingClientRect().right,
+    );
+    if (Math.max(...ends) > clientWidth) wrong.push('what to do about an error is out of sight');
+  }
+  for (const image of document.images) if (image.naturalWidth === 0) wrong.push(`no picture at ${image.src}`);
+  return wrong;
+}
 
 /**
- * Runs in the browser. Opens each page in a frame, and sends the faults of all to the server.
- *
- * @param {readonly { name: string, size: string, width: number, height: number }[]} views
+ * @param {import('puppeteer-core').Page} page
+ * @param {string} url
  */
-async function check(views) {
-  const { document, fetch, getComputedStyle, location } = /** @type {any} */ (globalThis);
+async function wrongOn(page, url) {
+  /** @type {string[]} */
   const wrong = [];
-  for (const { name, size, width, height } of views) {
-    const frame = document.createElement('iframe');
-    Object.assign(frame, { src: `/${name}`, width, height });
-    const loaded = new Promise((resolve) => frame.addEventListener('load', resolve));
-    document.body.append(frame);
-    await loaded;
-    await new Promise((resolve) => setTimeout(resolve, 0));
-    const page = frame.contentDocument;
-    const faults = [...frame.contentWindow.wrong];
-    for (const { name: url } of frame.contentWindow.performance.getEntriesByType('resource')) {
-      if (!url.startsWith('data:') && new URL(url).host !== location.host) faults.push(`loads ${url}`);
-    }
-    const { scrollWidth, clientWidth } = page.documentElement;
-    if (scrollWidth > clientWidth) faults.push(`scrolls sideways: ${scrollWidth} of ${clientWidth} pixels`);
-    for (const code of page.querySelectorAll('pre, pre > code')) {
-      if (getComputedStyle(code).whiteSpace !== 'pre') faults.push('lines of code wrap');
-    }
-    for (const table of page.querySelectorAll('table')) {
-      if (table.querySelector('th:last-child')?.textContent !== 'what to do') continue;
-      const cells = [...table.querySelectorAll('td:last-child')];
-      if (cells.some((cell) => cell.getBoundingClientRect().right > clientWidth))
-        faults.push('what to do about an error is out of sight');
-    }
-    for (const image of page.images) if (image.naturalWidth === 0) faults.push(`no picture at ${image.src}`);
-    wrong.push(...faults.map((fault) => `${name}, ${size}: ${fault}`));
-    frame.remove();
-  }
-  await fetch('/report', { method: 'POST', body: JSON.stringify(wrong) });
+  const { host } = new URL(url);
+  const onMessage = (/** @type {import('puppeteer-core').ConsoleMessage} */ message) => {
+    if (message.type() === 'error') wrong.push(`console: ${message.text()}`);
+  };
+  const onError = (/** @type {unknown} */ error) => wrong.push(`error: ${String(error)}`);
+  const onRequest = (/** @type {import('puppeteer-core').HTTPRequest} */ request) => {
+    const asked = new URL(request.url());
+    if (asked.protocol !== 'data:' && asked.host !== host) wrong.push(`loads ${request.url()}`);
+  };
+  page.on('console', onMessage).on('pageerror', onError).on('request', onRequest);
+  await page.goto(url, { waitUntil: 'load' });
+  wrong.push(...(await page.evaluate(look)));
+  page.off('console', onMessage).off('pageerror', onError).off('request', onRequest);
+  return wrong;
+}
+
+/**
+ * The number of search results.
+ *
+ * @param {import('puppeteer-core').Page} page
+ * @param {string} url
+ */
+async function found(page, url) {
+  await page.goto(url, { waitUntil: 'load' });
+  await page.click('#tsd-search-trigger');
+  await page.waitForSelector('#tsd-search-input', { visible: true });
+  await page.type('#tsd-search-input', WANTED);
+  await page.waitForSelector('#tsd-search-results li a');
+  return (await page.$$('#tsd-search-results li a')).length;
 }
 
 /**
  * The faults of the site.
  *
  * @param {string} folder
+ * @param {readonly string[]} [pages]
  * @returns {Promise<string[]>}
  */
-export async function wrongInBrowser(folder) {
-  const views = SIZES.flatMap((size) =>
-    pagesOf(folder).flatMap((name) => (size.ofAll || isWritten(name) ? [{ name, ...size }] : [])),
+export async function wrongInBrowser(folder, pages = pagesOf(folder)) {
+  const server = http.createServer(
+    (request, response) => void handler(request, response, { public: folder, cleanUrls: false }),
   );
-  const start = `<!doctype html><body><script>(${check})(${JSON.stringify(views)})</script>`;
-  const profile = mkdtempSync(path.join(os.tmpdir(), 'stripelock-browser-'));
-  /** @type {(wrong: string[]) => void} */
-  let report = () => {};
-  /** @type {Promise<string[]>} */
-  const reported = new Promise((resolve) => (report = resolve));
-  const server = http.createServer(async (request, response) => {
-    const { pathname } = new URL(request.url ?? '', 'http://localhost');
-    if (pathname === '/report') return report(JSON.parse(await text(request)));
-    const file = path.join(folder, decodeURIComponent(pathname));
-    const extension = path.extname(file);
-    if (pathname !== '/start' && !existsSync(file)) return response.writeHead(404).end();
-    response.setHeader('content-type', TYPES[extension] ?? 'text/html');
-    if (pathname === '/start') return response.end(start);
-    if (extension !== '.html') return response.end(readFileSync(file));
-    return response.end(readFileSync(file, 'utf8').replace('<head>', `<head>${LISTENER}`));
-  });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   const { port } = /** @type {import('node:net').AddressInfo} */ (server.address());
-  // CI runs as root, which may not use the sandbox. The pages are our own.
-  const options = ['--headless', '--no-sandbox', '--disable-dev-shm-usage', `--user-data-dir=${profile}`];
-  const program = spawn(browser ?? '', [...options, `http://127.0.0.1:${port}/start`], {
-    detached: true,
-    stdio: 'ignore',
+  const opened = await puppeteer.launch({
+    executablePath: browser ?? '',
+    // CI runs as root, which may not use the sandbox. The pages are our own.
+    args: ['--no-sandbox', '--disable-dev-shm-usage'],
+    timeout: HANGS,
+    protocolTimeout: HANGS,
   });
+  /** @type {string[]} */
+  const wrong = [];
   try {
-    const timeout = AbortSignal.timeout(HANGS);
-    const hangs = once(timeout, 'abort').then(() => Promise.reject(timeout.reason));
-    const ends = once(program, 'exit').then(() => Promise.reject(new Error('the browser has ended')));
-    return await Promise.race([reported, hangs, ends]);
+    // One page at a time, because browsers slow down hidden tabs.
+    const page = await opened.newPage();
+    page.setDefaultTimeout(HANGS);
+    for (const size of SIZES) {
+      await page.setViewport(size);
+      for (const name of pages) {
+        if (!size.ofAll && !isWritten(name)) continue;
+        const lines = await wrongOn(page, `http://127.0.0.1:${port}/${name}`);
+        wrong.push(...lines.map((line) => `${name}, ${size.name}: ${line}`));
+      }
+    }
+    if ((await found(page, `http://127.0.0.1:${port}/index.html`)) === 0) {
+      wrong.push(`the search does not find ${WANTED}`);
+    }
   } finally {
-    if (program.exitCode === null && program.pid !== undefined) process.kill(-program.pid, 'SIGKILL');
-    server.closeAllConnections();
+    await opened.close();
     server.close();
-    rmSync(profile, { recursive: true, force: true, maxRetries: 10 });
   }
+  return wrong;
 }
 
 if (isMain(import.meta.url)) {
   const folder = path.resolve(process.argv[2] ?? path.join(packageRoot, 'site'));
   if (browser === undefined) {
-    console.error(`NOT CHECKED in a browser: none is installed. ${BROWSER_ADVICE}.`);
+    console.error(`NOT CHECKED in a browser: there is none. ${BROWSER_ADVICE}.`);
     if (process.env['CI']) process.exitCode = 1;
   } else {
     const wrong = await wrongInBrowser(folder);
     for (const line of wrong) console.error(line);
-    console.log(
-      wrong.length === 0
-        ? `${pagesOf(folder).length} pages have no fault in a browser`
-        : `${wrong.length} faults`,
-    );
+    const count = pagesOf(folder).length;
+    console.log(wrong.length === 0 ? `${count} pages have no faults in a browser` : `${wrong.length} faults`);
     if (wrong.length > 0) process.exitCode = 1;
   }
 }

@@ -5,15 +5,16 @@
 //
 // Needs no network: links to other sites are not followed.
 
-import { readdirSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import path from 'node:path';
 
+import { LinkChecker } from 'linkinator';
 import { Application, Converter, LogLevel } from 'typedoc';
 
 import { isMain, packageRoot } from '../addon-inputs.mjs';
 import { groups, pagesIn } from './pages.mjs';
 
-/** The start of the addresses of files on GitHub. */
+/** What the addresses of files on GitHub start with. */
 const { repository } = JSON.parse(readFileSync(path.join(packageRoot, 'package.json'), 'utf8'));
 const address = repository.url.replace(/^git\+|\.git$/g, '');
 
@@ -35,7 +36,7 @@ const options = {
   sourceLinkTemplate: `${address}/blob/{gitRevision}/{path}#L{line}`,
   navigationLinks: { GitHub: address, npm: 'https://www.npmjs.com/package/stripelock' },
   navigation: { includeGroups: true, includeFolders: false },
-  // Every page has its own heading.
+  // Every page has a heading of its own.
   headings: { readme: false, document: false },
   groupOrder: [...groups, 'Modules', '*'],
   sort: ['kind', 'instance-first', 'alphabetical-ignoring-documents'],
@@ -101,47 +102,37 @@ export async function build(folder, others = {}) {
 }
 
 /**
- * The links of the site to files and places that do not exist. Links to other sites are not followed.
+ * The links of the site to files and places that do not exist.
  *
  * @param {string} folder
- * @returns {string[]}
+ * @returns {Promise<string[]>}
  */
-export function brokenLinks(folder) {
-  const files = readdirSync(folder, { recursive: true, encoding: 'utf8' }).map((name) =>
-    name.replaceAll(path.sep, '/'),
-  );
-  const texts = new Map(
-    files
-      .filter((name) => name.endsWith('.html'))
-      .map((name) => [name, readFileSync(path.join(folder, name), 'utf8')]),
-  );
-  const places = new Map(
-    [...texts].map(([name, text]) => [
-      name,
-      new Set([...text.matchAll(/ (?:id|name)="([^"]*)"/g)].map(([, id]) => id)),
-    ]),
-  );
-  const known = new Set(files);
-  const broken = new Set();
-  for (const [name, text] of texts) {
-    for (const [, link = ''] of text.matchAll(/ (?:href|src)="([^"]*)"/g)) {
-      if (/^(?:[a-z]+:|\/\/)/.test(link)) continue;
-      const { pathname, hash } = new URL(link.replaceAll('&amp;', '&'), `http://site/${name}`);
-      const file = decodeURIComponent(pathname.slice(1)) || 'index.html';
-      const place = decodeURIComponent(hash.slice(1));
-      if (!known.has(file)) broken.add(`${name}: ${link} (no such file)`);
-      else if (place !== '' && places.get(file)?.has(place) === false)
-        broken.add(`${name}: ${link} (no such place)`);
-    }
-  }
-  if (texts.size === 0) throw new Error('the site has no pages');
-  return [...broken].sort();
+export async function brokenLinks(folder) {
+  const { links } = await new LinkChecker().check({
+    path: '.',
+    serverRoot: folder,
+    recurse: true,
+    checkFragments: true,
+    // The checker keeps idle connections for 30 s, its server for 5 s: a request on one that the server just closed fails.
+    retryErrors: true,
+    retryErrorsCount: 2,
+    retryErrorsJitter: 0,
+    linksToSkip: ['^(?!https?://localhost[:/])'],
+  });
+  const followed = links.filter(({ state }) => state !== 'SKIPPED');
+  if (followed.length === 0) throw new Error('the site has no links');
+  const lines = links
+    .filter(({ state }) => state === 'BROKEN')
+    .map(
+      ({ url, parent, status }) => `${parent ?? ''}: ${url} (${status === 200 ? 'no such place' : status})`,
+    );
+  return [...new Set(lines)].sort();
 }
 
 if (isMain(import.meta.url)) {
   const folder = path.resolve(process.argv[2] ?? inPackage('site'));
   const built = await build(folder);
-  const broken = built ? brokenLinks(folder) : [];
+  const broken = built ? await brokenLinks(folder) : [];
   for (const line of broken) console.error(line);
   if (built && broken.length === 0) console.log(path.relative(process.cwd(), folder) || folder);
   else process.exitCode = 1;

@@ -5,6 +5,10 @@ import { expect, it } from 'vitest';
 import { browser, BROWSER_ADVICE, wrongInBrowser } from '../../scripts/docs/browser.mjs';
 import { reportMissing } from '../support/requirements.js';
 
+/** A search with a result, in the form that typedoc gives it. */
+const SEARCH = `<button id="tsd-search-trigger">Search</button>
+<input id="tsd-search-input"><ul id="tsd-search-results"><li><a href="#">KeyedLock</a></li></ul>`;
+
 /** Faults of a page: its body, and the report. */
 const faults: Record<string, readonly [body: string, said: string]> = {
   'an error in the console': ['<script>console.error("no")</script>', 'console: no'],
@@ -27,10 +31,14 @@ async function wrongOn(body: string): Promise<string[]> {
   try {
     const icon = '<link rel="icon" href="data:,"><meta name="viewport" content="width=device-width">';
     writeFileSync(
+      path.join(folder, 'index.html'),
+      `<!doctype html><html><head>${icon}</head><body>${SEARCH}</body></html>`,
+    );
+    writeFileSync(
       path.join(folder, 'page.html'),
       `<!doctype html><html><head>${icon}</head><body>${body}</body></html>`,
     );
-    return await wrongInBrowser(folder);
+    return await wrongInBrowser(folder, ['index.html', 'page.html']);
   } finally {
     rmSync(folder, { recursive: true });
   }

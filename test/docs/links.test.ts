@@ -83,16 +83,16 @@ it('the links that npm shows beside the README lead to the same repository', () 
 });
 
 describe('the links of the site', () => {
-  it('are found where they lead nowhere, and not followed to other sites', () => {
+  it('are found where they lead nowhere, and not followed to other sites', async () => {
     writtenTo('other.html', '<h1 id="part">Part</h1>');
     writtenTo(
       'index.html',
       '<a href="other.html#part">a</a><a href="other.html#gone">b</a><img src="gone.svg">' +
         '<a href="https://stripelock.invalid/">c</a>',
     );
-    const broken = brokenLinks(folder);
+    const broken = await brokenLinks(folder);
     expect(broken).toHaveLength(2);
-    expect(broken.join('\n')).toMatch(/gone\.svg \(no such file\)\n.*other\.html#gone \(no such place\)$/);
+    expect(broken.join('\n')).toMatch(/gone\.svg \(404\)\n.*other\.html#gone \(no such place\)$/);
   });
 });
 
