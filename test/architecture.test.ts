@@ -62,6 +62,7 @@ const layers: Layer[] = [
   // Acquires as locks do, with the same options and kinds of keys.
   { of: /^lib\/process\//, may: 'common/|engine/|lock/' },
   // The contract between managers and stores.
+  { of: /^lib\/file\//, may: 'common/|process/' },
   { of: /^lib\/lease\/contract\//, may: 'common/' },
   { of: /^lib\/lease\//, may: 'common/|engine/|lease/' },
   // A store knows leases by the contract that it implements, and no other store.
@@ -77,6 +78,7 @@ const layers: Layer[] = [
   { of: /^lib\/metrics\.ts$/, may: 'metrics/' },
   { of: /^lib\/profile\.ts$/, may: 'common/|profile/' },
   { of: /^lib\/process\.ts$/, may: 'common/|process/' },
+  { of: /^lib\/file\.ts$/, may: 'file/' },
   { of: /^lib\/[\w-]+\.ts$/, may: 'testing/|stores/' },
 ];
 
@@ -85,8 +87,11 @@ const nativeEngine = /^lib\/engine\/native\//;
 /** The only file that loads a client library, which the user of a Redis store installs. */
 const clientLoader = /^lib\/stores\/redis\/own-client\.ts$/;
 
-/** The only file that needs a package, which becomes part of the bundle. */
-const pprofWriter = 'lib/profile/pprof.ts';
+/** The only files that need a package, which becomes part of the bundle. */
+const bundled = new Map([
+  ['lib/file/formats.ts', 'jsonc-parser'],
+  ['lib/profile/pprof.ts', 'pprof-format'],
+]);
 
 function mayImport(file: string, to: string): boolean {
   const layer = layers.find(({ of }) => of.test(file));
@@ -104,7 +109,7 @@ function typescriptViolations(graph: Graph): string[] {
       // A client of a store is the caller's own object: its types may be named, the client never loaded.
       const outside =
         to.startsWith('node:') ||
-        (to === 'pprof-format' && file === pprofWriter) ||
+        to === bundled.get(file) ||
         (to === 'bindings' && nativeEngine.test(file)) ||
         (typeOnly && !inside);
       const allowed = inside ? mayImport(file, to) : outside;

@@ -1,8 +1,9 @@
 // Bundles what ships, in memory, from the compiled modules of lib/:
 //
-//   stripelock.cjs           all of lib/, but for the two below
+//   stripelock.cjs           all of lib/, but for what is below
 //   stores.cjs               stores outside of the process
 //   testing.cjs              what only tests use
+//   locked-file.cjs          files that several programs change, and the package that finds a fault in JSON
 //   contention.cjs           profiles of contention, and the package that writes them
 //   whole-program.cjs        the same for a whole program, if an environment variable asks for it
 //   <entry>.cjs, <entry>.mjs faces of these, one for each entry point and way to load it: all get the same classes
@@ -23,7 +24,7 @@ import { decode, encode } from '@jridgewell/sourcemap-codec';
 import { rollup } from 'rollup';
 
 import { packageRoot } from '../addon-inputs.mjs';
-import { ALL, COMMAND, PROFILE, STORES, TESTING, entries, isOfStores } from './compile.mjs';
+import { ALL, COMMAND, FILE, PROFILE, STORES, TESTING, entries, isOfStores } from './compile.mjs';
 import { withoutIndentation } from './indentation.mjs';
 import { PROGRAM, PROGRAM_FILE, RENEWAL, commonJsPlaces, modulePlaces } from './places.mjs';
 import { bundleTypes } from './types.mjs';
@@ -31,8 +32,19 @@ import { bundleTypes } from './types.mjs';
 const NODE = '\0of node: ';
 /** All of the entry point `profile`. */
 const CONTENTION = 'contention';
+/** All of the entry point `file`. */
+const LOCKED_FILE = 'locked-file';
 /** Where the packages are that become part of a bundle. */
 const MODULES = path.join(packageRoot, 'node_modules');
+/**
+ * The files of these packages, by what lib/ imports.
+ *
+ * @type {Record<string, string>}
+ */
+const BUNDLED = {
+  'jsonc-parser': 'jsonc-parser/lib/esm/impl/parser.js',
+  'pprof-format': 'pprof-format/dist/esm/index.js',
+};
 const WORKER = path.join('lease', 'background', 'worker.js');
 
 /**
@@ -46,9 +58,11 @@ function compiled(folder, files) {
   return {
     name: 'compiled',
     resolveId(specifier, importer) {
-      if (specifier === 'pprof-format') return path.join(MODULES, specifier, 'dist', 'esm', 'index.js');
+      const bundled = BUNDLED[specifier];
+      if (bundled !== undefined) return path.join(MODULES, bundled);
       if (!specifier.startsWith('.')) return importer === undefined ? specifier : undefined;
-      return path.resolve(path.dirname(importer ?? folder), specifier);
+      const file = path.resolve(path.dirname(importer ?? folder), specifier);
+      return path.extname(file) === '' ? `${file}.js` : file;
     },
     load(id) {
       if (id.startsWith(MODULES)) return readFileSync(id, 'utf8');
@@ -143,6 +157,7 @@ async function bundleAs(folder, files, format, to) {
       [STORES]: moduleOf(STORES),
       [TESTING]: moduleOf(TESTING),
       [CONTENTION]: moduleOf(PROFILE),
+      [LOCKED_FILE]: moduleOf(FILE),
       ...(format === 'cjs' && {
         [RENEWAL]: path.join(folder, WORKER),
         [PROGRAM]: moduleOf(`${PROFILE}/${PROGRAM}`),
@@ -167,6 +182,9 @@ async function bundleAs(folder, files, format, to) {
     manualChunks: (id) => {
       if (id.startsWith(path.join(folder, STORES)) || isOfStores(files.get(id) ?? '')) return STORES;
       if (id.endsWith(PROGRAM_FILE)) return ALL;
+      if (id.startsWith(path.join(folder, FILE)) || id.startsWith(path.join(MODULES, 'jsonc-parser'))) {
+        return LOCKED_FILE;
+      }
       if (id.startsWith(path.join(folder, PROFILE)) || id.startsWith(MODULES)) return CONTENTION;
       const alone = [TESTING, COMMAND].some((name) => id.startsWith(path.join(folder, name)));
       return alone || id.endsWith(WORKER) || id.startsWith(NODE) ? undefined : ALL;
@@ -224,7 +242,8 @@ function facesOf(name, code, types) {
     [`${name}.d.mts`]: `export * from './${name}.cjs';\n`,
   };
   if (name === TESTING) return always;
-  const from = name === PROFILE ? CONTENTION : isOfStores(code) ? STORES : ALL;
+  const own = { [PROFILE]: CONTENTION, [FILE]: LOCKED_FILE }[name];
+  const from = own ?? (isOfStores(code) ? STORES : ALL);
   return {
     ...always,
     [`${name}.cjs`]: `'use strict';\n\nconst all = require('./${from}.cjs');\n\n${assignments.join('')}`,

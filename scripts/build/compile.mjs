@@ -18,6 +18,9 @@ export const TESTING = 'testing';
 /** The entry point and the folder that only programs load which look where they wait. */
 export const PROFILE = 'profile';
 
+/** The entry point and the folder of files that several programs change, which few programs load. */
+export const FILE = 'file';
+
 /** The folder of the command, and its file in `dist/`. */
 export const COMMAND = 'command';
 
@@ -68,7 +71,7 @@ export function compile() {
   const codeOf = (/** @type {string} */ name) => files.get(path.join(folder, `${name}.js`)) ?? '';
   const joined = (/** @type {string[]} */ names) => names.map((name) => `export * from './${name}.js';\n`).join('');
   const stores = entries.filter((name) => isOfStores(codeOf(name)));
-  const alone = [TESTING, PROFILE];
+  const alone = [TESTING, PROFILE, FILE];
   const others = entries.filter((name) => !stores.includes(name) && !alone.includes(name));
   files.set(path.join(folder, `${STORES}.js`), joined(stores));
   files.set(path.join(folder, `${ALL}.js`), joined(others));

@@ -19,6 +19,7 @@ const TITLES = new Map([
   ['StripedLockOptions', 'A lock'],
   ['KeyedLockOptions', 'A lock on exact keys'],
   ['ProcessLockOptions', 'A lock between processes'],
+  ['LockedFileOptions', 'A file that several programs change'],
   ['AsyncAcquireOptions', 'An acquisition'],
   ['ContentionProfileOptions', 'A profile of contention'],
   ['LockOptions', 'A request of a web lock'],

@@ -10,6 +10,7 @@ const order = {
     'docs/recipes.md',
     'docs/usage.md',
     'docs/processes.md',
+    'docs/locked-file.md',
     'docs/web-locks.md',
     'docs/leases.md',
     'docs/stores.md',

@@ -13,6 +13,7 @@ const SHIPPED = {
   'file-uri-to-path': 'a dependency of bindings',
   'xxhash-addon': 'xxHash, which it contains, is compiled into the binaries',
   'node-addon-api': 'its headers are compiled into the binaries',
+  'jsonc-parser': 'bundled into dist/locked-file.cjs',
   'pprof-format': 'bundled into dist/contention.cjs',
 };
 

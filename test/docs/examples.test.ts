@@ -68,7 +68,7 @@ describe('the examples of the README', () => {
   );
 });
 
-describe.each(['guide', 'troubleshooting', 'migrating', 'web-locks', 'errors', 'processes'])(
+describe.each(['guide', 'troubleshooting', 'migrating', 'web-locks', 'errors', 'processes', 'locked-file'])(
   'the example of docs/%s.md',
   (page) => {
     const examples = programsIn(`docs/${page}.md`);

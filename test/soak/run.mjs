@@ -4,6 +4,7 @@
 //   node test/soak/run.mjs faults [--minutes 1] [--seed N] [--store redis,sqlite] [--only paused] [--random] [--history folder]
 //                                 [--plant plain-counter]
 //   node test/soak/run.mjs processes [--minutes 1] [--seed N] [--processes 6] [--history] [--damage page]
+//   node test/soak/run.mjs files [--minutes 1] [--seed N]
 //
 // The seed decides what is random in a program, not what the scheduler does. Each program's file says what it does.
 
@@ -28,6 +29,7 @@ const programs = {
   locks: () => import('./locks/program.mjs'),
   faults: () => import('./faults/program.mjs'),
   processes: () => import('./processes/program.mjs'),
+  files: () => import('./files/program.mjs'),
 };
 
 const [name = '', ...args] = process.argv.slice(2);

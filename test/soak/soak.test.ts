@@ -28,6 +28,12 @@ it.each(['none', 'page', 'header', 'size'])(
   },
 );
 
+it('processes that are killed while they update files lose no update and leave nothing', async () => {
+  const { code, stdout, stderr } = await soak('files', 6);
+  console.log(stdout);
+  expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+});
+
 if (sqliteDrivers.length === 0) {
   reportMissing('that a broken promise ends a program with an error', 'driver of SQLite', DRIVER_ADVICE);
 } else {

@@ -1,0 +1,189 @@
+import { constants, type Stats } from 'node:fs';
+import path from 'node:path';
+import { LockError } from '../common/errors.js';
+import { performance } from '../common/host.js';
+import { codeOf, flushError, kindError, ownerError, readError, sizeError, writeError } from './errors.js';
+import * as steps from './operations.js';
+import type { Steps } from './operations.js';
+
+/** The bytes of a file, and what a new version of it must keep. */
+export interface Contents {
+  readonly bytes: Uint8Array;
+  readonly stats: Stats;
+}
+
+/** As Linux allows. */
+const MOST_LINKS = 40;
+/** On Windows, other programs that have a file open can make these fail for a short time. */
+const TRANSIENT: ReadonlySet<string | undefined> = new Set(['EPERM', 'EACCES', 'EBUSY']);
+const UNFLUSHABLE: ReadonlySet<string | undefined> = new Set(['EINVAL', 'ENOTSUP', 'EACCES']);
+/** Milliseconds between attempts. */
+const FIRST_PAUSE = 1;
+const LONGEST_PAUSE = 100;
+/** A new version of a file with secrets is readable for its owner alone until it has the old version's permissions. */
+const PRIVATE = 0o600;
+const PERMISSIONS = 0o7777;
+/** Keeps `open` from waiting for a writer if the path leads to a pipe. Windows has no such flag. */
+const READ = constants.O_RDONLY | ((constants.O_NONBLOCK as number | undefined) ?? 0);
+
+/**
+ * The file that a path leads to through symbolic links, whether the file exists or not. A new version replaces this file, so
+ * the links stay.
+ */
+export function* targetOf(file: string): Steps<string> {
+  let target = file;
+  try {
+    for (let links = 0; links < MOST_LINKS; links++) {
+      target = path.join(yield* steps.realpath(path.dirname(target)), path.basename(target));
+      const next = yield* linkAt(target);
+      if (next === undefined) return target;
+      target = path.resolve(path.dirname(target), next);
+    }
+  } catch (error) {
+    throw readError(file, error);
+  }
+  throw readError(file, Object.assign(new Error('too many symbolic links'), { code: 'ELOOP' }));
+}
+
+function* linkAt(place: string): Steps<string | undefined> {
+  try {
+    return yield* steps.readlink(place);
+  } catch (error) {
+    // EINVAL, or UNKNOWN on Windows: it is not a link.
+    const code = codeOf(error);
+    if (code === 'EINVAL' || code === 'UNKNOWN' || code === 'ENOENT') return undefined;
+    throw error;
+  }
+}
+
+/** The contents of a file, or undefined if it does not exist. */
+export function* read(file: string, maxBytes: number, timeout: number): Steps<Contents | undefined> {
+  try {
+    const descriptor = yield* untilPermitted(() => steps.open(file, READ), timeout, isShared);
+    try {
+      const stats = yield* steps.fstat(descriptor);
+      if (!stats.isFile()) throw kindError(file);
+      if (stats.size > maxBytes) throw sizeError(file, stats.size, maxBytes);
+      return { bytes: yield* steps.readFile(descriptor), stats };
+    } finally {
+      yield* steps.close(descriptor);
+    }
+  } catch (error) {
+    if (error instanceof LockError) throw error;
+    if (codeOf(error) === 'ENOENT') return undefined;
+    // Windows does not open folders.
+    throw codeOf(error) === 'EISDIR' ? kindError(file) : readError(file, error);
+  }
+}
+
+/**
+ * Writes the new version of `target` to a temporary file beside it, because a rename does not go from disk to disk, and
+ * flushes it. `before`: the present version, whose owner and permissions the new one gets. Returns the temporary file.
+ *
+ * Call it under the lock. Only one writer then uses the temporary file, and an existing one is left from a writer that died.
+ */
+export function* writeBeside(
+  target: string,
+  bytes: Uint8Array,
+  before: Stats | undefined,
+  mode: number,
+): Steps<string> {
+  const temporary = `${target}.stripelock-new`;
+  try {
+    if (before !== undefined) yield* steps.access(target, constants.W_OK);
+    yield* remove(temporary);
+    const descriptor = yield* steps.open(temporary, 'wx', before === undefined ? mode : PRIVATE);
+    try {
+      yield* steps.writeFile(descriptor, bytes);
+      if (before !== undefined) yield* keepOwnerAndMode(target, descriptor, before);
+      yield* steps.fsync(descriptor);
+    } finally {
+      yield* steps.close(descriptor);
+    }
+  } catch (error) {
+    yield* discard(temporary);
+    throw error instanceof LockError ? error : writeError(target, error);
+  }
+  return temporary;
+}
+
+function* keepOwnerAndMode(target: string, descriptor: number, before: Stats): Steps<void> {
+  const { uid, gid } = yield* steps.fstat(descriptor);
+  if (uid !== before.uid || gid !== before.gid) {
+    try {
+      yield* steps.fchown(descriptor, before.uid, before.gid);
+    } catch (error) {
+      throw codeOf(error) === 'EPERM' ? ownerError(target, error) : error;
+    }
+  }
+  // After the change of owner, which clears the set-user-ID bit.
+  yield* steps.fchmod(descriptor, before.mode & PERMISSIONS);
+}
+
+/** Renames the temporary file to the target. `written`: files that the same update has already renamed. */
+export function* replace(
+  target: string,
+  temporary: string,
+  timeout: number,
+  written: readonly string[],
+): Steps<void> {
+  try {
+    yield* untilPermitted(() => steps.rename(temporary, target), timeout, isTransient);
+  } catch (error) {
+    throw writeError(target, error, written);
+  }
+}
+
+/** Flushes a folder, so that its renames survive a power failure. On Windows the file system does that itself. */
+export function* flushFolder(folder: string): Steps<void> {
+  if (process.platform === 'win32') return;
+  try {
+    const descriptor = yield* steps.open(folder, constants.O_RDONLY);
+    try {
+      yield* steps.fsync(descriptor);
+    } finally {
+      yield* steps.close(descriptor);
+    }
+  } catch (error) {
+    // Some file systems cannot flush folders, and some folders are not readable.
+    if (!UNFLUSHABLE.has(codeOf(error))) throw flushError(folder, error);
+  }
+}
+
+/** Removes a temporary file, if that is possible. The next writer removes it otherwise. */
+export function* discard(temporary: string): Steps<void> {
+  try {
+    yield* steps.unlink(temporary);
+  } catch {
+    // The error of the update is the one to report.
+  }
+}
+
+function* remove(file: string): Steps<void> {
+  try {
+    yield* steps.unlink(file);
+  } catch (error) {
+    if (codeOf(error) !== 'ENOENT') throw error;
+  }
+}
+
+const isTransient = (error: unknown): boolean => TRANSIENT.has(codeOf(error));
+/** A reader without permission gets EACCES, and must not wait. */
+const isShared = (error: unknown): boolean => isTransient(error) && codeOf(error) !== 'EACCES';
+
+/** Repeats an operation that may fail for a short time. */
+function* untilPermitted<R>(
+  attempt: () => Steps<R>,
+  timeout: number,
+  mayRepeat: (error: unknown) => boolean,
+): Steps<R> {
+  const end = performance.now() + timeout;
+  for (let pause = FIRST_PAUSE; ; pause = Math.min(2 * pause, LONGEST_PAUSE)) {
+    try {
+      return yield* attempt();
+    } catch (error) {
+      if (!mayRepeat(error) || performance.now() >= end) throw error;
+    }
+    yield* steps.pause(pause);
+  }
+}

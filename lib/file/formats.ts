@@ -1,0 +1,62 @@
+import { parse as parseTolerantly, type ParseError } from 'jsonc-parser';
+import { isBytes } from '../common/bytes.js';
+import { invalidArgType } from '../common/errors.js';
+import { parseError } from './errors.js';
+
+/** Converts between a file's bytes and its value. `file` is the path, for errors. */
+export interface FileFormat<T> {
+  decode(bytes: Uint8Array, file: string): T;
+  encode(value: T): Uint8Array;
+}
+
+export const bytesFormat: FileFormat<Uint8Array> = {
+  decode: (bytes) => bytes,
+  encode(value) {
+    if (!isBytes(value)) throw invalidArgType('the new contents', 'a Uint8Array', value);
+    return value;
+  },
+};
+
+/** Refuses bytes that are not UTF-8: decoded and encoded again, they would be other bytes. Removes a byte order mark. */
+const decoder = new TextDecoder('utf-8', { fatal: true });
+const encoder = new TextEncoder();
+
+export function textFormat<T>(parse: (text: string) => T, stringify: (value: T) => string): FileFormat<T> {
+  return {
+    decode(bytes, file) {
+      let text: string | undefined;
+      try {
+        text = decoder.decode(bytes);
+        return parse(text);
+      } catch (error) {
+        const place = parse === parseJson && text !== undefined ? placeOfFault(text) : undefined;
+        throw parseError(file, place, error);
+      }
+    },
+    encode(value) {
+      const text: unknown = stringify(value);
+      if (typeof text !== 'string') throw invalidArgType('the new contents', 'a string', text);
+      return encoder.encode(text);
+    },
+  };
+}
+
+const INDENTATION = 2;
+
+export const parseJson = (text: string): never => JSON.parse(text) as never;
+
+export function stringifyJson(value: unknown): string {
+  const text = JSON.stringify(value, undefined, INDENTATION) as string | undefined;
+  if (text === undefined) throw invalidArgType('the new value', 'one that JSON can represent', value);
+  return `${text}\n`;
+}
+
+/** The line and column, from 1, of the first fault in a JSON text. JSON.parse reports a position in some cases only. */
+function placeOfFault(text: string): string | undefined {
+  const errors: ParseError[] = [];
+  parseTolerantly(text, errors, { disallowComments: true });
+  const [first] = errors;
+  if (first === undefined) return undefined;
+  const lines = text.slice(0, first.offset).split('\n');
+  return `line ${lines.length}, column ${lines.at(-1)!.length + 1}`;
+}

@@ -1,0 +1,278 @@
+import path from 'node:path';
+import { checkFunction } from '../common/checks.js';
+import { invalidArg, invalidArgType } from '../common/errors.js';
+import { performance } from '../common/host.js';
+import { isThenable } from '../common/run-held.js';
+import { threadBound } from '../common/thread-bound.js';
+import type { HostSignal, SyncResult } from '../common/types.js';
+import { ProcessLock } from '../process/process-lock.js';
+import type { ProcessGuard } from '../process/guard.js';
+import { discard, flushFolder, read, replace, targetOf, writeBeside, type Contents } from './contents.js';
+import { missingError, sizeError } from './errors.js';
+import { bytesFormat, textFormat, type FileFormat } from './formats.js';
+import { operation, run, runSync, type Steps } from './operations.js';
+import {
+  resolveFileOptions,
+  resolvePath,
+  resolveUpdateOptions,
+  type FileSettings,
+  type LockedFileOptions,
+  type LockedFileUpdateOptions,
+  type LockedRawFileOptions,
+} from './options.js';
+
+const THREAD_BOUND = threadBound('LockedFile', 'pass file.path instead, and create a LockedFile there');
+/** The key of a lock file that has no other one. */
+const ONLY_KEY = '';
+const plainText = textFormat<string>(
+  (text) => text,
+  (text) => text,
+);
+
+/** A new value, or nothing: then the file stays as it is. */
+// eslint-disable-next-line @typescript-eslint/no-invalid-void-type -- so that fn need not return a value
+export type MaybeNew<T> = T | void;
+
+/** New values for several files. A file whose new value is undefined or left out stays as it is. */
+export type NewValues<V extends readonly unknown[]> = { readonly [I in keyof V]?: V[I] | undefined };
+
+/**
+ * A file that several threads and processes of one machine change. An update reads the file again under a lock, writes a new
+ * version to a temporary file, flushes that to the disk, and renames it. So no update is lost, readers see a whole version
+ * without waiting for writers, and a process that dies leaves the old version.
+ *
+ * The lock is a {@link ProcessLock}, by default of a separate file beside it. All programs that change the file must use the
+ * same lock. It needs the native addon. Not reentrant: an update inside an update of the same file waits until it times out.
+ */
+export class LockedFile<T = unknown> {
+  /** The file, as an absolute path. */
+  readonly path: string;
+  /**
+   * See {@link threadBound}.
+   *
+   * @internal
+   */
+  protected readonly threadBound = THREAD_BOUND;
+  readonly #settings: FileSettings<T>;
+  /** The lock file beside the file that the path led to at the last update. */
+  #lockBeside: ProcessLock | undefined;
+
+  /** A file of JSON, or of what `parse` and `stringify` convert. Opens nothing yet. Throws a TypeError or RangeError. */
+  constructor(file: string | URL, options?: LockedFileOptions<T>);
+  /** @internal */
+  constructor(file: string | URL, options: LockedRawFileOptions<T> | undefined, raw: FileFormat<T>);
+  constructor(file: string | URL, options: LockedFileOptions<T> = {}, raw?: FileFormat<T>) {
+    this.path = resolvePath(file);
+    this.#settings = resolveFileOptions(options, raw);
+  }
+
+  /** A file of text in UTF-8. */
+  static text(file: string | URL, options?: LockedRawFileOptions<string>): LockedFile<string> {
+    return new LockedFile(file, options, plainText);
+  }
+
+  /** A file of bytes. */
+  static bytes(file: string | URL, options?: LockedRawFileOptions<Uint8Array>): LockedFile<Uint8Array> {
+    return new LockedFile(file, options, bytesFormat);
+  }
+
+  /**
+   * The current value. Never waits for the lock, and never sees part of a version. Rejects with a LockError
+   * (`ERR_FILE_…`) if the file cannot be read or parsed.
+   */
+  read(): Promise<T> {
+    return run(this.#value());
+  }
+
+  /** The same, blocking this thread. */
+  readSync(): T {
+    return runSync(this.#value());
+  }
+
+  /**
+   * Calls `fn` with the current value under the lock, writes its result, and resolves with that. If the result is undefined,
+   * nothing is written, even if `fn` changed the value it got, and the promise resolves with that value.
+   *
+   * Rejects with a LockTimeoutError, with signal.reason, with the error of `fn`, or with a LockError (`ERR_FILE_…`). After an
+   * error the file is unchanged.
+   */
+  async update(
+    fn: (value: T) => MaybeNew<T> | PromiseLike<MaybeNew<T>>,
+    options?: LockedFileUpdateOptions,
+  ): Promise<T> {
+    checkFunction(fn, 'fn');
+    const waiting = resolveUpdateOptions(options, this.#settings);
+    const change = async ([value]: unknown[]): Promise<unknown[]> => [await fn(value as T)];
+    const [value] = await run(LockedFile.#update([this], change, waiting));
+    return value as T;
+  }
+
+  /** The same, blocking this thread. Throws a TypeError, without writing, if `fn` returns a promise. */
+  updateSync(fn: (value: T) => SyncResult<MaybeNew<T>>): T {
+    checkFunction(fn, 'fn');
+    const change = ([value]: unknown[]): unknown[] => {
+      const next: unknown = fn(value as T);
+      if (isThenable(next)) throw invalidArg('fn of updateSync returned a promise: use update');
+      return [next];
+    };
+    return runSync(LockedFile.#update([this], change, this.#settings))[0] as T;
+  }
+
+  /**
+   * Updates several files: takes all their locks first, in an order that all processes share, then reads all files, calls `fn`
+   * with their values, and writes the values that it returns. Resolves with the values of all files.
+   *
+   * All new versions are written beside their files before the first rename. The renames follow one after the other, so a
+   * reader, or a crash between two of them, can see some files in the new version and some in the old one. If a rename fails,
+   * the error names the files that were already renamed.
+   */
+  static async update<V extends readonly unknown[]>(
+    files: readonly [...{ [I in keyof V]: LockedFile<V[I]> }],
+    fn: (values: V) => MaybeNew<NewValues<V>> | PromiseLike<MaybeNew<NewValues<V>>>,
+    options?: LockedFileUpdateOptions,
+  ): Promise<V> {
+    const list = checkedFiles(files);
+    checkFunction(fn, 'fn');
+    const waiting = resolveUpdateOptions(options, list[0]!.#settings);
+    const change = async (values: unknown[]): Promise<readonly unknown[]> => {
+      const next: unknown = await fn(values as unknown as V);
+      if (next !== undefined && !Array.isArray(next))
+        throw invalidArgType('the result of fn', 'a list of values', next);
+      return (next ?? []) as readonly unknown[];
+    };
+    return (await run(LockedFile.#update(list, change, waiting))) as unknown as V;
+  }
+
+  static *#update(
+    files: readonly LockedFile[],
+    change: Change,
+    { timeout, signal }: Waiting,
+  ): Steps<unknown[]> {
+    const targets: string[] = [];
+    for (const file of files) targets.push(yield* targetOf(file.path));
+    targets.forEach((target, i) => {
+      const first = targets.indexOf(target);
+      if (first !== i)
+        throw invalidArg(`files[${i}] and files[${first}] are the same file, ${JSON.stringify(target)}`);
+    });
+    const guards: ProcessGuard[] = [];
+    try {
+      const end = performance.now() + timeout;
+      let left = timeout;
+      for (const { lock, keys } of LockedFile.#locksOf(files, targets)) {
+        guards.push(yield* acquire(lock, keys, left, signal));
+        left = Math.max(0, Math.ceil(end - performance.now()));
+      }
+      const before: (Contents | undefined)[] = [];
+      for (const [i, file] of files.entries()) before.push(yield* file.#contentsOf(targets[i]!));
+      const values = files.map((file, i) => file.#decoded(before[i], targets[i]!));
+      const next = yield* call(change, values);
+      yield* LockedFile.#write(files, targets, before, next);
+      return values.map((value, i) => (next[i] === undefined ? value : next[i]));
+    } finally {
+      for (const guard of guards) guard.release();
+    }
+  }
+
+  static *#write(
+    files: readonly LockedFile[],
+    targets: readonly string[],
+    before: readonly (Contents | undefined)[],
+    next: readonly unknown[],
+  ): Steps<void> {
+    const fresh = files.flatMap((file, i) => {
+      if (next[i] === undefined) return [];
+      const target = targets[i]!;
+      const { format, maxBytes, mode, timeout } = file.#settings;
+      const bytes = format.encode(next[i]);
+      if (bytes.length > maxBytes) throw sizeError(target, bytes.length, maxBytes);
+      return [{ target, bytes, stats: before[i]?.stats, mode, timeout, temporary: '' }];
+    });
+    let renamed = 0;
+    try {
+      for (const version of fresh) {
+        const { target, bytes, stats, mode } = version;
+        version.temporary = yield* writeBeside(target, bytes, stats, mode);
+      }
+      for (const { target, temporary, timeout } of fresh) {
+        yield* replace(
+          target,
+          temporary,
+          timeout,
+          fresh.slice(0, renamed).map((version) => version.target),
+        );
+        renamed++;
+      }
+    } catch (error) {
+      for (const { temporary } of fresh.slice(renamed)) if (temporary !== '') yield* discard(temporary);
+      throw error;
+    }
+    for (const folder of new Set(fresh.map(({ target }) => path.dirname(target)))) yield* flushFolder(folder);
+  }
+
+  /** The locks of files and the keys to take of each, in the order in which all processes take them. */
+  static #locksOf(
+    files: readonly LockedFile[],
+    targets: readonly string[],
+  ): { lock: ProcessLock; keys: string[] }[] {
+    const locks = new Map<string, { lock: ProcessLock; keys: string[] }>();
+    files.forEach((file, i) => {
+      const shared = file.#settings.lock;
+      const lock = shared ?? file.#lockOf(targets[i]!);
+      const entry = locks.get(lock.path) ?? { lock, keys: [] };
+      entry.keys.push(shared === undefined ? ONLY_KEY : targets[i]!);
+      locks.set(lock.path, entry);
+    });
+    return [...locks.values()].sort((a, b) => (a.lock.path < b.lock.path ? -1 : 1));
+  }
+
+  #lockOf(target: string): ProcessLock {
+    const file = `${target}.lock`;
+    if (this.#lockBeside?.path !== file) this.#lockBeside = new ProcessLock({ path: file });
+    return this.#lockBeside;
+  }
+
+  *#value(): Steps<T> {
+    return this.#decoded(yield* this.#contentsOf(this.path), this.path);
+  }
+
+  #contentsOf(file: string): Steps<Contents | undefined> {
+    const { maxBytes, timeout } = this.#settings;
+    return read(file, maxBytes, timeout);
+  }
+
+  #decoded(contents: Contents | undefined, file: string): T {
+    const { format, initial } = this.#settings;
+    if (contents !== undefined) return format.decode(contents.bytes, file);
+    if (initial === undefined) throw missingError(file);
+    return initial();
+  }
+}
+
+/** The limits of a wait for locks. */
+interface Waiting {
+  readonly timeout: number;
+  readonly signal: HostSignal | undefined;
+}
+
+const acquire = operation<[ProcessLock, string[], number, HostSignal | undefined], ProcessGuard>(
+  (lock, keys, timeout) => lock.acquireSync(keys, { timeout }),
+  (lock, keys, timeout, signal) =>
+    lock.acquire(keys, signal === undefined ? { timeout } : { timeout, signal }),
+);
+
+type Change = (values: unknown[]) => readonly unknown[] | Promise<readonly unknown[]>;
+
+const call = operation<[Change, unknown[]], readonly unknown[]>(
+  (change, values) => change(values) as readonly unknown[],
+  async (change, values) => change(values),
+);
+
+function checkedFiles(files: unknown): LockedFile[] {
+  if (!Array.isArray(files) || files.length === 0)
+    throw invalidArgType('files', 'a list of at least one LockedFile', files);
+  files.forEach((file, i) => {
+    if (!(file instanceof LockedFile)) throw invalidArgType(`files[${i}]`, 'a LockedFile', file);
+  });
+  return files as LockedFile[];
+}
