@@ -25,7 +25,7 @@ export function operation<A extends unknown[], R>(
   };
 }
 
-/** Descriptors instead of `FileHandle`s, because both forms of each call take them. */
+/** By descriptors and not by objects of `node:fs/promises`, because both forms of each call accept descriptors. */
 export const access = operation<[string, number], unknown>(fs.accessSync, promisify(fs.access));
 export const close = operation<[number], unknown>(fs.closeSync, promisify(fs.close));
 export const fchmod = operation<[number, number], unknown>(fs.fchmodSync, promisify(fs.fchmod));

@@ -75,7 +75,9 @@ describe('the tarball', () => {
     const listed = sbom.components.map(({ name }) => name);
     const { dependencies } = await manifestAt(inPackage());
     expect(listed).toEqual(expect.arrayContaining(Object.keys(dependencies as object)));
-    expect(listed).toEqual(expect.arrayContaining(['xxhash-addon', 'node-addon-api', 'jsonc-parser', 'pprof-format']));
+    expect(listed).toEqual(
+      expect.arrayContaining(['xxhash-addon', 'node-addon-api', 'jsonc-parser', 'pprof-format']),
+    );
     for (const { licenses, hashes } of sbom.components)
       expect([licenses.length, hashes.length]).toEqual([1, 1]);
     const sums = await readFile(inPackage('prebuilds/SHA256SUMS'), 'utf8');
