@@ -2,11 +2,10 @@
 import cluster from 'node:cluster';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
-import { readFile, rename, writeFile } from 'node:fs/promises';
 import http from 'node:http';
 import os from 'node:os';
 import path from 'node:path';
-import { ProcessLock } from 'stripelock/process';
+import { LockedFile } from 'stripelock/file';
 
 const WORKERS = 4;
 /** Milliseconds for which a token is good. */
@@ -40,29 +39,19 @@ async function primary() {
 
 async function worker() {
   const { TOKEN_FILE: file, AUTHORITY: authority } = process.env;
-  const lock = new ProcessLock({ path: `${file}.lock` });
-
-  /** The token, unless it is missing or has expired. */
-  async function known() {
-    const { token, until } = JSON.parse(await readFile(file, 'utf8').catch(() => '{}'));
-    return until > Date.now() ? token : undefined;
-  }
+  const stored = new LockedFile(file, { initial: { token: '', until: 0 } });
+  const isValid = ({ until }) => until > Date.now();
 
   async function token() {
-    const good = await known();
-    if (good !== undefined) return good;
-    return lock.withLock(async () => {
-      // Somebody else may have got one while this worker waited.
-      const others = await known();
-      if (others !== undefined) return others;
+    const known = await stored.read();
+    if (isValid(known)) return known.token;
+    const { token } = await stored.update(async (current) => {
+      // Another worker may have renewed the token while this one waited for the lock.
+      if (isValid(current)) return current;
       const response = await fetch(authority);
-      const fresh = await response.text();
-      // The others read without the lock, so the file must never be there in part.
-      const next = `${file}.next`;
-      await writeFile(next, JSON.stringify({ token: fresh, until: Date.now() + GOOD_FOR }));
-      await rename(next, file);
-      return fresh;
+      return { token: await response.text(), until: Date.now() + GOOD_FOR };
     });
+    return token;
   }
 
   process.send(await token());

@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
-import { StateFile } from './state-file.mjs';
+import { LockedFile } from 'stripelock/file';
 
 const CHANGES = 25;
 
@@ -22,7 +22,7 @@ async function main(file) {
   processes[0] = start();
   await Promise.all(processes.map(({ exit }) => exit));
 
-  const { changes, by } = await new StateFile(file).read();
+  const { changes, by } = await new LockedFile(file).read();
   const sum = Object.values(by).reduce((a, b) => a + b, 0);
   console.log(`${changes} changes, ${sum} by ${Object.keys(by).length} processes`);
   console.log(changes === sum && changes >= 8 * CHANGES ? 'no change was lost' : 'FAILED: changes were lost');
@@ -30,7 +30,7 @@ async function main(file) {
 
 /** @param {string} file */
 async function work(file) {
-  const state = new StateFile(file);
+  const state = new LockedFile(file, { initial: {}, timeout: 30_000 });
   for (let i = 0; i < CHANGES; i++) {
     await state.update(({ changes = 0, by = {} }) => ({
       changes: changes + 1,
@@ -38,7 +38,6 @@ async function work(file) {
     }));
     process.send?.('changed');
   }
-  await state.close();
   process.disconnect?.();
 }
 

@@ -15,7 +15,7 @@ export async function modules() {
     check(lock.engine === 'native', `the engine is ${lock.engine}`);
     lock.withLockSync('a', () => undefined);
   }
-  for (const subpath of ['redis', 'sqlite', 'testing', 'web-locks']) {
+  for (const subpath of ['file', 'redis', 'sqlite', 'testing', 'web-locks']) {
     const module = await import(`stripelock/${subpath}`);
     check(Object.keys(module).length > 0, `stripelock/${subpath} has nothing`);
     check(require(`stripelock/${subpath}`) !== undefined, `require('stripelock/${subpath}') gives nothing`);

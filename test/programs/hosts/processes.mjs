@@ -6,6 +6,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { LockedFile } from 'stripelock/file';
 import { ProcessLock } from 'stripelock/process';
 import { check, patience } from './support.mjs';
 
@@ -36,6 +37,10 @@ export async function processLocks() {
     check(guard.token > before.token, 'the token does not rise');
     guard.release();
     await lock.close();
+    const state = new LockedFile(path.join(folder, 'state.json'), { initial: { count: 0 } });
+    await Promise.all([1, 2, 3].map(() => state.update(({ count }) => ({ count: count + 1 }))));
+    state.updateSync(({ count }) => ({ count: count + 1 }));
+    check((await state.read()).count === 4, 'an update of a file is lost');
   } finally {
     holder.kill('SIGKILL');
     rmSync(folder, { recursive: true, force: true });
