@@ -45,9 +45,9 @@ export type LockedRawFileOptions<T> = Omit<LockedFileOptions<T>, 'parse' | 'stri
 
 /** Options of one `update`. */
 export interface LockedFileUpdateOptions {
-  /** Milliseconds to wait for the lock. Default: that of the file. */
+  /** Milliseconds to wait for the lock. Default: the `timeout` of the `LockedFile`. */
   timeout?: number;
-  /** Aborting ends the wait for the lock and rejects with signal.reason. Default: that of the file. */
+  /** Aborting ends the wait for the lock and rejects with signal.reason. Default: the `signal` of the `LockedFile`. */
   signal?: HostSignal;
 }
 
