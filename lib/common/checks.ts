@@ -6,8 +6,8 @@ export const DEFAULT_TIMEOUT = 5000;
 /** Every option name of a type, once. */
 export type Names<O> = Readonly<Record<keyof O, true>>;
 
-/** `names` lists all allowed options. */
-export function checkOptionsObject(options: unknown, names?: Names<Record<string, unknown>>): void {
+/** The keys of `names` are all allowed options. */
+export function checkOptionsObject(options: unknown, names?: object): void {
   if (options === undefined) return;
   if (typeof options !== 'object' || options === null || !mayBeOptions(options)) {
     throw invalidArgType('options', 'an object', options);
@@ -16,19 +16,14 @@ export function checkOptionsObject(options: unknown, names?: Names<Record<string
 }
 
 /** Throws for an unknown option, since its name is probably misspelt. */
-export function checkNames(options: object, names: Names<Record<string, unknown>>, what = 'options'): void {
+export function checkNames(options: object, names: object, what = 'options'): void {
   for (const name of Object.keys(options)) {
     if (!Object.hasOwn(names, name)) throw unknownOption(what, name, Object.keys(names));
   }
 }
 
 /** Checks an option that is an object of options. */
-export function checkPart(
-  part: unknown,
-  names: Names<Record<string, unknown>>,
-  what: string,
-  expected = 'an object',
-): void {
+export function checkPart(part: unknown, names: object, what: string, expected = 'an object'): void {
   if (typeof part !== 'object' || part === null || Array.isArray(part))
     throw invalidArgType(what, expected, part);
   checkNames(part, names, what);

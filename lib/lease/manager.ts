@@ -173,7 +173,7 @@ export class LeaseManager {
     const terms = resolveTerms(this.#settings, options);
     if (terms.limit > 1 && keys !== 1)
       throw outOfRange('options.limit', '1 unless it is for one key', terms.limit);
-    if (terms !== this.#settings.terms) this.#grants.checkTerms(terms);
+    this.#grants.checkTerms(terms);
     if (this.#closed) throw managerClosed();
     return terms;
   }

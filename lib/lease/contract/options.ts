@@ -7,7 +7,6 @@ import {
   checkSignal,
   checkTimeout,
   DEFAULT_TIMEOUT,
-  type Names,
 } from '../../common/checks.js';
 import { invalidArgType, type LockError, outOfRange } from '../../common/errors.js';
 import type { HostSignal } from '../../common/types.js';
@@ -26,35 +25,8 @@ import { MAX_LIMIT } from './slots.js';
 const DEFAULT_TTL = 30_000;
 /** The part of the ttl that is left, at the local deadline, when the warning comes. */
 const WARNING_PART = 3;
-const DEFAULT_BACKOFF = { initial: 10, max: 1000, jitter: 0.5 };
-
 /** Two beats may fail before the lease is lost. */
 const BEATS_PER_TTL = 3;
-const BY_DEFAULT: Renewals = { every: undefined, background: false };
-const DEFAULTS: Given = {
-  ttl: DEFAULT_TTL,
-  renew: BY_DEFAULT,
-  maxHold: Infinity,
-  warning: undefined,
-  minHold: 0,
-  info: undefined,
-};
-
-const TERMS = { ttl: true, renew: true, maxHold: true, warning: true, minHold: true, info: true } as const;
-const TERM_NAMES = Object.keys(TERMS) as (keyof typeof TERMS)[];
-const TRY_ACQUIRE: Names<TryAcquireLeaseOptions> = { ...TERMS, limit: true };
-const ACQUIRE: Names<AcquireLeaseOptions> = { ...TRY_ACQUIRE, timeout: true, signal: true };
-const WITH_LEASE: Names<WithLeaseOptions> = { ...ACQUIRE, ifAvailable: true };
-const MANAGER: Names<WarningLeaseManagerOptions> = {
-  ...TERMS,
-  store: true,
-  holder: true,
-  reentrant: true,
-  backoff: true,
-  clock: true,
-};
-const BACKOFF: Names<Backoff> = { initial: true, max: true, jitter: true };
-const DEFAULT_WAIT: Wait = { timeout: DEFAULT_TIMEOUT, signal: undefined };
 
 /** How long a lease lasts. */
 export interface LeaseOptions {
@@ -136,15 +108,6 @@ export interface LeaseCloseOptions {
   drain?: number;
 }
 
-const CLOSE: Names<LeaseCloseOptions> = { drain: true };
-
-/** Milliseconds. */
-export function resolveDrain(options: LeaseCloseOptions | undefined): number {
-  checkOptionsObject(options, CLOSE);
-  const drain = options?.drain;
-  return drain === undefined ? 0 : checkTimeout(drain, 'options.drain');
-}
-
 /** For `withLease`; without `ifAvailable` for `acquire`; without `timeout` and `signal`, too, for `tryAcquire`. */
 export interface WithLeaseOptions extends AcquireLeaseOptions {
   /** Do not wait: resolve to undefined, without calling the function, when the lease is taken. Default false. */
@@ -174,144 +137,6 @@ export interface LeaseTerms {
   readonly limit: number;
   /** Which of them has it, from 0. */
   readonly slot: number;
-}
-
-/** What leases were given, checked, before the terms that follow from it. */
-interface Given extends Pick<LeaseTerms, 'ttl' | 'maxHold' | 'minHold' | 'info'> {
-  readonly renew: Renewals;
-  readonly warning: LeaseWarningOptions | undefined;
-}
-
-/** The options of a manager, checked. */
-export interface ManagerSettings {
-  readonly store: LeaseStore | undefined;
-  readonly holder: string | undefined;
-  readonly reentrant: boolean;
-  readonly backoff: Backoff;
-  readonly clock: Clock | undefined;
-  /** For what the options of a lease do not say. */
-  readonly given: Given;
-  /** For a lease whose options say nothing. */
-  readonly terms: LeaseTerms;
-}
-
-/** Checks the options, and fills in the defaults. */
-export function resolveManagerOptions(options: WarningLeaseManagerOptions = {}): ManagerSettings {
-  checkOptionsObject(options, MANAGER);
-  const { store, holder, reentrant, backoff, clock } = options;
-  const given = checkGiven(options, DEFAULTS);
-  return {
-    store: store === undefined ? undefined : checkStore(store),
-    holder: holder === undefined ? undefined : checkNonEmpty(holder, 'options.holder'),
-    reentrant: reentrant === undefined ? false : checkBoolean(reentrant, 'options.reentrant'),
-    backoff: backoff === undefined ? DEFAULT_BACKOFF : checkBackoff(backoff),
-    clock: clock === undefined ? undefined : checkClock(clock),
-    given,
-    terms: makeTerms(given),
-  };
-}
-
-/** Throws for an option that the method does not have, and for what is not an object. */
-export const checkLeaseOptions = {
-  tryAcquire: (options: unknown): void => checkOptionsObject(options, TRY_ACQUIRE),
-  acquire: (options: unknown): void => checkOptionsObject(options, ACQUIRE),
-  withLease: (options: unknown): void => checkOptionsObject(options, WITH_LEASE),
-};
-
-/** The terms of one lease. `options`: of a method that has checked their names. */
-export function resolveTerms(
-  manager: ManagerSettings,
-  options: TryAcquireLeaseOptions | undefined,
-): LeaseTerms {
-  if (options === undefined) return manager.terms;
-  const saysNothing = TERM_NAMES.every((name) => options[name] === undefined);
-  const terms = saysNothing ? manager.terms : makeTerms(checkGiven(options, manager.given));
-  const { limit } = options;
-  return limit === undefined ? terms : { ...terms, limit: checkCount(limit, 'options.limit', MAX_LIMIT) };
-}
-
-function checkGiven(options: TryAcquireLeaseOptions, defaults: Given): Given {
-  const { ttl, renew, maxHold, warning, minHold, info } = options;
-  return {
-    ttl: ttl === undefined ? defaults.ttl : checkTtl(ttl, 'options.ttl'),
-    renew: renew === undefined ? defaults.renew : checkRenew(renew),
-    maxHold: maxHold === undefined ? defaults.maxHold : checkTimeout(maxHold, 'options.maxHold'),
-    warning: warning === undefined ? defaults.warning : checkWarning(warning),
-    minHold: minHold === undefined ? defaults.minHold : checkMinHold(minHold),
-    info: info === undefined ? defaults.info : checkInfo(info, 'options.info'),
-  };
-}
-
-function makeTerms({ ttl, renew, maxHold, warning, minHold, info }: Given): LeaseTerms {
-  const { every = ttl / BEATS_PER_TTL, background } = renew;
-  if (every >= ttl && every < Infinity) {
-    throw outOfRange('options.renew.every', `a number of milliseconds below the ttl, ${ttl}`, every);
-  }
-  // Without a limit a thread that hangs for good would keep its leases for good.
-  if (background && maxHold === Infinity) {
-    throw outOfRange('options.maxHold', 'finite where options.renew.background is true', maxHold);
-  }
-  return {
-    ttl,
-    every,
-    background,
-    maxHold,
-    warning: warningOf(warning, ttl),
-    minHold,
-    info,
-    limit: 1,
-    slot: 0,
-  };
-}
-
-/** How long an acquisition waits at most. */
-export interface Wait {
-  /** Milliseconds. */
-  readonly timeout: number;
-  readonly signal: AbortSignal | undefined;
-}
-
-/** Checks the timeout and the signal of an acquisition. */
-export function resolveWait(options: AcquireLeaseOptions | undefined): Wait {
-  if (options === undefined) return DEFAULT_WAIT;
-  const { timeout, signal } = options;
-  return {
-    timeout: timeout === undefined ? DEFAULT_TIMEOUT : checkTimeout(timeout, 'options.timeout'),
-    signal: signal === undefined ? undefined : checkSignal(signal),
-  };
-}
-
-function warningOf(warning: LeaseWarningOptions | undefined, ttl: number): LeaseTerms['warning'] {
-  if (warning === undefined) return undefined;
-  const { before = ttl / WARNING_PART, call } = warning;
-  if (before < ttl) return { before, call };
-  throw outOfRange('options.warning.before', `a number of milliseconds below the ttl, ${ttl}`, before);
-}
-
-function checkBackoff(backoff: unknown): Backoff {
-  checkPart(backoff, BACKOFF, 'options.backoff');
-  const { initial: first, max: longest, jitter: chance } = DEFAULT_BACKOFF;
-  const { initial = first, max = longest, jitter = chance } = backoff as Partial<Backoff>;
-  checkPositive(initial, 'options.backoff.initial');
-  checkPositive(max, 'options.backoff.max');
-  if (typeof jitter !== 'number') throw invalidArgType('options.backoff.jitter', 'a number', jitter);
-  if (!(jitter >= 0 && jitter <= 1))
-    throw outOfRange('options.backoff.jitter', 'a number from 0 to 1', jitter);
-  if (max < initial)
-    throw outOfRange('options.backoff.max', `at least options.backoff.initial, ${initial}`, max);
-  return { initial, max, jitter };
-}
-
-const OPERATIONS = ['tryAcquire', 'renew', 'release', 'inspect'] as const;
-
-function checkStore(store: unknown): LeaseStore {
-  const candidate = store as Partial<LeaseStore> | null;
-  const complete =
-    typeof candidate === 'object' &&
-    candidate !== null &&
-    OPERATIONS.every((operation) => typeof candidate[operation] === 'function');
-  if (!complete) throw invalidArgType('options.store', `an object with ${OPERATIONS.join(', ')}`, store);
-  return candidate as LeaseStore;
 }
 
 /** Says that a lease is about to be lost; see {@link LeaseWarningOptions}. */
@@ -356,30 +181,6 @@ export interface LeaseExtras {
   info?: string;
 }
 
-function checkMinHold(minHold: unknown): number {
-  if (typeof minHold !== 'number') throw invalidArgType('options.minHold', 'a number', minHold);
-  if (minHold >= 0 && minHold <= MAX_TTL) return minHold;
-  throw outOfRange('options.minHold', `a number of milliseconds from 0 to ${MAX_TTL}`, minHold);
-}
-
-const WARNING: Names<LeaseWarningOptions> = { before: true, call: true };
-
-function checkWarning(warning: unknown): LeaseWarningOptions {
-  checkPart(warning, WARNING, 'options.warning');
-  const { before, call } = warning as { before?: unknown; call?: unknown };
-  checkFunction(call, 'options.warning.call');
-  const checked = before === undefined ? {} : { before: checkPositive(before, 'options.warning.before') };
-  return { ...checked, call: call as LeaseWarningOptions['call'] };
-}
-
-function checkPositive(value: unknown, name: string): number {
-  if (typeof value !== 'number') throw invalidArgType(name, 'a number', value);
-  if (!(value > 0 && value < Infinity)) {
-    throw outOfRange(name, 'a number of milliseconds above 0, and finite', value);
-  }
-  return value;
-}
-
 /** How a lease is renewed automatically. */
 export interface LeaseRenewOptions {
   /** Milliseconds between renewals, fewer than the ttl. Default: a third of the ttl. */
@@ -392,21 +193,207 @@ export interface LeaseRenewOptions {
   background?: boolean;
 }
 
-/** Checked. */
+/** How a lease is renewed automatically, checked. */
 interface Renewals {
   /** Milliseconds; Infinity for none; undefined for the default. */
   readonly every: number | undefined;
   readonly background: boolean;
 }
 
-const RENEW: Names<LeaseRenewOptions> = { every: true, background: true };
+/** The options of a lease, checked, before the terms that follow from them. */
+interface Given extends Pick<LeaseTerms, 'ttl' | 'maxHold' | 'minHold' | 'info'> {
+  readonly renew: Renewals;
+  readonly warning: LeaseWarningOptions | undefined;
+}
 
-function checkRenew(renew: unknown): Renewals {
-  if (typeof renew === 'boolean') return renew ? BY_DEFAULT : { every: Infinity, background: false };
-  checkPart(renew, RENEW, 'options.renew', 'a boolean or an object');
-  const { every, background } = renew as { every?: unknown; background?: unknown };
-  return {
-    every: every === undefined ? undefined : checkPositive(every, 'options.renew.every'),
-    background: background === undefined ? false : checkBoolean(background, 'options.renew.background'),
+/** The options of a manager that are not those of its leases, checked. */
+interface OwnSettings {
+  readonly store: LeaseStore | undefined;
+  readonly holder: string | undefined;
+  readonly reentrant: boolean;
+  readonly backoff: Backoff;
+  readonly clock: Clock | undefined;
+}
+
+/** The options of a manager, checked. */
+export interface ManagerSettings extends OwnSettings {
+  /** Defaults of the options of a lease. */
+  readonly given: Given;
+  /** The terms of a lease without options. */
+  readonly terms: LeaseTerms;
+}
+
+/** How long an acquisition waits at most. */
+export interface Wait {
+  /** Milliseconds. */
+  readonly timeout: number;
+  readonly signal: AbortSignal | undefined;
+}
+
+/** For each option: throws for a bad value, or returns the checked one. `name`: the option in messages. */
+type Checks<O> = { readonly [K in keyof O]-?: (value: unknown, name: string) => O[K] };
+
+const BACKOFF: Checks<Backoff> = { initial: checkPositive, max: checkPositive, jitter: within(0, 1) };
+const RENEW: Checks<Renewals> = { every: checkPositive, background: checkBoolean };
+const WARNING: Checks<LeaseWarningOptions> = { before: checkPositive, call: checkCall };
+const TERMS: Checks<Given> = {
+  ttl: checkTtl,
+  renew: checkRenew,
+  maxHold: checkTimeout,
+  warning: checkWarning,
+  minHold: within(0, MAX_TTL, 'a number of milliseconds'),
+  info: checkInfo,
+};
+const OWN: Checks<OwnSettings> = {
+  store: checkStore,
+  holder: checkNonEmpty,
+  reentrant: checkBoolean,
+  backoff: checkBackoff,
+  clock: checkClock,
+};
+const LIMIT = { limit: (limit: unknown, name: string) => checkCount(limit, name, MAX_LIMIT) };
+const WAIT: Checks<Wait> = { timeout: checkTimeout, signal: checkSignal };
+const TRY_ACQUIRE: Checks<Record<keyof TryAcquireLeaseOptions, unknown>> = { ...TERMS, ...LIMIT };
+const ACQUIRE: Checks<Record<keyof AcquireLeaseOptions, unknown>> = { ...TRY_ACQUIRE, ...WAIT };
+const WITH_LEASE: Checks<Record<keyof WithLeaseOptions, unknown>> = { ...ACQUIRE, ifAvailable: checkBoolean };
+const MANAGER: Checks<Record<keyof WarningLeaseManagerOptions, unknown>> = { ...TERMS, ...OWN };
+const CLOSE: Checks<Required<LeaseCloseOptions>> = { drain: checkTimeout };
+
+const BY_DEFAULT: Renewals = { every: undefined, background: false };
+const NEVER: Renewals = { every: Infinity, background: false };
+const DEFAULT_BACKOFF: Backoff = { initial: 10, max: 1000, jitter: 0.5 };
+const DEFAULT_TERMS: Given = {
+  ttl: DEFAULT_TTL,
+  renew: BY_DEFAULT,
+  maxHold: Infinity,
+  warning: undefined,
+  minHold: 0,
+  info: undefined,
+};
+const DEFAULT_SETTINGS: OwnSettings = {
+  store: undefined,
+  holder: undefined,
+  reentrant: false,
+  backoff: DEFAULT_BACKOFF,
+  clock: undefined,
+};
+const DEFAULT_WAIT: Wait = { timeout: DEFAULT_TIMEOUT, signal: undefined };
+
+/** The options that have checks, each checked, or its default. `what`: the object in messages. */
+function resolve<O extends object>(given: object, checks: Checks<O>, defaults: O, what = 'options'): O {
+  const resolved = { ...defaults };
+  for (const name of Object.keys(checks) as (keyof O & string)[]) {
+    const value = (given as Partial<Record<keyof O, unknown>>)[name];
+    if (value !== undefined) resolved[name] = checks[name](value, `${what}.${name}`);
+  }
+  return resolved;
+}
+
+/** Checks the options, and fills in the defaults. */
+export function resolveManagerOptions(options: WarningLeaseManagerOptions = {}): ManagerSettings {
+  checkOptionsObject(options, MANAGER);
+  const given = resolve(options, TERMS, DEFAULT_TERMS);
+  return { ...resolve(options, OWN, DEFAULT_SETTINGS), given, terms: makeTerms(given) };
+}
+
+/** Throws for an option that the method does not have, and for what is not an object. */
+export const checkLeaseOptions = {
+  tryAcquire: (options: unknown): void => checkOptionsObject(options, TRY_ACQUIRE),
+  acquire: (options: unknown): void => checkOptionsObject(options, ACQUIRE),
+  withLease: (options: unknown): void => checkOptionsObject(options, WITH_LEASE),
+};
+
+/** The terms of one lease. `options`: of a method that has checked their names. */
+export function resolveTerms(
+  { given, terms }: ManagerSettings,
+  options: TryAcquireLeaseOptions | undefined,
+): LeaseTerms {
+  if (options === undefined) return terms;
+  return { ...makeTerms(resolve(options, TERMS, given)), ...resolve(options, LIMIT, { limit: 1 }) };
+}
+
+/** Checks the timeout and the signal of an acquisition. */
+export function resolveWait(options: AcquireLeaseOptions = {}): Wait {
+  return resolve(options, WAIT, DEFAULT_WAIT);
+}
+
+/** Milliseconds. */
+export function resolveDrain(options: LeaseCloseOptions = {}): number {
+  checkOptionsObject(options, CLOSE);
+  return resolve(options, CLOSE, { drain: 0 }).drain;
+}
+
+function makeTerms({ ttl, renew, warning, ...same }: Given): LeaseTerms {
+  const { every = ttl / BEATS_PER_TTL, background } = renew;
+  if (every < Infinity) checkBelowTtl(every, 'options.renew.every', ttl);
+  // Without a limit a thread that hangs for good would keep its leases for good.
+  if (background && same.maxHold === Infinity) {
+    throw outOfRange('options.maxHold', 'finite where options.renew.background is true', same.maxHold);
+  }
+  return { ...same, ttl, every, background, warning: warning && warningOf(warning, ttl), limit: 1, slot: 0 };
+}
+
+function warningOf(warning: LeaseWarningOptions, ttl: number): LeaseTerms['warning'] {
+  const { before = ttl / WARNING_PART, call } = warning;
+  checkBelowTtl(before, 'options.warning.before', ttl);
+  return { before, call };
+}
+
+function checkBelowTtl(value: number, name: string, ttl: number): void {
+  if (value >= ttl) throw outOfRange(name, `a number of milliseconds below the ttl, ${ttl}`, value);
+}
+
+function checkRenew(renew: unknown, name: string): Renewals {
+  if (typeof renew === 'boolean') return renew ? BY_DEFAULT : NEVER;
+  checkPart(renew, RENEW, name, 'a boolean or an object');
+  return resolve(renew as object, RENEW, BY_DEFAULT, name);
+}
+
+function checkWarning(warning: unknown, name: string): LeaseWarningOptions {
+  checkPart(warning, WARNING, name);
+  const { call } = warning as Partial<LeaseWarningOptions>;
+  return resolve(warning as object, WARNING, { call: checkCall(call, `${name}.call`) }, name);
+}
+
+function checkCall(call: unknown, name: string): LeaseWarningOptions['call'] {
+  checkFunction(call, name);
+  return call as LeaseWarningOptions['call'];
+}
+
+function checkBackoff(backoff: unknown, name: string): Backoff {
+  checkPart(backoff, BACKOFF, name);
+  const checked = resolve(backoff as object, BACKOFF, DEFAULT_BACKOFF, name);
+  const { initial, max } = checked;
+  if (max < initial) throw outOfRange(`${name}.max`, `at least ${name}.initial, ${initial}`, max);
+  return checked;
+}
+
+function checkStore(store: unknown, name: string): LeaseStore {
+  const operations = ['tryAcquire', 'renew', 'release', 'inspect'] as const;
+  const candidate = store as Partial<LeaseStore> | null;
+  const complete =
+    typeof candidate === 'object' &&
+    candidate !== null &&
+    operations.every((operation) => typeof candidate[operation] === 'function');
+  if (!complete) throw invalidArgType(name, `an object with ${operations.join(', ')}`, store);
+  return candidate as LeaseStore;
+}
+
+function checkPositive(value: unknown, name: string): number {
+  if (typeof value !== 'number') throw invalidArgType(name, 'a number', value);
+  if (value > 0 && value < Infinity) return value;
+  throw outOfRange(name, 'a number of milliseconds above 0, and finite', value);
+}
+
+/** A check for a number in this range. */
+function within(
+  least: number,
+  most: number,
+  expected = 'a number',
+): (value: unknown, name: string) => number {
+  return (value, name) => {
+    if (typeof value !== 'number') throw invalidArgType(name, 'a number', value);
+    if (value >= least && value <= most) return value;
+    throw outOfRange(name, `${expected} from ${least} to ${most}`, value);
   };
 }
