@@ -10,100 +10,85 @@ namespace stripelock {
 
 namespace {
 
-// Called under the shard's lock, so that successive operations on one key never see the clock go back.
+// Called with the table locked, so that successive operations never see the clock go back.
 Nanoseconds resolve(Nanoseconds at) { return at == LeaseTable::kElapsed ? elapsed() : at; }
 
 }  // namespace
 
 LeaseTable::Grant LeaseTable::tryAcquire(const Claim& claim, Nanoseconds ttl, std::string_view info,
                                          const LeaseWatches& taker) {
-  Shard& shard = shardFor(claim.key);
-  Lock lock(shard.mutex);
+  const Lock lock(mutex_);
   const Nanoseconds at = resolve(claim.at);
-  const bool due = tend(shard, at);
-  Entry* entry = shard.entries.find(claim.key);
-  Grant granted;
-  if (entry && entry->expiresAt > at && entry->owner != claim.owner) {
-    granted.retryAfter = entry->expiresAt - at;
+  sweep(at);
+  Entry* entry = entries_.find(claim.key);
+  const Nanoseconds remaining = entry ? times_.rankOf(*entry) - at : 0;
+  if (remaining > 0 && entry->owner != claim.owner) return {.retryAfter = remaining};
+  if (const Nanoseconds left = passTurn(claim.key, taker); left > 0) return {.retryAfter = left};
+  if (entry) {
+    times_.move(*entry, at + ttl);
   } else {
-    granted.retryAfter = passTurn(shard, claim.key, taker);
+    entry = &entries_.add(std::make_unique<Entry>(claim.key));
+    times_.add(*entry, at + ttl);  // keeps L2
   }
-  if (granted.retryAfter == 0) {
-    if (entry) {
-      setTime(shard, *entry, at + ttl);
-    } else {
-      entry = &add(shard, claim.key, at + ttl);
-    }
-    entry->owner = claim.owner;
-    entry->info = info;
-    entry->token = nextToken_.fetch_add(1);  // keeps L1
-    granted.token = entry->token;
-  }
-  lock.unlock();
-  if (due) sweepOther(at);
-  return granted;
+  entry->owner = claim.owner;
+  entry->info = info;
+  entry->token = nextToken_++;  // keeps L1
+  return {.token = entry->token};
 }
 
-Nanoseconds LeaseTable::passTurn(Shard& shard, const KeyView& key, const LeaseWatches& taker) {
-  Waiting* const queue = shard.waiting.empty() ? nullptr : shard.waiting.find(key);
+Nanoseconds LeaseTable::passTurn(const KeyView& key, const LeaseWatches& taker) {
+  Waiting* const queue = waiting_.find(key);
   if (!queue) return 0;
   std::vector<LeaseWatch*>& watches = queue->watches;
   const bool first = &watches.front()->owner == &taker;
   const Nanoseconds left = queue->turnEnds - now();
   if (!first && left > 0) return left;
-  // A thread that takes its turn, or lets it pass, moves to the end of the queue.
+  // A thread that takes its turn, or has let it pass, goes to the end of the queue.
   if (first || queue->turnEnds != 0) std::rotate(watches.begin(), watches.begin() + 1, watches.end());
   queue->turnEnds = 0;
   return 0;
 }
 
 bool LeaseTable::renew(const Claim& claim, Nanoseconds ttl, const std::string_view* info) {
-  Shard& shard = shardFor(claim.key);
-  Lock lock(shard.mutex);
+  const Lock lock(mutex_);
   const Nanoseconds at = resolve(claim.at);
-  const bool due = tend(shard, at);
-  Entry* const entry = heldBy(shard, claim, 0, at);
-  if (entry) {
-    entry->expiresAt = std::max(entry->expiresAt, at + ttl);  // keeps L3
-    if (info) entry->info = *info;
-  }
-  lock.unlock();
-  if (due) sweepOther(at);
-  return entry != nullptr;
+  sweep(at);
+  Entry* const entry = heldBy(claim, 0, at);
+  if (!entry) return false;
+  times_.move(*entry, std::max(times_.rankOf(*entry), at + ttl));
+  if (info) entry->info = *info;
+  return true;
 }
 
 bool LeaseTable::keep(const Claim& claim, std::uint64_t token, Nanoseconds ttl, const LeaseWatches* self) {
-  // Destroyed after `lock`, so it sends its wakes with the shard unlocked.
+  // Destroyed after `lock`, so it sends its wakes with the table unlocked.
   WakeSet wakes(self ? &self->participant() : nullptr);
-  Shard& shard = shardFor(claim.key);
-  const Lock lock(shard.mutex);
+  const Lock lock(mutex_);
   const Nanoseconds at = resolve(claim.at);
-  Entry* const entry = heldBy(shard, claim, token, at);
+  Entry* const entry = heldBy(claim, token, at);
   if (!entry) return false;
-  setTime(shard, *entry, at + ttl);
-  callWatches(shard, claim.key, false, wakes);
+  times_.move(*entry, at + ttl);
+  callWatches(claim.key, false, wakes);
   return true;
 }
 
 bool LeaseTable::release(const Claim& claim, std::uint64_t token, const LeaseWatches* self) {
-  // Destroyed after `lock`, so it sends its wakes with the shard unlocked.
+  // Destroyed after `lock`, so it sends its wakes with the table unlocked.
   WakeSet wakes(self ? &self->participant() : nullptr);
-  Shard& shard = shardFor(claim.key);
-  const Lock lock(shard.mutex);
+  const Lock lock(mutex_);
   const Nanoseconds at = resolve(claim.at);
-  Entry* const entry = heldBy(shard, claim, token, at);
-  if (entry) {
-    callWatches(shard, claim.key, true, wakes);
-    erase(shard, *entry);
-  }
-  sweep(shard, at, kSweepOwn);
-  return entry != nullptr;
+  sweep(at);
+  Entry* const entry = heldBy(claim, token, at);
+  if (!entry) return false;
+  callWatches(claim.key, true, wakes);
+  erase(*entry);
+  return true;
 }
 
-void LeaseTable::callWatches(Shard& shard, const KeyView& key, bool turn, WakeSet& wakes) {
-  Waiting* const queue = shard.waiting.empty() ? nullptr : shard.waiting.find(key);
+void LeaseTable::callWatches(const KeyView& key, bool turn, WakeSet& wakes) {
+  Waiting* const queue = waiting_.find(key);
   if (!queue) return;
-  // Wakes every thread: the others must learn how long the first one's turn lasts.
+  // Wakes every thread: one that does not get the key now must know how long the turn of the first lasts.
   if (turn) queue->turnEnds = now() + kTurn;
   for (LeaseWatch* const watch : queue->watches) {
     watch->owner.push(*watch);
@@ -112,100 +97,67 @@ void LeaseTable::callWatches(Shard& shard, const KeyView& key, bool turn, WakeSe
 }
 
 std::optional<LeaseTable::Info> LeaseTable::inspect(const KeyView& key, Nanoseconds at) {
-  Shard& shard = shardFor(key);
-  const Lock lock(shard.mutex);
+  const Lock lock(mutex_);
   at = resolve(at);
-  const Entry* const entry = held(shard, key, at);
+  const Entry* const entry = held(key, at);
   if (!entry) return std::nullopt;
-  return Info{
-      .owner = entry->owner, .token = entry->token, .remaining = entry->expiresAt - at, .info = entry->info};
+  return Info{.owner = entry->owner,
+              .token = entry->token,
+              .remaining = times_.rankOf(*entry) - at,
+              .info = entry->info};
 }
 
-std::size_t LeaseTable::size() const {
-  std::size_t sum = 0;
-  for (const Shard& shard : shards_) sum += shard.size.load(std::memory_order_relaxed);
-  return sum;
+std::size_t LeaseTable::size() {
+  const Lock lock(mutex_);
+  return entries_.size();
+}
+
+std::uint64_t LeaseTable::nextToken() {
+  const Lock lock(mutex_);
+  return nextToken_;
 }
 
 bool LeaseTable::sweepAll(Nanoseconds at) {
-  for (Shard& shard : shards_) {
-    const Lock lock(shard.mutex);
-    sweep(shard, resolve(at), std::numeric_limits<unsigned>::max());
-  }
-  return size() == 0;
+  const Lock lock(mutex_);
+  sweep(resolve(at), entries_.size());
+  return entries_.empty();
 }
 
 void LeaseTable::link(LeaseWatch& watch) {
   const KeyView key = watch.key.view();
-  Shard& shard = shardFor(key);
-  const Lock lock(shard.mutex);
-  Waiting* queue = shard.waiting.find(key);
-  if (!queue) queue = &shard.waiting.add(std::make_unique<Waiting>(key));
+  const Lock lock(mutex_);
+  Waiting* queue = waiting_.find(key);
+  if (!queue) queue = &waiting_.add(std::make_unique<Waiting>(key));
   queue->watches.push_back(&watch);
 }
 
 void LeaseTable::unlink(LeaseWatch& watch) {
-  const KeyView key = watch.key.view();
-  Shard& shard = shardFor(key);
-  const Lock lock(shard.mutex);
-  Waiting* const queue = shard.waiting.find(key);
+  const Lock lock(mutex_);
+  Waiting* const queue = waiting_.find(watch.key.view());
   std::vector<LeaseWatch*>& watches = queue->watches;
   watches.erase(std::find(watches.begin(), watches.end(), &watch));
-  if (watches.empty()) shard.waiting.remove(*queue);
+  if (watches.empty()) waiting_.remove(*queue);
 }
 
-LeaseTable::Entry* LeaseTable::held(Shard& shard, const KeyView& key, Nanoseconds at) {
-  Entry* const entry = shard.entries.find(key);
-  return entry && entry->expiresAt > at ? entry : nullptr;
+LeaseTable::Entry* LeaseTable::held(const KeyView& key, Nanoseconds at) {
+  Entry* const entry = entries_.find(key);
+  return entry && times_.rankOf(*entry) > at ? entry : nullptr;
 }
 
-LeaseTable::Entry* LeaseTable::heldBy(Shard& shard, const Claim& claim, std::uint64_t token, Nanoseconds at) {
-  Entry* const entry = held(shard, claim.key, at);
+LeaseTable::Entry* LeaseTable::heldBy(const Claim& claim, std::uint64_t token, Nanoseconds at) {
+  Entry* const entry = held(claim.key, at);
   // mutant: lease-released-without-token
   const bool isOwn = entry && entry->owner == claim.owner && (token == 0 || entry->token == token);
   return isOwn ? entry : nullptr;
 }
 
-LeaseTable::Entry& LeaseTable::add(Shard& shard, const KeyView& key, Nanoseconds expiresAt) {
-  Entry& entry = shard.entries.add(std::make_unique<Entry>(key));
-  entry.expiresAt = expiresAt;
-  shard.times.add(entry, expiresAt);  // keeps L2
-  shard.size.store(shard.entries.size(), std::memory_order_relaxed);
-  return entry;
+void LeaseTable::erase(Entry& entry) {
+  times_.remove(entry);
+  entries_.remove(entry);  // keeps L2
 }
 
-void LeaseTable::setTime(Shard& shard, Entry& entry, Nanoseconds expiresAt) {
-  entry.expiresAt = expiresAt;
-  if (expiresAt < shard.times.rankOf(entry)) shard.times.move(entry, expiresAt);  // keeps L3
-}
-
-void LeaseTable::erase(Shard& shard, Entry& entry) {
-  shard.times.remove(entry);
-  shard.entries.remove(entry);  // keeps L2
-  shard.size.store(shard.entries.size(), std::memory_order_relaxed);
-}
-
-void LeaseTable::sweep(Shard& shard, Nanoseconds at, unsigned most) {
-  for (unsigned i = 0; i < most && !shard.times.empty() && shard.times.leastRank() <= at; ++i) {
-    Entry& entry = shard.times.least();
-    if (entry.expiresAt <= at) {
-      erase(shard, entry);
-    } else {
-      shard.times.move(entry, entry.expiresAt);
-    }
-  }
-}
-
-void LeaseTable::sweepOther(Nanoseconds at) {
-  Shard& shard = shards_[sweepNext_.fetch_add(1, std::memory_order_relaxed) % kShards];
-  const Lock lock(shard.mutex, std::try_to_lock);
-  // The thread that has it locked sweeps it.
-  if (lock.owns_lock()) sweep(shard, at, kSweepOther);
-}
-
-bool LeaseTable::tend(Shard& shard, Nanoseconds at) {
-  sweep(shard, at, kSweepOwn);
-  return ++shard.operations % kSweepEvery == 0;
+void LeaseTable::sweep(Nanoseconds at, std::size_t most) {
+  for (std::size_t i = 0; i < most && !times_.empty() && times_.leastRank() <= at; ++i) erase(times_.least());
 }
 
 }  // namespace stripelock

@@ -8,21 +8,20 @@
 // tryAcquire makes a free key held; release, or time alone, makes it free. Threads that wait watch the key: a release
 // notifies all of them, and for kTurn only the thread whose turn it is can take the key.
 //
-// L1  Tokens are assigned under the shard of their key, from one counter: each grant's token is greater than every earlier
-//     token of the table, even if the earlier lease is gone.
-// L2  An entry is in its shard's table and in its shard's heap, or in neither.
-// L3  The heap's rank of an entry is not later than its time. Renewing leaves the rank as it is, because a lease is
-//     renewed far more often than it expires. The sweep that finds the rank due moves it up to the time.
-// L4  No expired key stays forever: each operation sweeps expired entries of its own shard, and one in kSweepEvery of
-//     those that acquire or renew sweeps another shard in turn. Each sweep is bounded, so each operation is O(log n),
-//     and expired entries are swept as fast as new ones can be made.
+// L1  Tokens are assigned with the table locked, from one counter: the token of each grant is greater than that of
+//     every earlier grant in the table, even if that lease is gone.
+// L2  An entry is in the map and in the heap of times, or in neither. Its rank in the heap is the time when it expires.
+// L3  No expired key stays forever: each operation removes up to kSwept expired entries. It can add only one, so
+//     expired entries are swept as fast as new ones can be made, and each operation is O(log n).
 //
-// The caller passes the time, so that tests can advance it, or kElapsed: the clock of elapsed() is then read under the
-// shard's lock. It also counts while the machine is suspended, like the deadlines of the holders.
+// The caller passes the time, so that tests can advance it, or kElapsed: the clock of elapsed() is then read with the
+// table locked. It also counts while the machine is suspended, like the deadlines of the holders.
+//
+// One mutex serves the whole table: a lease costs its thread some microseconds of JavaScript, and the table a fraction of
+// one.
 
 #pragma once
 
-#include <array>
 #include <memory>
 #include <optional>
 #include <string>
@@ -39,10 +38,10 @@ class WakeSet;
 
 class LeaseTable {
  public:
-  // Passed instead of a time: read the clock of elapsed().
+  // Instead of a time: read the clock of elapsed().
   static constexpr Nanoseconds kElapsed = std::numeric_limits<Nanoseconds>::min();
-  // For this time after a release, only the longest waiting thread may take the key. Long enough for an event loop that
-  // is not blocked, short enough not to matter for one that is.
+  // How long after a release the thread that has waited longest may go before the other threads.
+  // Long enough for an event loop that is not blocked, short enough not to matter for one that is.
   static constexpr Nanoseconds kTurn = 5'000'000;
 
   explicit LeaseTable(std::uint64_t firstToken) : nextToken_(firstToken) {}
@@ -56,23 +55,23 @@ class LeaseTable {
   struct Grant {
     // 0: not granted.
     std::uint64_t token = 0;
-    // If not granted: when to try again even without a wake-up. By then the holder's lease has expired, or the other
-    // thread's turn has ended.
+    // If not granted: after how long to try again even without a wake-up. By then the holder's lease has expired, or
+    // the other thread's turn is over.
     Nanoseconds retryAfter = 0;
   };
   // Not granted if another owner holds the key, or if it is another thread's turn. The same owner gets a new token.
   // `info`: a text that is kept with the lease; empty for none. `taker`: the calling thread.
   Grant tryAcquire(const Claim& claim, Nanoseconds ttl, std::string_view info, const LeaseWatches& taker);
 
-  // Extends the owner's lease to `ttl` from now, and never shortens it. Returns false if the owner does not hold the
-  // key. `info`: null leaves the text as it is; an empty one removes it.
+  // Extends what the owner holds to `ttl` from now, and shortens nothing. False if it does not hold the key. `info`: null
+  // leaves the text as it is; an empty one removes it.
   bool renew(const Claim& claim, Nanoseconds ttl, const std::string_view* info = nullptr);
   // Ends the owner's grant that has this token, but leaves the key taken for `ttl` from now, and notifies the threads that
   // watch the key, whose wait may be shorter now. False if the owner does not hold that grant. `self`: as for release().
   bool keep(const Claim& claim, std::uint64_t token, Nanoseconds ttl, const LeaseWatches* self);
-  // Frees the owner's lease, and notifies the threads that watch the key. Returns false if the owner did not hold it.
-  // `token`: the required grant; 0 accepts any. `self`: the caller's own watches; that thread is not woken, because it
-  // checks by itself.
+  // Frees what the owner holds, and notifies the threads that watch the key. False if the owner did not hold it. `token`:
+  // the required grant; 0 accepts any. `self`: the caller's own watches; that thread is not woken, since it looks by
+  // itself.
   bool release(const Claim& claim, std::uint64_t token, const LeaseWatches* self);
 
   struct Info {
@@ -84,11 +83,10 @@ class LeaseTable {
   };
   std::optional<Info> inspect(const KeyView& key, Nanoseconds at);
 
-  // The number of entries, including expired ones that are not swept yet. Adds up the shards one after the other, so it
-  // is not a snapshot.
-  std::size_t size() const;
+  // Entries, including expired ones that are not swept yet.
+  std::size_t size();
   // Every token of the table is less than this.
-  std::uint64_t nextToken() const { return nextToken_.load(); }
+  std::uint64_t nextToken();
   // Removes everything that has expired. Not bounded. True if nothing is left.
   bool sweepAll(Nanoseconds at);
 
@@ -97,11 +95,7 @@ class LeaseTable {
   void unlink(LeaseWatch& watch);
 
  private:
-  static constexpr std::uint32_t kShards = 128;
-  // Two, since an operation can add only one: the backlog shrinks.
-  static constexpr unsigned kSweepOwn = 2;
-  static constexpr unsigned kSweepOther = 32;
-  static constexpr std::uint32_t kSweepEvery = 16;
+  static constexpr unsigned kSwept = 2;
 
   struct Entry : KeyNode<Entry> {
     using KeyNode::KeyNode;
@@ -109,53 +103,36 @@ class LeaseTable {
     // Empty for none.
     std::string info;
     std::uint64_t token = 0;
-    Nanoseconds expiresAt = 0;
     std::uint32_t place = 0;
   };
   // The threads that wait for a key, in the order in which they came or last took their turn.
   struct Waiting : KeyNode<Waiting> {
     using KeyNode::KeyNode;
     std::vector<LeaseWatch*> watches;
-    // Until this time, only the first thread may take the key. 0 if no release was reported since the last turn. Always
-    // on the steady clock, even if the leases use another, because it measures the reaction of threads.
+    // Until then the first thread goes before the others. 0 if no release was reported since the last turn. Always on
+    // the steady clock, even if the leases use another: this is about how quick threads are.
     Nanoseconds turnEnds = 0;
   };
-  struct alignas(64) Shard {
-    Mutex mutex;
-    KeyMap<Entry> entries;
-    IndexedHeap<Nanoseconds, Entry> times;
-    KeyMap<Waiting> waiting;
-    std::uint32_t operations = 0;
-    // entries.size(), for size(). Written with the shard locked, so a store is enough; one counter for the whole table
-    // would take two locked instructions per lease, 6 ns each.
-    std::atomic<std::size_t> size{0};
-  };
+  // The functions below are called with the table locked.
 
-  Shard& shardFor(const KeyView& key) { return shards_[shardOf<kShards>(key)]; }
-  // The key's entry if it is held, by any owner; else null. Call it with the shard locked, as the others below.
-  static Entry* held(Shard& shard, const KeyView& key, Nanoseconds at);
+  // The key's entry if it is held, by any owner; else null.
+  Entry* held(const KeyView& key, Nanoseconds at);
   // The same if the owner holds it, with a grant that has the token; 0 accepts any.
-  static Entry* heldBy(Shard& shard, const Claim& claim, std::uint64_t token, Nanoseconds at);
-  // Returns 0 if the thread may take a free key, and ends the turn. Otherwise returns the time after which to try
-  // again.
-  static Nanoseconds passTurn(Shard& shard, const KeyView& key, const LeaseWatches& taker);
-  // Notifies the threads that watch the key. `wakes`: sent after the shard is unlocked. `turn`: the key is free, so the
-  // first thread's turn begins.
-  static void callWatches(Shard& shard, const KeyView& key, bool turn, WakeSet& wakes);
-  static Entry& add(Shard& shard, const KeyView& key, Nanoseconds expiresAt);
-  static void setTime(Shard& shard, Entry& entry, Nanoseconds expiresAt);
-  static void erase(Shard& shard, Entry& entry);
+  Entry* heldBy(const Claim& claim, std::uint64_t token, Nanoseconds at);
+  // 0 if the thread may take a free key, which ends the turn, else after how long to try again.
+  Nanoseconds passTurn(const KeyView& key, const LeaseWatches& taker);
+  // Notifies the threads that watch the key. `wakes`: to be sent after the table is unlocked. `turn`: whether the key is
+  // free, so that the turn of the first begins.
+  void callWatches(const KeyView& key, bool turn, WakeSet& wakes);
+  void erase(Entry& entry);
   // Removes up to `most` expired entries.
-  static void sweep(Shard& shard, Nanoseconds at, unsigned most);
-  // Call it with no shard locked.
-  void sweepOther(Nanoseconds at);
-  // Counts an operation that adds or extends, sweeps, and says whether sweepOther is due. Call it with the shard
-  // locked.
-  static bool tend(Shard& shard, Nanoseconds at);
+  void sweep(Nanoseconds at, std::size_t most = kSwept);
 
-  std::array<Shard, kShards> shards_;
-  std::atomic<std::uint64_t> nextToken_;
-  std::atomic<std::uint32_t> sweepNext_{0};
+  Mutex mutex_;
+  KeyMap<Entry> entries_;
+  IndexedHeap<Nanoseconds, Entry> times_;
+  KeyMap<Waiting> waiting_;
+  std::uint64_t nextToken_;
 };
 
 }  // namespace stripelock

@@ -1,10 +1,10 @@
-// One thread's subscriptions to the release of keys in lease tables.
+// The keys of lease tables whose release one thread wants to be told about.
 //
-// A watch belongs to its thread, and is linked into its table under the shard of its key. So a release finds a live
-// watch, and a removed watch is not referenced any more. The event loop is woken once, however many keys were released
-// before it runs (Participant::wakeReady).
+// A watch belongs to its thread, and is linked into its table with the table locked. So a release finds it alive, and
+// nothing refers to it once it is removed. The event loop is woken once for any number of released keys
+// (Participant::wakeReady).
 //
-// Order of locks: a table's shard, then the ready list.
+// Order of locks: a table, then the ready list.
 
 #pragma once
 
@@ -40,9 +40,9 @@ class LeaseWatches {
 
   // ── by the thread itself ──
 
-  // At most one per key at a time. The returned id is valid until the watch is removed.
+  // At most one per key at a time. Returns its id until it is removed.
   std::uint32_t add(LeaseTable& table, const KeyView& key);
-  // Returns false if the id is unknown.
+  // False if there is none.
   bool remove(std::uint32_t id);
   // Removes the watches of a table that the thread closes.
   void removeAll(const LeaseTable& table);
@@ -52,7 +52,7 @@ class LeaseWatches {
   // ── from any thread ──
 
   Participant& participant() const { return participant_; }
-  // Call it with the watch's shard locked. The caller wakes the participant after the shard is unlocked.
+  // Call it with the watch's table locked. The caller wakes the participant after the table is unlocked.
   void push(LeaseWatch& watch);
   bool hasReady() const { return hasReady_.load(); }
 

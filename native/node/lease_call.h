@@ -2,7 +2,6 @@
 
 #pragma once
 
-#include <array>
 #include <cmath>
 #include <string>
 #include <string_view>
@@ -23,27 +22,17 @@ class Text {
   // False if it is not a string.
   bool read(napi_env env, napi_value value) {
     std::size_t length = 0;
-    if (napi_get_value_string_utf16(env, value, few_.data(), few_.size(), &length) != napi_ok) return false;
-    if (length + 1 < few_.size()) {
-      view_ = {few_.data(), length};
-      return true;
-    }
-    // The text may have been cut off.
-    napi_get_value_string_utf16(env, value, nullptr, 0, &length);
-    many_.resize(length);
-    napi_get_value_string_utf16(env, value, many_.data(), length + 1, &length);
-    view_ = many_;
-    return true;
+    if (napi_get_value_string_utf16(env, value, nullptr, 0, &length) != napi_ok) return false;
+    units_.resize(length);
+    return napi_get_value_string_utf16(env, value, units_.data(), length + 1, &length) == napi_ok;
   }
   std::string_view view() const {
-    return {static_cast<const char*>(static_cast<const void*>(view_.data())),
-            view_.size() * sizeof(char16_t)};
+    return {static_cast<const char*>(static_cast<const void*>(units_.data())),
+            units_.size() * sizeof(char16_t)};
   }
 
  private:
-  std::array<char16_t, 128> few_;
-  std::u16string many_;
-  std::u16string_view view_;
+  std::u16string units_;
 };
 
 // Converts milliseconds to nanoseconds. Exact for whole milliseconds.

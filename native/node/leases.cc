@@ -161,7 +161,7 @@ napi_value leaseInspect(napi_env env, napi_callback_info info) {
 // leaseSize(table): entries, including expired ones that are not swept yet
 napi_value leaseSize(napi_env env, napi_callback_info info) {
   const LeaseCall call(env, info, 1);
-  const LeaseTable* const table = call.toLeaseTable(0);
+  LeaseTable* const table = call.toLeaseTable(0);
   if (!table) return call.refuse("expected an open table");
   return call.number(static_cast<double>(table->size()));
 }
