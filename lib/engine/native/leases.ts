@@ -17,16 +17,8 @@ export class NativeLeases implements LeaseEngine {
   /** Keyed by the addon's id of the watch. */
   readonly #watches = new Map<number, () => void>();
   readonly #batch = new Int32Array(BATCH);
-  /** The tables that this thread has open, so that it opens each of them once. */
-  readonly #tables = new Map<number, WeakRef<NativeLeaseTable>>();
-  readonly #closed = new HostFinalizationRegistry<{ number: number; index: number }>(({ number, index }) => {
-    // A new table may have been opened before the garbage collector reported the old one.
-    if (this.#tables.get(number)?.deref() === undefined) this.#tables.delete(number);
-    this.addon.leaseClose(index);
-  });
-  readonly #closedGates = new HostFinalizationRegistry<number>((index) => {
-    this.addon.gateClose(index);
-  });
+  /** Closes tables and gates that are no longer used here. */
+  readonly #unused = new HostFinalizationRegistry<() => void>((close) => close());
   /** Notifies this thread's own watchers before the thread returns to its event loop. */
   readonly delivery = new DeferredCall(() => this.deliver());
 
@@ -38,21 +30,20 @@ export class NativeLeases implements LeaseEngine {
   }
 
   openTable(ownClock: boolean, number = this.addon.leaseIssue()): LeaseTable {
-    const open = this.#tables.get(number)?.deref();
-    if (open) return open;
-    const index = this.addon.leaseOpen(number, ownClock);
+    const { addon } = this;
+    const index = addon.leaseOpen(number, ownClock);
     if (index === NOT_OPENED) throw unknownNumber();
     const table = new NativeLeaseTable(this, index, number);
-    this.#tables.set(number, new WeakRef(table));
-    this.#closed.register(table, { number, index });
+    this.#unused.register(table, () => addon.leaseClose(index));
     return table;
   }
 
   openGate(capacity: number, number = this.addon.gateIssue()): GateTable {
-    const index = this.addon.gateOpen(number, capacity);
+    const { addon } = this;
+    const index = addon.gateOpen(number, capacity);
     if (index === NOT_OPENED) throw unknownNumber();
-    const gate = new NativeGate(this.addon, index, number, capacity);
-    this.#closedGates.register(gate, index);
+    const gate = new NativeGate(addon, index, number, capacity);
+    this.#unused.register(gate, () => addon.gateClose(index));
     return gate;
   }
 
