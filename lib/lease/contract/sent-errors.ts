@@ -13,20 +13,6 @@ const CLASSES: Readonly<Record<string, { readonly prototype: Error }>> = {
   RangeError,
 };
 
-/** What the errors of this package have, beside what structured clone keeps. */
-const FIELDS = [
-  'code',
-  'keys',
-  'timeout',
-  'stripe',
-  'holders',
-  'threads',
-  'stripes',
-  'key',
-  'token',
-  'newest',
-] as const;
-
 /** More causes than this are a cycle. */
 const MOST_CAUSES = 16;
 
@@ -52,17 +38,8 @@ export function serializeError(error: unknown): unknown {
 function sent(error: unknown, depth: number): unknown {
   if (!isError(error) || depth > MOST_CAUSES) return error;
   const { name, message, stack } = error;
-  const entries = FIELDS.filter((field) => field in error).map((field) => [
-    field,
-    Reflect.get(error, field) as unknown,
-  ]);
-  const plain: SentError = {
-    kind: KIND,
-    name,
-    message,
-    stack,
-    fields: Object.fromEntries(entries) as object,
-  };
+  const fields = Object.fromEntries(Object.entries(error).map(([field, value]) => [field, cloneable(value)]));
+  const plain: SentError = { kind: KIND, name, message, stack, fields };
   return 'cause' in error ? { ...plain, cause: cloneable(sent(error.cause, depth + 1)) } : plain;
 }
 
