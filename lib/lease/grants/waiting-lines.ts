@@ -1,6 +1,6 @@
 import { isPermanent } from '../contract/errors.js';
 import { reportsReleases, type LeaseStore } from '../contract/lease-store.js';
-import { fromAny, slotKeys } from '../contract/slots.js';
+import { allSlots, fromAny, slotKeys } from '../contract/slots.js';
 import type { Due } from '../hold/schedule.js';
 import type { Acquisition, Answers } from './acquisition.js';
 import type { LeaseSource } from './lease-source.js';
@@ -35,65 +35,93 @@ export function handOn(store: LeaseStore, name: string): void {
  * waiters for one key with one limit are a {@link WaiterGroup}, which stands in the same lines as a whole.
  */
 export class WaitingLines {
-  readonly #grants: LeaseSource;
-  readonly #store: LeaseStore;
-  readonly #lines = new LineIndex();
+  readonly grants: LeaseSource;
+  readonly store: LeaseStore;
+  /**
+   * For each key of the store, the groups that stand in its line. A group is ordered by arrival, so the first in a line is the
+   * first of one of its groups, and a waiter costs the same whatever its limit.
+   */
+  readonly #lines = new Map<string, readonly WaiterGroup[]>();
+  /** How many waiters have joined a line. */
+  #arrivals = 0;
 
   constructor(grants: LeaseSource, store: LeaseStore) {
-    this.#grants = grants;
-    this.#store = store;
+    this.grants = grants;
+    this.store = store;
   }
 
   /** `wasRefused`: the store has just refused the waiter the key, so the waiter need not ask at once. */
   join(key: string, waiter: Acquisition, wasRefused: boolean): void {
-    waiter.arrival = this.#lines.arrive();
-    const group = this.#lines.find(key, waiter.limit);
-    if (group) {
-      group.waiters.add(waiter);
+    waiter.arrival = ++this.#arrivals;
+    const found = this.#find(key, waiter.limit);
+    if (found) {
+      found.waiters.add(waiter);
       return;
     }
-    if (this.#lines.isEmpty) this.#enlist();
-    const added = new WaiterGroup(this.#grants, this.#store, this.#lines, key, waiter, () =>
-      this.#drop(added),
-    );
-    this.#lines.add(added);
-    if (wasRefused) added.pause();
-    else added.run();
+    if (this.#lines.size === 0) this.#enlist();
+    const group = new WaiterGroup(this, key, waiter);
+    for (const name of group.names) this.#lines.set(name, [...this.#at(name), group]);
+    if (wasRefused) group.pause();
+    else group.run();
   }
 
   /** `mayBeFree`: the waiter leaves without the key, or with one of its slots, and the rest has no known holder. */
   leave(key: string, waiter: Acquisition, mayBeFree: boolean): void {
-    this.#lines.find(key, waiter.limit)?.leave(waiter, mayBeFree);
+    this.#find(key, waiter.limit)?.leave(waiter, mayBeFree);
   }
 
   /** Whether an acquisition waits for the key of the store. */
   isAwaited(name: string): boolean {
-    return this.#lines.at(name).some((group) => group.isAwaited);
+    return this.#at(name).some((group) => group.isAwaited);
   }
 
   /** The store's answers to the group of the key and limit, or, if that has not asked yet, to the group that goes first. */
   answersFor(key: string, limit: number): Answers | undefined {
-    const group = this.#lines.find(key, limit);
-    return group?.hasAsked === true ? group : this.#lines.first(key);
+    const group = this.#find(key, limit);
+    return group?.hasAsked === true ? group : this.first(key);
   }
 
   /** False if no acquisition waits for the key of the store. */
   handOn(name: string): boolean {
-    const group = this.#lines.first(name);
+    const group = this.first(name);
     group?.handOn(name);
     return group !== undefined;
   }
 
+  /** The group whose first waiter is the first in the line of the key of the store. */
+  first(name: string): WaiterGroup | undefined {
+    const [first, ...others] = this.#at(name);
+    return others.reduce((least, group) => (group.arrival < least!.arrival ? group : least), first);
+  }
+
+  /** The keys of the store in whose lines the group is first, and another group stands behind it. */
+  sharedBy(group: WaiterGroup): readonly string[] {
+    return group.names.filter((name) => this.#at(name).length > 1 && this.first(name) === group);
+  }
+
+  /** The group has no waiters any more. */
+  drop(group: WaiterGroup): void {
+    for (const name of group.names) {
+      const left = this.#at(name).filter((other) => other !== group);
+      if (left.length > 0) this.#lines.set(name, left);
+      else this.#lines.delete(name);
+    }
+    if (this.#lines.size === 0) managersOf.get(this.store)?.delete(this);
+  }
+
   #enlist(): void {
-    if (reportsReleases(this.#store)) return;
-    let managers = managersOf.get(this.#store);
-    if (managers === undefined) managersOf.set(this.#store, (managers = new Set()));
+    if (reportsReleases(this.store)) return;
+    let managers = managersOf.get(this.store);
+    if (managers === undefined) managersOf.set(this.store, (managers = new Set()));
     managers.add(this);
   }
 
-  #drop(group: WaiterGroup): void {
-    this.#lines.delete(group);
-    if (this.#lines.isEmpty) managersOf.get(this.#store)?.delete(this);
+  #find(key: string, limit: number): WaiterGroup | undefined {
+    return this.#at(key).find((group) => group.key === key && group.limit === limit);
+  }
+
+  #at(name: string): readonly WaiterGroup[] {
+    return this.#lines.get(name) ?? [];
   }
 }
 
@@ -105,14 +133,12 @@ class WaiterGroup implements Due, Answers {
   answeredAt: number | undefined;
   silentSince: number | undefined;
   readonly waiters = new Set<Acquisition>();
-  readonly #grants: LeaseSource;
-  readonly #store: LeaseStore;
-  readonly #lines: LineIndex;
   readonly key: string;
   readonly limit: number;
   /** The keys of its slots in the store: one without a limit. */
-  readonly #names: readonly string[];
-  readonly #ended: () => void;
+  readonly names: readonly string[];
+  readonly #lines: WaitingLines;
+  readonly #grants: LeaseSource;
   /** The number of the attempt whose answer the group waits for; 0 for none. An attempt of an earlier head may still run. */
   #asking = 0;
   #attempts = 0;
@@ -127,22 +153,13 @@ class WaiterGroup implements Due, Answers {
   #stopListening: readonly (() => void)[] | undefined;
   #hasPaused = false;
 
-  constructor(
-    grants: LeaseSource,
-    store: LeaseStore,
-    lines: LineIndex,
-    key: string,
-    first: Acquisition,
-    ended: () => void,
-  ) {
-    this.#grants = grants;
-    this.#store = store;
+  constructor(lines: WaitingLines, key: string, first: Acquisition) {
     this.#lines = lines;
+    this.#grants = lines.grants;
     this.key = key;
     this.limit = first.limit;
-    this.#names = slotKeys(key, first.limit);
-    this.#ended = ended;
-    this.#step = grants.backoff.initial;
+    this.names = slotKeys(key, first.limit);
+    this.#step = this.#grants.backoff.initial;
     this.waiters.add(first);
   }
 
@@ -155,7 +172,7 @@ class WaiterGroup implements Due, Answers {
     return this.#attempts > 0;
   }
 
-  /** When its first waiter joined it, as {@link LineIndex.arrive} counted; Infinity without waiters. */
+  /** The {@link Acquisition.arrival} of its first waiter; Infinity without waiters. */
   get arrival(): number {
     const [head] = this.waiters;
     return head?.arrival ?? Infinity;
@@ -170,8 +187,8 @@ class WaiterGroup implements Due, Answers {
   #ask(slots?: readonly number[]): void {
     const [head] = this.waiters;
     if (head === undefined) return;
-    const own = this.#lines.slotsOf(this);
-    this.#trying = slots === undefined ? fromAny(own) : slots.filter((slot) => own.includes(slot));
+    const asked = slots ?? fromAny(allSlots(this.limit));
+    this.#trying = asked.filter((slot) => this.#lines.first(this.names[slot]!) === this);
     this.#woken.clear();
     if (this.#trying.length === 0) {
       this.pause();
@@ -212,13 +229,13 @@ class WaiterGroup implements Due, Answers {
 
   /** The key of the store, which belongs to one of its slots, may be free. */
   wakeFor(name: string): void {
-    this.wake([this.#names.indexOf(name)]);
+    this.wake([this.names.indexOf(name)]);
   }
 
   /** Some of these slots may be free. Without `slots`, any of the key's. */
   wake(slots?: readonly number[]): void {
     if (this.#asking !== 0) {
-      for (const slot of slots ?? this.#names.keys()) this.#woken.add(slot);
+      for (const slot of slots ?? this.names.keys()) this.#woken.add(slot);
       return;
     }
     this.#grants.waiting.schedule.clear(this);
@@ -245,11 +262,11 @@ class WaiterGroup implements Due, Answers {
 
   /** If the head's timeout would expire during the pause, the pause is cut to leave time for one more attempt. */
   pause(): void {
-    const store = this.#store;
+    const { store } = this.#lines;
     const { backoff, waiting } = this.#grants;
     this.#hasPaused = true;
     if (reportsReleases(store)) {
-      this.#stopListening ??= this.#names.map((name) => {
+      this.#stopListening ??= this.names.map((name) => {
         return store.onRelease(name, () => this.#lines.first(name)?.wakeFor(name));
       });
     }
@@ -296,66 +313,6 @@ class WaiterGroup implements Due, Answers {
     this.#grants.waiting.schedule.clear(this);
     for (const stop of this.#stopListening ?? []) stop();
     this.#asking = 0;
-    this.#ended();
-  }
-}
-
-/**
- * The groups that stand in each line. A group is ordered by arrival, so the first in a line is the first of one of its groups,
- * and a waiter costs the same whatever its limit.
- */
-class LineIndex {
-  readonly #lines = new Map<string, readonly WaiterGroup[]>();
-  #arrivals = 0;
-
-  get isEmpty(): boolean {
-    return this.#lines.size === 0;
-  }
-
-  /** A number for an acquisition that starts to wait. Later ones have higher numbers. */
-  arrive(): number {
-    return ++this.#arrivals;
-  }
-
-  find(key: string, limit: number): WaiterGroup | undefined {
-    return this.#lines.get(key)?.find((group) => group.key === key && group.limit === limit);
-  }
-
-  /** The groups in the line of the key of the store called `name`. */
-  at(name: string): readonly WaiterGroup[] {
-    return this.#lines.get(name) ?? [];
-  }
-
-  /** The group whose first waiter is the first in the line. */
-  first(name: string): WaiterGroup | undefined {
-    const groups = this.at(name);
-    if (groups.length < 2) return groups[0];
-    return groups.reduce((first, group) => (group.arrival < first.arrival ? group : first));
-  }
-
-  /** The slots that the first waiter of the group may take. */
-  slotsOf(group: WaiterGroup): readonly number[] {
-    return slotKeys(group.key, group.limit)
-      .map((name, slot) => (this.first(name) === group ? slot : -1))
-      .filter((slot) => slot >= 0);
-  }
-
-  /** The keys of the store in whose lines the group is first, and another group stands behind it. */
-  sharedBy(group: WaiterGroup): readonly string[] {
-    return slotKeys(group.key, group.limit).filter(
-      (name) => this.at(name).length > 1 && this.first(name) === group,
-    );
-  }
-
-  add(group: WaiterGroup): void {
-    for (const name of slotKeys(group.key, group.limit)) this.#lines.set(name, [...this.at(name), group]);
-  }
-
-  delete(group: WaiterGroup): void {
-    for (const name of slotKeys(group.key, group.limit)) {
-      const left = this.at(name).filter((other) => other !== group);
-      if (left.length > 0) this.#lines.set(name, left);
-      else this.#lines.delete(name);
-    }
+    this.#lines.drop(this);
   }
 }

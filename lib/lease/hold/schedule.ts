@@ -8,8 +8,6 @@ export const FOREIGN_CLOCK_POLL = 100;
 
 /** Entries that are due together may run for this many milliseconds before the event loop turns. */
 const BURST = 10;
-/** How many entries are removed in one go: putting back more would take too long. */
-const BATCH = 1000;
 
 /** Something that is due at a certain time. */
 export interface Due extends Timed {
@@ -59,13 +57,9 @@ export class Schedule<T extends Due = Due> {
     this.#entries.remove(entry);
     // A finite time that no timer reaches. An entry that runs too early schedules itself again.
     entry.deadline = Math.min(deadline, Number.MAX_SAFE_INTEGER);
-    this.add(entry);
-  }
-
-  /** The same for an entry that is not scheduled, by the deadline that it has: finite. */
-  add(entry: T): void {
     this.#entries.add(entry);
-    this.#wake();
+    if (this.#keepAlive) this.#entries.keepAlive(true);
+    if (this.#clock !== undefined) this.#stopListening ??= onAdvance(this.#clock, () => this.#fire());
   }
 
   /** How many {@link entries} there are. */
@@ -79,16 +73,8 @@ export class Schedule<T extends Due = Due> {
   }
 
   clear(entry: T): void {
-    // It may be about to run: see #run.
-    if (entry.place < 0) entry.deadline = Infinity;
     this.#entries.remove(entry);
     if (this.#entries.first === undefined) this.#stop();
-  }
-
-  /** Something is scheduled. */
-  #wake(): void {
-    if (this.#keepAlive) this.#entries.keepAlive(true);
-    if (this.#clock !== undefined) this.#stopListening ??= onAdvance(this.#clock, () => this.#fire());
   }
 
   /** Nothing is scheduled. The timer stays, since a needless call of it costs less than clearing and setting it. */
@@ -101,35 +87,25 @@ export class Schedule<T extends Due = Due> {
   /**
    * Runs each entry that is due once, even if it schedules itself again, and those that are due within the `slack` of an
    * entry that runs. An entry that must not run so early schedules itself again.
-   */
-  #fire(): void {
-    const now = this.now();
-    const due: T[] = [];
-    const most = this.#clock === undefined ? BATCH : Infinity;
-    let until = now;
-    while (due.length < most) {
-      const { first } = this.#entries;
-      if (first === undefined || first.deadline > until) break;
-      until = Math.max(until, now + (first.slack ?? 0));
-      this.#entries.remove(first);
-      due.push(first);
-    }
-    this.#run(due, now);
-    this.#entries.rearm();
-    if (this.#entries.first === undefined) this.#stop();
-  }
-
-  /**
+   *
    * Thousands of entries that are due together would block the event loop. The rest stays due, and runs after the loop
    * has turned. But if a clock was set, all entries that are due by then run before the call that set it returns.
    */
-  #run(due: readonly T[], now: number): void {
-    const until = this.#clock === undefined ? timerNow() + BURST : Infinity;
-    for (const entry of due) {
-      // Another entry may have scheduled it again, or cleared it.
-      if (entry.place >= 0 || entry.deadline === Infinity) continue;
-      if (until === Infinity || timerNow() < until) entry.run(now);
-      else this.add(entry);
+  #fire(): void {
+    const now = this.now();
+    const end = this.#clock === undefined ? timerNow() + BURST : Infinity;
+    const ran = new Set<T>();
+    let until = now;
+    for (;;) {
+      const { first } = this.#entries;
+      if (first === undefined || first.deadline > until || ran.has(first)) break;
+      if (timerNow() >= end) break;
+      until = Math.max(until, now + (first.slack ?? 0));
+      ran.add(first);
+      this.#entries.remove(first);
+      first.run(now);
     }
+    this.#entries.rearm();
+    if (this.#entries.first === undefined) this.#stop();
   }
 }

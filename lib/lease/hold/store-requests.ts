@@ -145,7 +145,6 @@ export class StoreRequests {
   /** Sends all renewals and releases that are waiting. */
   #flush(): void {
     const collected = this.#collected;
-    if (collected.length === 0) return;
     this.#collected = [];
     for (const requests of this.#groupsOf(collected)) void this.#send(requests);
   }
@@ -158,20 +157,16 @@ export class StoreRequests {
   }
 
   /** The requests that can go together, each key once. */
-  #groupsOf(requests: readonly PendingRequest[]): Iterable<PendingRequest[]> {
-    if (requests.length === 1) return [[...requests]];
+  #groupsOf(requests: readonly PendingRequest[]): readonly (readonly PendingRequest[])[] {
     const mixes = isBatching(this.#store);
-    const groups = new Map<string, { requests: PendingRequest[]; keys: Set<string> }>();
+    const groups = new Map<string, Map<string, PendingRequest>>();
     for (const request of requests) {
       const { key, owner, ttl, info } = request;
       let name = mixes ? String(Number.isNaN(ttl)) : JSON.stringify([owner, ttl, info]);
-      while (groups.get(name)?.keys.has(key) === true) name += ' again';
-      const group = groups.get(name) ?? { requests: [], keys: new Set() };
-      group.requests.push(request);
-      group.keys.add(key);
-      groups.set(name, group);
+      while (groups.get(name)?.has(key) === true) name += ' again';
+      groups.set(name, (groups.get(name) ?? new Map<string, PendingRequest>()).set(key, request));
     }
-    return [...groups.values()].map((group) => group.requests);
+    return [...groups.values()].map((group) => [...group.values()]);
   }
 
   async #send(requests: readonly PendingRequest[]): Promise<void> {

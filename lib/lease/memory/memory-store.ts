@@ -86,7 +86,9 @@ export class MemoryLeaseStore
   readonly handle: HandleOf<'stripelock/memory-lease-store'>;
   readonly #table: LeaseTable;
   readonly #clock: Clock | undefined;
-  readonly #awaited: AwaitedKeys;
+  readonly #awaited = new Map<string, AwaitedKey>();
+  /** When the leases of awaited keys expire. It does not keep the process alive: the waiting acquisitions do. */
+  readonly #expiries: Schedule<AwaitedKey>;
   readonly #margin: number;
 
   /** Throws a TypeError (ERR_INVALID_ARG_TYPE) for bad options. */
@@ -95,7 +97,7 @@ export class MemoryLeaseStore
       (options as unknown) instanceof OpenedTable ? (options as unknown as OpenedTable) : create(options);
     this.#table = opened.table;
     this.#clock = opened.clock;
-    this.#awaited = new AwaitedKeys(opened.table, opened.clock, () => this.#at());
+    this.#expiries = new Schedule(opened.clock, false);
     this.#margin = opened.clock === undefined ? MARGIN : 0;
     const { id, name } = leaseEngine();
     const { number } = opened.table;
@@ -150,7 +152,7 @@ export class MemoryLeaseStore
     checkArguments(key, owner);
     const answer = this.#table.tryAcquire(key, owner, this.#inTable(ttl), this.#at(), checkInfo(info));
     if (typeof answer === 'bigint') return answer;
-    this.#awaited.refused(key, answer);
+    this.#awaited.get(key)?.refused(answer);
     return undefined;
   }
 
@@ -195,7 +197,14 @@ export class MemoryLeaseStore
    */
   onRelease(key: string, listener: () => void): () => void {
     checkFunction(listener, 'listener');
-    return this.#awaited.listen(checkKey(key), listener);
+    const name = checkKey(key);
+    const awaited = this.#awaited.get(name) ?? this.#await(name);
+    // A separate function, since the same listener may be added twice.
+    const added = (): void => listener();
+    awaited.add(added);
+    return () => {
+      if (awaited.remove(added)) this.#awaited.delete(name);
+    };
   }
 
   /**
@@ -205,6 +214,14 @@ export class MemoryLeaseStore
    */
   [inspect.custom](_depth: number, options: InspectOptions): string {
     return inspectBound(this, options);
+  }
+
+  #await(key: string): AwaitedKey {
+    const table = this.#table;
+    const remaining = (): number | undefined => table.inspect(key, this.#at())?.remaining;
+    const awaited = new AwaitedKey(this.#expiries, remaining, (freed) => table.watch(key, freed));
+    this.#awaited.set(key, awaited);
+    return awaited;
   }
 
   /** The `at` of the table's calls: NaN if it reads its own clock. */
@@ -235,87 +252,73 @@ function clockOf(options: MemoryLeaseStoreOptions | undefined): Clock | undefine
   return options?.clock === undefined ? undefined : checkClock(options.clock);
 }
 
-/** The keys of one memory store for which listeners of this thread wait. */
-class AwaitedKeys {
-  readonly #table: LeaseTable;
-  readonly #at: () => number;
-  readonly #keys = new Map<string, AwaitedKey>();
-  /** When the leases of these keys expire. It does not keep the process alive: the waiting acquisitions do. */
+/** A key for which listeners of this thread wait. */
+class AwaitedKey implements Due {
+  deadline = Infinity;
+  place = -1;
   readonly #schedule: Schedule<AwaitedKey>;
+  readonly #remaining: () => number | undefined;
+  readonly #watch: LeaseWatch;
+  /** In the order of their turns. */
+  readonly #listeners = new Set<() => void>();
 
-  /** `at`: the time as an argument of the table. It may throw, like the caller's clock. */
-  constructor(table: LeaseTable, clock: Clock | undefined, at: () => number) {
-    this.#table = table;
-    this.#at = at;
-    this.#schedule = new Schedule(clock, false);
+  /**
+   * `remaining`: milliseconds until its lease expires; undefined if the key is free. It may throw, like the caller's clock.
+   * `watch`: see {@link LeaseTable.watch}.
+   */
+  constructor(
+    schedule: Schedule<AwaitedKey>,
+    remaining: () => number | undefined,
+    watch: (freed: () => void) => LeaseWatch,
+  ) {
+    this.#schedule = schedule;
+    this.#remaining = remaining;
+    this.#watch = watch(() => this.#notify());
   }
 
-  /** See `WakingLeaseStore.onRelease`. */
-  listen(key: string, listener: () => void): () => void {
-    const awaited = this.#keys.get(key) ?? this.#add(key);
-    // A separate function, since the same listener may be added twice.
-    const added = (): void => listener();
-    awaited.listeners.add(added);
+  add(listener: () => void): void {
+    this.#listeners.add(listener);
     // The key may have been released between the caller's attempt and the start of the watch.
-    if (!this.#isHeld(awaited)) this.#schedule.set(awaited, this.#schedule.now());
-    return () => this.#leave(awaited, added);
+    if (!this.#isHeld()) this.#schedule.set(this, this.#schedule.now());
   }
 
-  /** Only a release makes the key free within `retryAfter` milliseconds. After that its listeners are notified. */
-  refused(key: string, retryAfter: number): void {
-    const awaited = this.#keys.get(key);
-    if (awaited !== undefined) this.#schedule.set(awaited, this.#schedule.now() + retryAfter);
+  /** True if that was the last listener. */
+  remove(listener: () => void): boolean {
+    if (!this.#listeners.delete(listener) || this.#listeners.size > 0) return false;
+    this.#schedule.clear(this);
+    this.#watch.end();
+    return true;
   }
 
-  #add(key: string): AwaitedKey {
-    const added = new AwaitedKey(key, () => {
-      if (!this.#isHeld(added)) added.notify();
-    });
-    added.watch = this.#table.watch(key, () => added.notify());
-    this.#keys.set(key, added);
-    return added;
+  /** Only a release makes the key free within `retryAfter` milliseconds. After that the listeners are notified. */
+  refused(retryAfter: number): void {
+    this.#schedule.set(this, this.#schedule.now() + retryAfter);
+  }
+
+  /** Called by the schedule: its lease may have expired. */
+  run(): void {
+    if (!this.#isHeld()) this.#notify();
   }
 
   /** If it is held, schedules it for the time when its lease expires. */
-  #isHeld(awaited: AwaitedKey): boolean {
+  #isHeld(): boolean {
     try {
-      const remaining = this.#table.inspect(awaited.key, this.#at())?.remaining;
+      const remaining = this.#remaining();
       if (remaining === undefined) return false;
-      this.#schedule.set(awaited, this.#schedule.now() + remaining);
+      this.refused(remaining);
     } catch {
       // The caller's clock failed. Waiters also poll.
     }
     return true;
   }
 
-  #leave(awaited: AwaitedKey, listener: () => void): void {
-    if (!awaited.listeners.delete(listener) || awaited.listeners.size > 0) return;
-    this.#keys.delete(awaited.key);
-    this.#schedule.clear(awaited);
-    awaited.watch!.end();
-  }
-}
-
-class AwaitedKey implements Due {
-  deadline = Infinity;
-  place = -1;
-  watch: LeaseWatch | undefined;
-  /** In the order of their turns. */
-  readonly listeners = new Set<() => void>();
-
-  /** `run`: called when the lease may have expired. */
-  constructor(
-    readonly key: string,
-    readonly run: () => void,
-  ) {}
-
   /** Notifies all listeners, because the first may not want the key. The next time another listener is the first. */
-  notify(): void {
-    const called = [...this.listeners];
+  #notify(): void {
+    const called = [...this.#listeners];
     const [first] = called;
     if (first === undefined) return;
-    this.listeners.delete(first);
-    this.listeners.add(first);
-    for (const listener of called) if (this.listeners.has(listener)) listener();
+    this.#listeners.delete(first);
+    this.#listeners.add(first);
+    for (const listener of called) if (this.#listeners.has(listener)) listener();
   }
 }
