@@ -1,8 +1,8 @@
 import { LONGEST_DELAY } from './alarm.js';
-import { clearTimeout, setTimeout } from './host.js';
+import { clearTimeout, setTimeout, unrefTimer } from './host.js';
 
-/** Resolves after this many milliseconds, or when the signal aborts. Keeps the process alive until then. */
-export function pause(milliseconds: number, signal?: AbortSignal): Promise<void> {
+/** Resolves after this many milliseconds, or when the signal aborts. Until then `keepsAlive` keeps the process alive. */
+export function pause(milliseconds: number, signal?: AbortSignal, keepsAlive = true): Promise<void> {
   return new Promise((resolve) => {
     if (signal?.aborted === true) {
       resolve();
@@ -14,6 +14,7 @@ export function pause(milliseconds: number, signal?: AbortSignal): Promise<void>
       resolve();
     };
     const timer = setTimeout(end, Math.min(milliseconds, LONGEST_DELAY));
+    if (!keepsAlive) unrefTimer(timer);
     signal?.addEventListener('abort', end);
   });
 }

@@ -1,70 +1,60 @@
 import type { LeaseStoreSource } from '../contract/lease-store.js';
 import type { Backoff } from '../contract/options.js';
-import type { RenewalTerms } from '../hold/hold.js';
+import type { Grant, LocalDeadline } from '../hold/hold.js';
 
 /**
- * What the thread that holds leases and the thread that renews them tell each other. Times are in milliseconds; points in
+ * The messages between the thread that holds leases and the thread that renews them. Times are in milliseconds; points in
  * time are those of `elapsed()`, which both threads read.
  */
 
-/** A number that names a store, or a lease, between the two threads. It is never used again. */
+/** A number that names a store, a lease or a call between the two threads. It is never used again. */
 export type Id = number;
 
-/** How the store is opened again. */
-export interface OpenMessage {
-  readonly op: 'open';
-  readonly store: Id;
-  readonly source: LeaseStoreSource & { readonly module: string };
-  readonly backoff: Backoff;
-  /** Whether the holder's clock counts while the machine is suspended. */
-  readonly countsSuspension: boolean;
-}
+/** What the renewing thread is asked to do. A command with a `call` is answered. */
+export type Command =
+  | {
+      /** Opens a store again. */
+      readonly op: 'open';
+      readonly call: Id;
+      readonly store: Id;
+      readonly source: LeaseStoreSource & { readonly module: string };
+      readonly backoff: Backoff;
+      /** Whether the holder's clock counts while the machine is suspended. */
+      readonly countsSuspension: boolean;
+    }
+  | AddCommand
+  | {
+      /** The result: whether the lease was extended. */
+      readonly op: 'renew';
+      readonly call: Id;
+      readonly lease: Id;
+      readonly ttl: number;
+      /** Undefined to leave it as it is. */
+      readonly info: string | undefined;
+    }
+  /** Ends the renewals. Answered when the store has answered those that were sent. */
+  | { readonly op: 'remove'; readonly call: Id; readonly lease: Id }
+  | { readonly op: 'close'; readonly store: Id };
 
-/** A lease that was granted. */
-export interface AddMessage {
+/** Renews a lease from now on. */
+export interface AddCommand extends Grant {
   readonly op: 'add';
   readonly lease: Id;
   readonly store: Id;
-  readonly key: string;
-  readonly owner: string;
-  readonly terms: RenewalTerms;
-  readonly since: number;
   /** The memory of a {@link SharedDeadline}. */
   readonly deadline: SharedArrayBuffer;
 }
 
-export interface RenewMessage {
-  readonly op: 'renew';
-  readonly lease: Id;
-  readonly call: Id;
-  readonly ttl: number;
-  /** Undefined to leave it as it is. */
-  readonly info: string | undefined;
-}
-
-/** `remove`: renew it no more. Answered when nothing is on its way to the store any more. */
-export type Command =
-  | OpenMessage
-  | AddMessage
-  | RenewMessage
-  | { readonly op: 'remove'; readonly lease: Id }
-  | { readonly op: 'close'; readonly store: Id };
-
-/** Errors are as `serializeError` has made them. */
+/** What happened to a lease that was not asked for. Errors are as `serializeError` has made them. */
 export type LeaseReport =
   | { readonly op: 'renewed'; readonly lease: Id; readonly ttl: number }
   | { readonly op: 'failed'; readonly lease: Id; readonly error: unknown }
-  | { readonly op: 'lost'; readonly lease: Id; readonly reason: string }
-  | { readonly op: 'removed'; readonly lease: Id }
-  | {
-      readonly op: 'answered';
-      readonly lease: Id;
-      readonly call: Id;
-      readonly renewed: boolean;
-      readonly error: unknown;
-    };
+  | { readonly op: 'lost'; readonly lease: Id; readonly reason: string };
 
-export type Report = { readonly op: 'opened'; readonly store: Id; readonly error: unknown } | LeaseReport;
+/** `error`: undefined unless the command has failed. */
+export type Report =
+  | { readonly op: 'answered'; readonly call: Id; readonly result: boolean; readonly error: unknown }
+  | LeaseReport;
 
 const NANOSECONDS = 1e6;
 
@@ -72,7 +62,7 @@ const NANOSECONDS = 1e6;
  * The local deadline of a lease, as a point in time of `elapsed()`. The renewing thread writes it; the holder reads it,
  * even right after its event loop was blocked.
  */
-export class SharedDeadline {
+export class SharedDeadline implements LocalDeadline {
   readonly memory: SharedArrayBuffer;
   readonly #cell: BigInt64Array;
 

@@ -1,17 +1,26 @@
 import { Worker } from 'node:worker_threads';
 import { countsSuspension, fromLocal, toLocal } from '../../common/elapsed.js';
-import type { LockError } from '../../common/errors.js';
+import { LockError } from '../../common/errors.js';
 import { answerWithin } from '../contract/replies.js';
 import { storeFailure } from '../contract/errors.js';
 import type { LeaseStoreSource } from '../contract/lease-store.js';
 import type { Backoff } from '../contract/options.js';
 import { deserializeError } from '../contract/sent-errors.js';
 import type { Background, Hold } from '../hold/hold.js';
-import { type Command, type Id, type LeaseReport, type Report, SharedDeadline } from './protocol.js';
+import {
+  type AddCommand,
+  type Command,
+  type Id,
+  type LeaseReport,
+  type Report,
+  SharedDeadline,
+} from './protocol.js';
 import { workerFile } from './worker-file.js';
 
 /** Options of node that a worker cannot have, though it would inherit them. */
 const REFUSED = /^--(input-type|eval|print)/;
+/** Milliseconds in which every store answers, or gives up. */
+const STUCK = 60_000;
 
 /**
  * Starts the thread that renews leases for this thread. Node ends it with this thread, however this one ends; and it does
@@ -35,24 +44,32 @@ function newId(): Id {
   return ++lastId;
 }
 
+/** A command whose answer this thread waits for. */
+interface Call {
+  readonly resolve: (result: boolean) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+/** A {@link Command} that is answered, before it has a number. */
+type Question = Command extends infer C ? (C extends { readonly call: Id } ? Omit<C, 'call'> : never) : never;
+
 /**
- * The one thread that renews leases for this thread, while any manager needs it. It keeps the process alive only while
- * somebody waits for it.
+ * The one thread that renews leases for this thread, while any manager needs it. It keeps the process alive only while a
+ * command has no answer yet.
  */
 class RenewingThread {
   /** Undefined once the thread has ended. */
   #worker: Worker | undefined;
   readonly #leases = new Map<Id, BackgroundLease>();
-  readonly #opening = new Map<Id, (error: Error | undefined) => void>();
+  readonly #calls = new Map<Id, Call>();
   #users = 0;
-  #awaited = 0;
   #failure: Error | undefined;
 
   /** Throws if a thread cannot be started. */
   constructor() {
     const worker = startWorker();
     this.#worker = worker;
-    worker.on('message', (report: Report) => this.#hear(report));
+    worker.on('message', (report: Report) => this.#receive(report));
     worker.on('error', (error) => {
       this.#failure = error;
     });
@@ -66,71 +83,83 @@ class RenewingThread {
   /** Opens a store. Rejects if that fails, or if the thread ends before. */
   async open(store: Id, { module, ...rest }: LeaseStoreSource, backoff: Backoff): Promise<void> {
     this.#users++;
-    const error = await this.during(
-      new Promise<Error | undefined>((resolve) => {
-        this.#opening.set(store, resolve);
-        const source = { module: typeof module === 'string' ? module : module.href, ...rest };
-        this.send({ op: 'open', store, source, backoff, countsSuspension: countsSuspension() });
-      }),
-    );
-    this.#opening.delete(store);
-    if (error === undefined) return;
-    this.close(store);
-    throw error;
+    const source = { module: typeof module === 'string' ? module : module.href, ...rest };
+    try {
+      await this.ask({ op: 'open', store, source, backoff, countsSuspension: countsSuspension() });
+    } catch (error) {
+      this.close(store);
+      throw error;
+    }
   }
 
   /** To be called once for each call of {@link open}. The thread ends with its last store. */
   close(store: Id): void {
-    this.send({ op: 'close', store });
+    this.#worker?.postMessage({ op: 'close', store } satisfies Command);
     if (--this.#users > 0 || this.#worker === undefined) return;
     const worker = this.#worker;
     // Those who wait for an answer get none. No lease of an open manager is here.
-    for (const lease of this.#forget()) lease.removed();
+    this.#forget();
+    for (const { resolve } of this.#calls.values()) resolve(false);
     void worker.terminate();
   }
 
-  add(id: Id, lease: BackgroundLease): void {
-    this.#leases.set(id, lease);
-  }
-
-  /** Nothing arrives any more if the thread has ended. */
-  send(command: Command): void {
+  /** Renews the lease, and notifies it, until {@link remove}. */
+  add(lease: BackgroundLease, command: AddCommand): void {
+    this.#leases.set(command.lease, lease);
     this.#worker?.postMessage(command);
   }
 
-  /** Keeps the process alive until the promise settles. */
-  async during<T>(promise: Promise<T>): Promise<T> {
-    if (this.#awaited++ === 0) this.#worker?.ref();
+  /** Resolves when no renewal of the lease is on its way to the store. */
+  async remove(lease: Id): Promise<void> {
+    if (this.ended) return;
+    // A store that does not keep to a time limit must not keep a release waiting for ever.
+    await this.ask({ op: 'remove', lease }, STUCK).catch(() => undefined);
+    this.#leases.delete(lease);
+  }
+
+  /** Rejects if the command fails, if the thread ends, or after `limit` milliseconds. */
+  async ask(question: Question, limit?: number): Promise<boolean> {
+    const call = newId();
+    const answer = new Promise<boolean>((resolve, reject) => {
+      if (this.#worker === undefined) throw this.#error('');
+      this.#worker.postMessage({ ...question, call });
+      if (this.#calls.size === 0) this.#worker.ref();
+      this.#calls.set(call, { resolve, reject });
+    });
     try {
-      return await promise;
+      return await (limit === undefined ? answer : answerWithin(limit, () => answer));
     } finally {
-      if (--this.#awaited === 0) this.#worker?.unref();
+      this.#calls.delete(call);
+      if (this.#calls.size === 0) this.#worker?.unref();
     }
   }
 
-  #hear(report: Report): void {
-    if (report.op === 'opened') {
-      this.#opening.get(report.store)?.(deserializeError(report.error) as Error | undefined);
+  #receive(report: Report): void {
+    if (report.op !== 'answered') {
+      this.#leases.get(report.lease)?.receive(report);
       return;
     }
-    const lease = this.#leases.get(report.lease);
-    if (report.op === 'removed') this.#leases.delete(report.lease);
-    lease?.hear(report);
+    const call = this.#calls.get(report.call);
+    if (report.error === undefined) call?.resolve(report.result);
+    else call?.reject(deserializeError(report.error));
   }
 
-  /** It was terminated by somebody else, or has failed. */
+  /** It was terminated by other code, or has failed. */
   #end(code: number): void {
     if (this.#worker === undefined) return;
-    const why = this.#failure === undefined ? `exit code ${code}` : this.#failure.message;
-    const error = new Error(`the thread that renews leases has ended: ${why}`, { cause: this.#failure });
+    const error = this.#error(`: ${this.#failure?.message ?? `exit code ${code}`}`);
     const leases = this.#forget();
-    for (const opened of this.#opening.values()) opened(error);
-    const left = leases.filter((lease) => lease.ended(error)).length;
+    for (const { reject } of this.#calls.values()) reject(error);
+    const left = leases.filter((lease) => lease.takeOver(error)).length;
     if (left === 0) return;
     process.emitWarning(`${error.message}. From now on the event loop renews its leases: ${left}`, {
       type: 'StripelockWarning',
       code: 'STRIPELOCK_RENEWAL_ENDED',
     });
+  }
+
+  #error(why: string): Error {
+    return new Error(`the thread that renews leases has ended${why}`, { cause: this.#failure });
   }
 
   #forget(): BackgroundLease[] {
@@ -142,36 +171,26 @@ class RenewingThread {
   }
 }
 
-/** Milliseconds in which every store answers, or gives up. */
-const STUCK = 60_000;
-
-interface Call {
-  readonly resolve: (renewed: boolean) => void;
-  readonly reject: (error: Error) => void;
-}
-
 /** A hold whose lease another thread renews, until the hold ends or that thread does. */
 class BackgroundLease implements Background {
   readonly #hold: Hold;
   readonly #thread: RenewingThread;
   readonly #id = newId();
   readonly #shared = new SharedDeadline();
-  readonly #calls = new Map<Id, Call>();
   #ending: Promise<void> | undefined;
-  #removed: (() => void) | undefined;
 
   constructor(hold: Hold, thread: RenewingThread, store: Id) {
     this.#hold = hold;
     this.#thread = thread;
-    const { name: key, owner, since, expiresAt, terms } = hold;
+    const { key, name, owner, since, expiresAt, terms } = hold;
     const { ttl, every, maxHold } = terms;
-    this.#shared.time = fromLocal(expiresAt);
-    thread.add(this.#id, this);
-    thread.send({
+    this.time = expiresAt;
+    thread.add(this, {
       op: 'add',
       lease: this.#id,
       store,
       key,
+      name,
       owner,
       terms: { ttl, every, maxHold },
       since: fromLocal(since),
@@ -179,81 +198,52 @@ class BackgroundLease implements Background {
     });
   }
 
-  get deadline(): number {
+  get time(): number {
     return toLocal(this.#shared.time);
   }
 
-  renew(ttl: number, info?: string): Promise<boolean> {
-    const call = newId();
-    const answered = new Promise<boolean>((resolve, reject) => {
-      this.#calls.set(call, { resolve, reject });
-      this.#thread.send({ op: 'renew', lease: this.#id, call, ttl, info });
-    });
-    return this.#thread.during(answered);
+  set time(time: number) {
+    this.#shared.time = fromLocal(time);
   }
 
-  end(): Promise<void> {
-    return (this.#ending ??= this.#remove());
-  }
-
-  hear(report: LeaseReport): void {
-    if (report.op === 'removed') {
-      this.removed();
-    } else if (report.op === 'answered') {
-      this.#answered(report.call, report.renewed, deserializeError(report.error) as Error | undefined);
-    } else if (!this.#isIdle()) {
-      const hold = this.#hold;
-      if (report.op === 'lost') {
-        hold.lose(report.reason);
-        return;
-      }
-      if (report.op === 'renewed') {
-        hold.answered();
-        hold.announceRenewal(report.ttl);
-      } else hold.failed(deserializeError(report.error) as LockError);
-      hold.heard();
+  async renew(ttl: number, info?: string): Promise<boolean> {
+    try {
+      return await this.#thread.ask({ op: 'renew', lease: this.#id, ttl, info });
+    } catch (error) {
+      throw error instanceof LockError ? error : storeFailure('renew', this.#hold.key, error);
     }
   }
 
-  /** Nothing more is on its way to the store. */
-  removed(): void {
-    this.#removed?.();
-    for (const { resolve } of this.#calls.values()) resolve(false);
-    this.#calls.clear();
+  end(): Promise<void> {
+    return (this.#ending ??= this.#thread.remove(this.#id));
+  }
+
+  receive(report: LeaseReport): void {
+    const hold = this.#hold;
+    if (this.#isIdle) return;
+    if (report.op === 'lost') {
+      hold.lose(report.reason);
+      return;
+    }
+    if (report.op === 'failed') {
+      hold.failed(deserializeError(report.error) as LockError);
+    } else {
+      hold.answered();
+      hold.announceRenewal(report.ttl);
+    }
+    hold.plan();
   }
 
   /** The thread has ended. True if the holder's own thread renews it from now on. */
-  ended(error: Error): boolean {
-    const failure = storeFailure('renew', this.#hold.key, error);
-    const idle = this.#isIdle();
-    for (const { reject } of this.#calls.values()) reject(failure);
-    this.removed();
-    if (idle) return false;
-    this.#hold.failed(failure);
+  takeOver(error: Error): boolean {
+    if (this.#isIdle) return false;
+    this.#hold.failed(storeFailure('renew', this.#hold.key, error));
     void this.#hold.takeOver();
     return true;
   }
 
-  #answered(id: Id, renewed: boolean, error: Error | undefined): void {
-    const call = this.#calls.get(id)!;
-    this.#calls.delete(id);
-    if (error) call.reject(error);
-    else call.resolve(renewed);
-  }
-
-  async #remove(): Promise<void> {
-    const thread = this.#thread;
-    if (thread.ended) return;
-    const removed = new Promise<void>((resolve) => {
-      this.#removed = resolve;
-      thread.send({ op: 'remove', lease: this.#id });
-    });
-    // A store that does not keep to a time limit must not keep a release waiting for ever.
-    await thread.during(answerWithin(STUCK, () => removed).catch(() => undefined));
-  }
-
   /** Whether the hold no longer depends on this. */
-  #isIdle(): boolean {
+  get #isIdle(): boolean {
     return this.#ending !== undefined || this.#hold.ended;
   }
 }
@@ -267,8 +257,8 @@ interface Opened {
 export class BackgroundStore {
   readonly #source: LeaseStoreSource;
   readonly #backoff: Backoff;
-  #opened: Promise<Opened> | undefined;
-  #open: Opened | undefined;
+  #opening: Promise<Opened> | undefined;
+  #opened: Opened | undefined;
   #closed = false;
 
   constructor(source: LeaseStoreSource, backoff: Backoff) {
@@ -278,30 +268,30 @@ export class BackgroundStore {
 
   /** Resolves when leases can be renewed. Rejects if the thread cannot be started or cannot open the store. */
   async ready(): Promise<void> {
-    if (this.#open !== undefined && !this.#open.thread.ended) return;
-    this.#opened ??= this.#start().finally(() => {
-      this.#opened = undefined;
+    if (this.#opened?.thread.ended === false) return;
+    this.#opening ??= this.#open().finally(() => {
+      this.#opening = undefined;
     });
-    this.#open = await this.#opened;
+    this.#opened = await this.#opening;
     if (this.#closed) this.close();
   }
 
   /** Has the hold renewed there. If that thread has ended, the event loop renews it. */
   add(hold: Hold): void {
-    const opened = this.#open;
-    if (opened === undefined || opened.thread.ended) return;
+    const opened = this.#opened;
+    if (opened?.thread.ended !== false) return;
     hold.attach(new BackgroundLease(hold, opened.thread, opened.store));
   }
 
   /** The manager has no leases any more. */
   close(): void {
     this.#closed = true;
-    const opened = this.#open;
-    this.#open = undefined;
-    if (opened !== undefined && !opened.thread.ended) opened.thread.close(opened.store);
+    const opened = this.#opened;
+    this.#opened = undefined;
+    if (opened?.thread.ended === false) opened.thread.close(opened.store);
   }
 
-  async #start(): Promise<Opened> {
+  async #open(): Promise<Opened> {
     const thread = (running ??= new RenewingThread());
     const store = newId();
     await thread.open(store, this.#source, this.#backoff);

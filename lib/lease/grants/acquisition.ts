@@ -240,10 +240,7 @@ export class Acquisition implements Due, Abortable {
       this.#replaceRequester();
       this.#move(this.#keys[0]!, false);
     } else {
-      const lease = leaseOf(
-        this.#keys.map((key) => this.#taken.get(key)!),
-        this.#requester,
-      );
+      const lease = createLease(this.#keys.map((key) => this.#taken.get(key)!));
       this.#taken.clear();
       if (this.limit > 1) this.slot = lease.slot;
       if (this.#settle(this.limit > 1)) this.#resolve(lease);
@@ -290,16 +287,8 @@ export class Acquisition implements Due, Abortable {
 
   /** Everything: what it has, and what it may have been granted without an answer. */
   #giveBack(): void {
-    if (this.#taken.size > 0)
-      void this.#grants.discard([...this.#taken.values()], this.#requester, this.#terms);
+    const taken = [...this.#taken.values()];
     this.#taken.clear();
-    this.#grants.giveBack(this.#requester, this.#terms);
+    this.#grants.giveBack(this.#requester, this.#terms, taken);
   }
-}
-
-/** One lease of all the holds, which a requester has used until now. */
-export function leaseOf(holds: readonly Hold[], requester: Requester): Lease {
-  const lease = createLease(holds);
-  for (const hold of holds) hold.pass(requester, lease);
-  return lease;
 }

@@ -30,7 +30,6 @@ import { Schedule } from '../hold/schedule.js';
 import { type Requester, StoreRequests } from '../hold/store-requests.js';
 import { Acquisition, type Answer } from './acquisition.js';
 import { handOn, WaitingLines } from './waiting-lines.js';
-import { Unanswered } from './unanswered.js';
 
 /** Milliseconds between two checks whether all leases have ended. Notifying of each end would make releases slower. */
 const DRAIN_LOOK = 5;
@@ -56,7 +55,6 @@ export class LeaseSource implements KnownGrants {
   readonly #requests: StoreRequests;
   readonly #heartbeat: Heartbeat;
   readonly #inspectNow: ((key: string) => LeaseState | undefined) | undefined;
-  readonly #unanswered: Unanswered;
   /** Renews leases while the event loop is blocked. Undefined if the store cannot be opened by another thread. */
   readonly #background: BackgroundStore | undefined;
   readonly #reentrant: boolean;
@@ -72,8 +70,14 @@ export class LeaseSource implements KnownGrants {
   readonly #kept = new Map<string, number>();
   /** How many of them are kept before those are removed whose time has passed. */
   #purgeAt = FEW_KEPT;
-  /** Attempts, and grants given back, that the store has not answered. */
-  readonly #asked = new PendingOperations();
+  /** Attempts and releases that the store has not answered, and renewing threads that are stopping. */
+  readonly #operations = new PendingOperations();
+  /** Keys that may have been granted in an answer that was lost, and are being freed. */
+  readonly #freeing = new PendingOperations();
+  /** Whether such a key is tried only once more. */
+  #isClosing = false;
+  #endPauses!: () => void;
+  readonly #closing = new Promise<void>((resolve) => (this.#endPauses = resolve));
   /** The first failure to give back a grant that came after the manager was closed. */
   #lateFailure: unknown;
 
@@ -88,9 +92,8 @@ export class LeaseSource implements KnownGrants {
     const source = settings.clock === undefined ? sourceOf(store) : undefined;
     this.#background = source && new BackgroundStore(source, settings.backoff);
     this.#requests = new StoreRequests(store, (key) => handOn(store, key));
-    this.#heartbeat = new Heartbeat(this.#requests, this.schedule, this.backoff, this);
+    this.#heartbeat = new Heartbeat(this.#requests, this.schedule, this.backoff, this, this.#operations);
     this.#inspectNow = inspectingNow(store);
-    this.#unanswered = new Unanswered((key, owner) => this.#freeUnheld(key, owner), this.backoff);
     this.lines = new WaitingLines(this, store);
   }
 
@@ -127,23 +130,18 @@ export class LeaseSource implements KnownGrants {
   ): Promise<Answer> {
     if (terms.limit > 1)
       return this.#trySlots(keys[0]!, requester, terms, slots ?? fromAny(allSlots(terms.limit)));
-    if (!this.stableOwners) return this.#tryAll(keys, requester, terms);
+    if (!this.stableOwners) return this.#ask(keys, requester, terms);
     let answer: Answer | undefined;
     while (answer === undefined) answer = await this.#tryInOrder(keys, requester, terms);
     return answer;
   }
 
-  /** Releases, in reverse, what the requester uses. Never rejects. */
-  async discard(holds: readonly Hold[], requester: Requester, terms: LeaseTerms): Promise<void> {
-    await Promise.all([...holds].reverse().map((hold) => this.#leave(hold, requester, terms)));
-    this.giveBack(requester, terms);
-  }
-
-  /** Frees what the requester may have been granted without an answer. Never throws. */
-  giveBack(requester: Requester, { ttl }: LeaseTerms): void {
+  /** Releases, in reverse, the holds that the requester uses, and frees what it may have been granted without an answer. */
+  giveBack(requester: Requester, terms: LeaseTerms, holds: readonly Hold[] = []): void {
+    for (const hold of [...holds].reverse()) void this.#leave(hold, requester, terms);
     const { unsure } = requester;
     requester.unsure = undefined;
-    for (const key of unsure ?? []) this.#unanswered.add(key, requester.owner, ttl);
+    for (const key of unsure ?? []) this.#freeLater(key, requester.owner, terms.ttl);
   }
 
   /** Whether another acquisition waits for the key, and goes first. */
@@ -155,29 +153,23 @@ export class LeaseSource implements KnownGrants {
    * Why the store refuses the key, with as much of its holder as is known at once. `isNamed`: the text names the key, because there are others.
    */
   whyRefused(key: string, limit: number, isNamed: boolean): string {
-    if (limit > 1) {
-      const names = new Set(slotKeys(key, limit));
-      const own = this.#fewHolds().filter((hold) => names.has(hold.name) && hold.look()).length;
-      return `all ${limit} slots are held${own === 0 ? '' : `, ${own} of them by this LeaseManager`}`;
-    }
-    const held = `${isNamed ? quotedKeys([key]) : 'it'} is held`;
+    const refused =
+      limit > 1 ? `all ${limit} slots are held` : `${isNamed ? quotedKeys([key]) : 'it'} is held`;
     try {
-      const own = this.#ownHold(key);
-      const holder = own ?? this.#inspectNow?.(key);
-      if (holder === undefined) return held;
+      const names = new Set(slotKeys(key, limit));
+      const holds = this.schedule.size > FEW_HOLDS ? [] : this.schedule.entries();
+      const own = holds.filter((hold) => names.has(hold.name) && hold.look());
+      if (limit > 1)
+        return own.length === 0 ? refused : `${refused}, ${own.length} of them by this LeaseManager`;
+      const holder = own[0] ?? this.#inspectNow?.(key);
+      if (holder === undefined) return refused;
       const { owner, remaining } = holder;
-      const by = own === undefined ? keyName(owner) : `this LeaseManager as ${keyName(owner)}`;
-      return `${held} by ${by}, for ${Math.ceil(remaining)} ms unless it is renewed`;
+      const by = own.length === 0 ? keyName(owner) : `this LeaseManager as ${keyName(owner)}`;
+      return `${refused} by ${by}, for ${Math.ceil(remaining)} ms unless it is renewed`;
     } catch {
       // A clock of the caller's own failed. The error is about the key.
-      return held;
+      return refused;
     }
-  }
-
-  /** This manager's hold of the key of the store. Undefined if there is none, or if finding it takes a long search. */
-  #ownHold(name: string): Hold | undefined {
-    const holds = this.stableOwners ? [this.latest(name)] : this.#fewHolds();
-    return holds.find((hold) => hold?.name === name && hold.look());
   }
 
   /** Throws if leases with these terms cannot be renewed as they say. */
@@ -190,13 +182,11 @@ export class LeaseSource implements KnownGrants {
     return latest !== undefined && latest !== hold;
   }
 
-  /** With stable owners: milliseconds until the `minHold` of the key's last lease ends. Until then this manager does not take it again. */
-  #minHoldLeft(key: string): number {
-    const until = this.#kept.get(key);
-    if (until === undefined) return 0;
-    const left = until - this.schedule.now();
-    if (left <= 0) this.#kept.delete(key);
-    return Math.max(0, left);
+  /** With stable owners: whether the `minHold` of the key's last lease has not ended. Until then this manager does not take it again. */
+  #isKept(name: string): boolean {
+    if (this.schedule.now() < (this.#kept.get(name) ?? -Infinity)) return true;
+    this.#kept.delete(name);
+    return false;
   }
 
   keepTaken(key: string, milliseconds: number): void {
@@ -229,18 +219,13 @@ export class LeaseSource implements KnownGrants {
     const holds = this.schedule.entries();
     for (const hold of holds) hold.lose('its manager was closed');
     const failed = await this.#heartbeat.endAll(holds);
-    await this.#asked.settled();
-    // Refused attempts have given back the keys that they had joined.
-    await this.#heartbeat.settled();
-    await this.#unanswered.close();
+    await this.#operations.settled();
+    this.#isClosing = true;
+    this.#endPauses();
+    await this.#freeing.settled();
     this.#background?.close();
     const failure = failed ?? this.#lateFailure;
     if (failure !== undefined) throw failure as Error;
-  }
-
-  /** All holds; none if they are many. */
-  #fewHolds(): readonly Hold[] {
-    return this.schedule.size > FEW_HOLDS ? [] : this.schedule.entries();
   }
 
   #endWaiting(): void {
@@ -259,22 +244,15 @@ export class LeaseSource implements KnownGrants {
     return this.#latest.get(name);
   }
 
-  /**
-   * With stable owners: milliseconds for which this manager must not take the key of the store for a lease that is not a
-   * permit, though the store would grant it to the same owner again. A reentrant manager shares leases, but no permits.
-   */
-  #keptFor(name: string): number {
-    const limit = this.latest(name)?.terms.limit ?? 1;
-    return this.#reentrant && limit > 1 ? this.#ownFor(name) : this.#minHoldLeft(name);
+  /** With stable owners: whether this manager holds the key of the store, or keeps it, so that the store would grant it again. */
+  #isOwn(name: string): boolean {
+    return this.latest(name)?.look() === true || this.#isKept(name);
   }
 
-  /**
-   * With stable owners: milliseconds for which a lease of this manager has the key of the store, or keeps it. The store
-   * would grant it to the same owner again. 0 if it may be asked.
-   */
-  #ownFor(name: string): number {
-    const latest = this.latest(name);
-    return latest?.look() === true ? latest.expiresAt - this.schedule.now() : this.#minHoldLeft(name);
+  /** The same for a lease that is not a permit, which may replace this manager's lease. A reentrant manager shares no permits. */
+  #isTaken(name: string): boolean {
+    const limit = this.latest(name)?.terms.limit ?? 1;
+    return this.#reentrant && limit > 1 ? this.#isOwn(name) : this.#isKept(name);
   }
 
   forget(hold: Hold): void {
@@ -284,16 +262,6 @@ export class LeaseSource implements KnownGrants {
   /** With stable owners: the store has granted the key to the same owner again, in place of the last hold. */
   #replaced(name: string): void {
     this.#latest.get(name)?.lose('this same holder has taken it again');
-  }
-
-  /** Records a hold that was granted: it is held from now on. */
-  #add(hold: Hold, waited: number): void {
-    if (this.stableOwners) {
-      this.#replaced(hold.name);
-      this.#latest.set(hold.name, hold);
-    }
-    hold.plan();
-    hold.announceGrant(waited);
   }
 
   async #acquireOnce(acquisition: Acquisition, signal: AbortSignal | undefined): Promise<Lease> {
@@ -318,8 +286,8 @@ export class LeaseSource implements KnownGrants {
       const name = slotKey(key, slot);
       try {
         const answer = await this.#inOrder(name, async () => {
-          if (requester.isCancelled || this.#ownFor(name) > 0) return undefined;
-          return this.#tryAll([key], requester, { ...terms, slot });
+          if (requester.isCancelled || this.#isOwn(name)) return undefined;
+          return this.#ask([key], requester, { ...terms, slot });
         });
         if (answer !== undefined && !('refused' in answer)) return answer;
       } catch (error) {
@@ -347,7 +315,7 @@ export class LeaseSource implements KnownGrants {
     const joins = (key: string): boolean => {
       const hold = this.#shared(key);
       if (hold === undefined) return false;
-      hold.join(requester);
+      hold.join();
       joined.push(hold);
       return others.delete(key);
     };
@@ -364,9 +332,9 @@ export class LeaseSource implements KnownGrants {
       if (joined.some((hold) => !hold.look())) return undefined;
       if (others.size === 0) return joined.splice(0);
       const asked = keys.filter((key) => others.has(key));
-      const kept = asked.find((key) => this.#keptFor(key) > 0);
-      if (kept !== undefined) return { refused: kept };
-      const answer = await this.#tryAll(asked, requester, terms);
+      const taken = asked.find((key) => this.#isTaken(key));
+      if (taken !== undefined) return { refused: taken };
+      const answer = await this.#ask(asked, requester, terms);
       return 'refused' in answer ? answer : [...joined.splice(0), ...answer];
     } finally {
       for (const leave of leaves) leave();
@@ -377,39 +345,30 @@ export class LeaseSource implements KnownGrants {
   /** Releases what the requester uses. A release that fails is repeated. Never rejects. */
   async #leave(hold: Hold, requester: Requester, { ttl }: LeaseTerms): Promise<void> {
     try {
-      await hold.discard(requester);
+      await hold.discard();
     } catch {
       requester.isSpent = true;
-      this.#unanswered.add(hold.name, requester.owner, ttl);
+      this.#freeLater(hold.name, requester.owner, ttl);
     }
   }
 
   /** Asks the store: at once, unless renewal in another thread must be prepared or ended first. */
-  #tryAll(keys: readonly string[], requester: Requester, terms: LeaseTerms): Promise<Answer> {
+  #ask(keys: readonly string[], requester: Requester, terms: LeaseTerms): Promise<Answer> {
     // The manager may have been closed while this waited for an earlier operation.
     if (this.#isClosed) return Promise.reject(managerClosed());
-    const names = keys.map((key) => slotKey(key, terms.slot));
-    const waits = terms.background || names.some((name) => this.latest(name)?.background !== undefined);
-    const ask = (): Promise<Answer> => this.#ask(keys, names, requester, terms);
-    return this.#asked.add(waits ? this.#prepare(names, terms).then(ask) : ask());
+    return this.#operations.add(this.#askNow(keys, requester, terms));
   }
 
-  async #prepare(names: readonly string[], { background }: LeaseTerms): Promise<void> {
-    if (background) await this.#background!.ready().catch((error: unknown) => failBackground(names, error));
+  async #askNow(keys: readonly string[], requester: Requester, terms: LeaseTerms): Promise<Answer> {
+    const names = keys.map((key) => slotKey(key, terms.slot));
+    if (terms.background) {
+      await this.#background!.ready().catch((error: unknown) => failBackground(names, error));
+    }
     for (const name of names) {
       // The store will not be able to distinguish the new lease from this one.
       const latest = this.latest(name);
       if (latest?.background !== undefined) await latest.takeOver();
     }
-  }
-
-  /** `names`: of the keys in the store. */
-  async #ask(
-    keys: readonly string[],
-    names: readonly string[],
-    requester: Requester,
-    terms: LeaseTerms,
-  ): Promise<Answer> {
     const owner = requester.owner;
     const { ttl } = terms;
     const started = timerNow();
@@ -444,11 +403,18 @@ export class LeaseSource implements KnownGrants {
     }
     const tokens = answer;
     const waited = timerNow() - started;
-    const holds = keys.map((key, i) => new Hold(this.#heartbeat, key, owner, tokens[i]!, terms, at));
+    const holds = keys.map((key, i) => {
+      return new Hold(this.#heartbeat, { key, name: names[i]!, owner, terms, since: at }, tokens[i]!);
+    });
     for (const hold of holds) {
       if (terms.background) this.#background!.add(hold);
-      hold.join(requester);
-      this.#add(hold, waited);
+      hold.join();
+      if (this.stableOwners) {
+        this.#replaced(hold.name);
+        this.#latest.set(hold.name, hold);
+      }
+      hold.plan();
+      hold.announceGrant(waited);
     }
     return holds;
   }
@@ -456,6 +422,28 @@ export class LeaseSource implements KnownGrants {
   /** Runs it after earlier operations on the key of a stable owner. */
   #inOrder<T>(name: string, operation: () => Promise<T>): Promise<T> {
     return this.stableOwners ? this.#heartbeat.inOrder(name, operation) : operation();
+  }
+
+  /**
+   * Frees a key that may have been granted although the attempt failed, because the answer was lost. A release that fails is
+   * repeated, by the backoff, until the lease would have expired; after {@link close} once. It does not keep the process alive.
+   */
+  #freeLater(key: string, owner: string, ttl: number): void {
+    const endsAt = localNow() + ttl;
+    const { initial, max } = this.backoff;
+    const free = async (): Promise<void> => {
+      for (let length = initial; ; length = Math.min(2 * length, max)) {
+        const isLast = this.#isClosing;
+        try {
+          await this.#freeUnheld(key, owner);
+          return;
+        } catch {
+          if (isLast || localNow() + length >= endsAt) return;
+        }
+        await Promise.race([pause(length, undefined, false), this.#closing]);
+      }
+    };
+    void this.#freeing.add(free());
   }
 
   /** Frees what an attempt may have been granted, unless the same owner holds the key through another attempt. */
@@ -472,7 +460,7 @@ export class LeaseSource implements KnownGrants {
       announceUnheldFailure('release', key, owner, failure);
       throw failure;
     });
-    return this.#asked.add(released);
+    return this.#operations.add(released);
   }
 
   async #giveBackLate(

@@ -49,13 +49,20 @@ export class Heartbeat {
   /** For each hold, or for each key of a stable owner: the last operation, settled without a result. */
   readonly #last = new Map<unknown, Promise<void>>();
   /** Releases under way, and renewing threads that are stopping. */
-  readonly #ending = new PendingOperations();
+  readonly #ending: PendingOperations;
 
-  constructor(requests: StoreRequests, schedule: Schedule<HeldKey>, backoff: Backoff, grants = NO_GRANTS) {
+  constructor(
+    requests: StoreRequests,
+    schedule: Schedule<HeldKey>,
+    backoff: Backoff,
+    grants = NO_GRANTS,
+    ending = new PendingOperations(),
+  ) {
     this.#requests = requests;
     this.schedule = schedule;
     this.#backoff = backoff;
     this.#grants = grants;
+    this.#ending = ending;
   }
 
   get stableOwners(): boolean {
@@ -93,11 +100,6 @@ export class Heartbeat {
     return { turn, leave };
   }
 
-  /** Resolves when no release is under way, and no renewing thread is stopping. */
-  settled(): Promise<void> {
-    return this.#ending.settled();
-  }
-
   /**
    * Extends it to `ttl` milliseconds from now. False if it is not held any more. Rejects with a LeaseStoreError; it is then
    * still held until its deadline.
@@ -119,19 +121,14 @@ export class Heartbeat {
     // The owner of a lease is used once, unless it is stable. A renewal that reaches the store after such a release finds
     // nothing to extend, so the release need not wait for its answer.
     if (!this.stableOwners && hold.minHoldLeft === 0) {
-      if (hold.background !== undefined) void this.#ending.add(hold.detach());
+      void this.#ending.add(hold.detach());
       return this.#ending.add(this.#end(hold));
     }
-    return this.#ending.add(
-      this.#inOrderOf(
-        hold,
-        async () => {
-          if (hold.background !== undefined) await hold.detach();
-          return this.#end(hold);
-        },
-        this.#timeLeft(hold),
-      ),
-    );
+    const end = async (): Promise<boolean> => {
+      await hold.detach();
+      return this.#end(hold);
+    };
+    return this.#ending.add(this.#inOrderOf(hold, end, this.#timeLeft(hold)));
   }
 
   async #end(hold: Hold): Promise<boolean> {

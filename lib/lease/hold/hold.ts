@@ -1,11 +1,10 @@
 import { threadId } from 'node:worker_threads';
 import { leaseChannels, type LeaseMessage } from '../../common/diagnostics.js';
 import { quotedKeys, type LockError } from '../../common/errors.js';
-import { afterTurn, HostFinalizationRegistry, queueMicrotask } from '../../common/host.js';
+import { afterTurn, queueMicrotask } from '../../common/host.js';
 import { LeaseLostError } from '../contract/errors.js';
 import type { FencingToken } from '../contract/lease-store.js';
 import type { Backoff, LeaseTerms } from '../contract/options.js';
-import { slotKey } from '../contract/slots.js';
 import type { Heartbeat } from './heartbeat.js';
 import type { Due } from './schedule.js';
 
@@ -23,19 +22,16 @@ const EARLY = 10;
 /** Milliseconds: a shorter time is not enough for a round trip. */
 const SHORTEST_RETRY = 2;
 
-/**
- *   held       its local deadline is ahead; if the last renewal failed, it is lost at the deadline unless a retry succeeds
- *   lost       the deadline has passed, or the store has said so, or another grant has replaced it
- *   released   its last holder has released it
- *
- * It never leaves the latter two.
- */
-export type HoldState = 'held' | 'lost' | 'released';
+/** The reason if its last holder has released it. */
+const RELEASED = 'it was released';
 
-/** The renewing thread, for a hold that it renews. Nothing here may throw. */
-export interface Background {
-  /** The local deadline, as that thread has last set it. */
-  readonly deadline: number;
+/** A local deadline, in milliseconds. */
+export interface LocalDeadline {
+  time: number;
+}
+
+/** The renewing thread, for a hold that it renews, with the deadline that this thread has last set. Nothing here may throw. */
+export interface Background extends LocalDeadline {
   /** As {@link Heartbeat.renew}. */
   renew(ttl: number, info?: string): Promise<boolean>;
   /** Stops its renewals. Resolves once everything that it has sent is answered. */
@@ -45,58 +41,84 @@ export interface Background {
 /** The terms on which a key is renewed, in milliseconds. */
 export type RenewalTerms = Pick<LeaseTerms, 'ttl' | 'every' | 'maxHold'>;
 
-/**
- * A key that a heartbeat renews: its state, its local deadline and the time of its next renewal. The deadline counts from
- * the moment before the last answered request was sent, so it is never later than the store's.
- */
-export abstract class HeldKey implements Due {
-  abstract readonly key: string;
+/** A key that was granted. */
+export interface Grant<T extends RenewalTerms = RenewalTerms> {
+  readonly key: string;
   /** The key in the store, which differs for permits. */
-  abstract readonly name: string;
-  abstract readonly terms: RenewalTerms;
-  /** The time of the grant, on the heartbeat's clock, like all times here. */
-  readonly since: number;
+  readonly name: string;
   /** The owner as the store knows it. */
   readonly owner: string;
+  readonly terms: T;
+  /** The time of the grant, on the heartbeat's clock, like all times here. */
+  readonly since: number;
+}
+
+/**
+ * A key that a heartbeat renews: its state, its local deadline and the time of its next renewal. The deadline counts from
+ * the moment before the last answered request was sent, so it is never later than the store's. Its state is
+ *
+ *   held       its local deadline is ahead; if the last renewal failed, it is lost at the deadline unless a retry succeeds
+ *   lost       the deadline has passed, or the store has said so, or another grant has replaced it
+ *   released   its last holder has released it
+ *
+ * It never leaves the latter two.
+ */
+export abstract class HeldKey<T extends RenewalTerms = RenewalTerms> implements Due, Grant<T> {
+  readonly key: string;
+  readonly name: string;
+  readonly owner: string;
+  readonly terms: T;
+  readonly since: number;
   /** When the schedule runs it next: to renew it, to warn its holder, or because it expires. */
   deadline = Infinity;
   place = -1;
   readonly heartbeat: Heartbeat;
-  #state: HoldState = 'held';
-  #lostReason: string | undefined = undefined;
-  #failure: LockError | undefined = undefined;
+  /** Why it was lost, or {@link RELEASED}. */
+  #ended: string | undefined;
+  #local: LocalDeadline;
+  #failure: LockError | undefined;
   /** How many renewals have failed in a row. */
   #failures = 0;
   /** When the next renewal is due; Infinity for never. */
   #next: number;
   /** How many renewals have no answer yet, sent or not. */
   #renewals = 0;
-  #background: Background | undefined = undefined;
+  #background: Background | undefined;
   #isPostponed = false;
 
   /** The schedule does not have it yet. */
-  constructor(heartbeat: Heartbeat, owner: string, terms: RenewalTerms, since: number) {
+  constructor(heartbeat: Heartbeat, { key, name, owner, terms, since }: Grant<T>, local?: LocalDeadline) {
     this.heartbeat = heartbeat;
+    this.key = key;
+    this.name = name;
     this.owner = owner;
+    this.terms = terms;
     this.since = since;
+    this.#local = local ?? { time: since + terms.ttl };
     this.#next = since + terms.every;
   }
 
   /** The local deadline. */
-  abstract get expiresAt(): number;
-  abstract set expiresAt(time: number);
+  get expiresAt(): number {
+    return this.#local.time;
+  }
+
+  /** A key that has ended must not appear to be held again. */
+  set expiresAt(time: number) {
+    if (!this.ended) this.#local.time = time;
+  }
 
   get ended(): boolean {
-    return this.#state !== 'held';
+    return this.#ended !== undefined;
   }
 
   get isReleased(): boolean {
-    return this.#state === 'released';
+    return this.#ended === RELEASED;
   }
 
   /** Undefined unless it is lost. */
   get lostReason(): string | undefined {
-    return this.#lostReason;
+    return this.isReleased ? undefined : this.#ended;
   }
 
   /** The error of the last renewal; undefined if that succeeded. */
@@ -112,6 +134,7 @@ export abstract class HeldKey implements Due {
   /** From now on that thread renews it. */
   attach(background: Background): void {
     this.#background = background;
+    this.#local = background;
   }
 
   /** Resolves when no other thread renews it any more. */
@@ -119,9 +142,9 @@ export abstract class HeldKey implements Due {
     const background = this.#background;
     if (background === undefined) return;
     await background.end();
-    // The last deadline that the other thread has set.
-    if (this.#background === background) this.expiresAt = background.deadline;
     this.#background = undefined;
+    // The last deadline that the other thread has set.
+    if (this.#local === background) this.#local = { time: background.time };
   }
 
   /** This thread renews it in place of the one that it is detached from. */
@@ -143,16 +166,13 @@ export abstract class HeldKey implements Due {
   /** `error`: of the key that was lost first. */
   lose(reason: string, error?: LeaseLostError): void {
     if (this.ended) return;
-    this.#state = 'lost';
-    this.#lostReason = reason;
-    this.heartbeat.schedule.clear(this);
+    this.#end(reason);
     this.wasLost(reason, error);
   }
 
   /** No code uses it any more: no renewal follows. */
   protected wasReleased(): void {
-    this.#state = 'released';
-    this.heartbeat.schedule.clear(this);
+    this.#end(RELEASED);
   }
 
   /** It stays in the schedule while the renewal waits for earlier operations: it may expire, or its manager may be closed. */
@@ -198,15 +218,14 @@ export abstract class HeldKey implements Due {
     this.#next = now + Math.min(initial * 2 ** this.#failures++, max, every, half);
   }
 
-  protected abstract wasLost(reason: string, error: LeaseLostError | undefined): void;
-  /** A timer is about to renew it. */
-  protected abstract beats(): void;
-  /**
-   * Frees it if it has expired here: in the store it may still be held. True if this call freed it.
-   */
-  abstract freeExpired(): Promise<boolean>;
+  /** Frees it if it has expired here: in the store it may still be held. True if this call freed it. */
+  freeExpired(): Promise<boolean> {
+    return Promise.resolve(false);
+  }
+
   abstract announceRenewal(ttl: number): void;
   abstract announceFailure(operation: 'renew' | 'release', error: LockError): void;
+  protected abstract wasLost(reason: string, error?: LeaseLostError): void;
 
   /** See {@link Due}. A retry has its own pauses. */
   get slack(): number {
@@ -245,9 +264,13 @@ export abstract class HeldKey implements Due {
       this.plan();
       return;
     }
-    this.beats();
     // Failures of the store are retried until the deadline, and then the lease is lost. No other code needs the error.
     this.heartbeat.renew(this, this.terms.ttl).catch(() => undefined);
+  }
+
+  #end(reason: string): void {
+    this.#ended = reason;
+    this.heartbeat.schedule.clear(this);
   }
 
   /** When a timer renews it; Infinity for never. */
@@ -275,49 +298,19 @@ export abstract class HeldKey implements Due {
 }
 
 /** A grant that leases of this thread use. */
-export class Hold extends HeldKey {
-  readonly key: string;
+export class Hold extends HeldKey<LeaseTerms> {
   readonly token: FencingToken;
+  #minHold: number;
   #mayBeReplaced = false;
-  /** Its leases that were not released, until its first renewal. After that they are only watched. */
-  #kept: object[] | undefined = [];
   #users = 0;
-  #terms: LeaseTerms;
-  #expiresAt: number;
-  #listeners: Set<LossListener> | undefined = undefined;
+  #listeners: Set<LossListener> | undefined;
   /** Whether the holder has been warned of the current failures. */
   #warned = false;
 
-  constructor(
-    heartbeat: Heartbeat,
-    key: string,
-    owner: string,
-    token: FencingToken,
-    terms: LeaseTerms,
-    since: number,
-  ) {
-    super(heartbeat, owner, terms, since);
-    this.key = key;
+  constructor(heartbeat: Heartbeat, grant: Grant<LeaseTerms>, token: FencingToken) {
+    super(heartbeat, grant);
     this.token = token;
-    this.#terms = terms;
-    this.#expiresAt = since + terms.ttl;
-  }
-
-  get name(): string {
-    const { slot } = this.#terms;
-    return slot === 0 ? this.key : slotKey(this.key, slot);
-  }
-
-  get terms(): LeaseTerms {
-    return this.#terms;
-  }
-
-  get expiresAt(): number {
-    return this.background?.deadline ?? this.#expiresAt;
-  }
-
-  set expiresAt(time: number) {
-    this.#expiresAt = time;
+    this.#minHold = grant.terms.minHold;
   }
 
   /** Milliseconds until the local deadline. */
@@ -327,52 +320,33 @@ export class Hold extends HeldKey {
 
   /** How many milliseconds the store must keep the key taken after a release; 0 for none. */
   get minHoldLeft(): number {
-    const { minHold } = this.#terms;
+    const minHold = this.#minHold;
     if (minHold === 0) return 0;
     return Math.min(Math.max(0, Math.ceil(this.since + minHold - this.heartbeat.schedule.now())), minHold);
   }
 
   /** Drops the `minHold` of a hold whose only user never used it. */
   skipMinHold(): void {
-    if (this.#terms.minHold > 0 && this.users <= 1) this.#terms = { ...this.#terms, minHold: 0 };
+    if (this.users <= 1) this.#minHold = 0;
   }
 
-  /** How many of its leases have not been released. */
+  /** How many leases, and acquisitions that have no lease yet, use it. */
   get users(): number {
     return this.#users;
   }
 
-  /** A lease uses it. */
-  join(lease: object): void {
+  join(): void {
     this.#users++;
-    this.#keep(lease);
   }
 
-  /** A lease no longer uses it; true if it was the last. */
-  leave(lease: object): boolean {
-    this.#drop(lease);
+  /** True if the last user has left. */
+  leave(): boolean {
     return --this.#users === 0;
-  }
-
-  /** A lease uses it in place of the acquisition that got it, or of a lease of fewer keys. */
-  pass(from: object, to: object): void {
-    this.#drop(from);
-    this.#keep(to);
-  }
-
-  #keep(lease: object): void {
-    if (this.#kept) this.#kept.push(lease);
-    else collected.register(lease, this, lease);
-  }
-
-  #drop(lease: object): void {
-    if (this.#kept) this.#kept.splice(this.#kept.indexOf(lease), 1);
-    else collected.unregister(lease);
   }
 
   /** A lease was garbage-collected, so no code can release it. Others that share the hold continue. */
   forgotten(): void {
-    if (this.ended || --this.#users > 0) return;
+    if (this.ended || !this.leave()) return;
     void this.heartbeat.stop(this);
     this.plan();
     warnForgotten(this.key);
@@ -429,15 +403,10 @@ export class Hold extends HeldKey {
     return new LeaseLostError(this.key, this.token, why, failure);
   }
 
-  /** As {@link Heartbeat.renew}. */
-  renew(ttl: number, info?: string): Promise<boolean> {
-    return this.heartbeat.renew(this, ttl, info);
-  }
-
   /** Releases it for a caller who did not get to use it, whatever its `minHold`. */
-  discard(user: object): Promise<boolean> {
+  discard(): Promise<boolean> {
     this.skipMinHold();
-    return this.leave(user) ? this.release() : Promise.resolve(false);
+    return this.leave() ? this.release() : Promise.resolve(false);
   }
 
   /** True if this call freed it. Rejects with a LeaseStoreError; then it can be called again. */
@@ -455,7 +424,7 @@ export class Hold extends HeldKey {
   }
 
   /** A stable owner may have another lease of the key by now, so its lost lease is left to expire. */
-  freeExpired(): Promise<boolean> {
+  override freeExpired(): Promise<boolean> {
     const { heartbeat } = this;
     if (this.lostReason !== EXPIRED || heartbeat.stableOwners) return Promise.resolve(false);
     return heartbeat.end(this);
@@ -464,12 +433,6 @@ export class Hold extends HeldKey {
   override answered(): void {
     super.answered();
     this.#warned = false;
-  }
-
-  /** The renewing thread has reported a renewal, or its failure. */
-  heard(): void {
-    this.beats();
-    this.plan();
   }
 
   announceGrant(waited: number): void {
@@ -502,7 +465,7 @@ export class Hold extends HeldKey {
 
   protected override get warnAt(): number {
     const { expiresAt, failure } = this;
-    const { warning, ttl, every } = this.#terms;
+    const { warning, ttl, every } = this.terms;
     if (!warning || this.#warned) return Infinity;
     const at = expiresAt - warning.before;
     if (failure !== undefined || this.isRenewing) return at;
@@ -514,7 +477,7 @@ export class Hold extends HeldKey {
     this.#warned = true;
     const { key, token, owner, expiresAt, failure } = this;
     try {
-      this.#terms.warning!.call({ key, token, holder: owner, remaining: expiresAt - now, cause: failure });
+      this.terms.warning!.call({ key, token, holder: owner, remaining: expiresAt - now, cause: failure });
     } catch (error) {
       // Uncaught, like an error of an event listener. The timer that called this serves other leases, too.
       queueMicrotask(() => {
@@ -522,16 +485,7 @@ export class Hold extends HeldKey {
       });
     }
   }
-
-  /** From its first renewal on it does not keep its leases alive: to watch one costs as much as a part of an acquisition. */
-  protected beats(): void {
-    const kept = this.#kept;
-    this.#kept = undefined;
-    for (const lease of kept ?? []) this.#keep(lease);
-  }
 }
-
-const collected = new HostFinalizationRegistry<Hold>((hold) => hold.forgotten());
 
 function warnForgotten(key: string): void {
   process.emitWarning(

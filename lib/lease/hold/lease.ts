@@ -1,4 +1,5 @@
 import { inspect, type InspectOptions } from 'node:util';
+import { HostFinalizationRegistry } from '../../common/host.js';
 import { threadBound } from '../../common/thread-bound.js';
 import type { HostSignal } from '../../common/types.js';
 import { LeaseLostError, noSingleKey } from '../contract/errors.js';
@@ -6,6 +7,11 @@ import { checkInfo, checkTtl, type FencingToken } from '../contract/lease-store.
 import { type Hold, type LossListener, OTHER_LOST } from './hold.js';
 
 const THREAD_BOUND = threadBound('Lease', 'create a LeaseManager there, over the same store, and acquire');
+
+/** Stops the renewals of leases that were garbage-collected before their release. */
+const collected = new HostFinalizationRegistry<readonly Hold[]>((holds) => {
+  for (const hold of holds) hold.forgotten();
+});
 
 /** For managers only: a lease of these holds, in the order in which their keys are taken. */
 export let createLease: (holds: readonly Hold[]) => Lease;
@@ -41,6 +47,7 @@ export class Lease implements AsyncDisposable {
   private constructor(holds: readonly Hold[]) {
     this.#holds = holds;
     this.#others = holds.length > 1 ? othersOf(holds) : undefined;
+    if (holds.some(({ terms }) => terms.every < Infinity)) collected.register(this, holds, this);
   }
 
   /** The key that is held. Throws a LockError (ERR_LEASE_KEYS) if the lease has several keys, or none. */
@@ -162,22 +169,16 @@ export class Lease implements AsyncDisposable {
       look(holds);
       for (const hold of holds) hold.tellNoMore(controller);
     }
-    const others = this.#others;
-    let releasing: Promise<boolean>;
-    if (holds.length === 1) {
-      releasing = holds[0]!.leave(this) ? holds[0]!.release() : leaveToOthers(holds);
-    } else {
-      if (others !== undefined) for (const hold of holds) hold.tellNoMore(others);
-      const last = holds.filter((hold) => hold.leave(this)).reverse();
-      this.#toFree = last;
-      releasing =
-        last.length === holds.length
-          ? freeAll(last)
-          : (last.length === 0 ? leaveToOthers(holds) : freeAll(last)).then(() => false);
-    }
+    if (this.#others !== undefined) for (const hold of holds) hold.tellNoMore(this.#others);
+    collected.unregister(this);
+    const last = holds.filter((hold) => hold.leave()).reverse();
+    this.#toFree = last;
+    const isWhole = last.length === holds.length;
+    if (!isWhole) look(holds);
+    this.#releasing = freeAll(last).then((freed) => freed && isWhole);
     const lost = firstLost(holds);
     if (lost !== undefined) this.#controller ??= abortedBy(lost);
-    return (this.#releasing = releasing);
+    return this.#releasing;
   }
 
   /** Releases it. A failing store is not an error here: the lease ends with its TTL. */
@@ -257,8 +258,7 @@ function longestTtl(holds: readonly Hold[]): number {
 }
 
 function renewAll(holds: readonly Hold[], ttl: number, info?: string): Promise<boolean> {
-  if (holds.length === 1) return holds[0]!.renew(ttl, info);
-  return Promise.allSettled(holds.map((hold) => hold.renew(ttl, info))).then(everyTrue);
+  return Promise.allSettled(holds.map((hold) => hold.heartbeat.renew(hold, ttl, info))).then(everyTrue);
 }
 
 /** Leaves in the list what could not be freed. */
@@ -274,11 +274,6 @@ function everyTrue(results: readonly PromiseSettledResult<boolean>[]): boolean {
   const failed = results.find((result) => result.status === 'rejected');
   if (failed) throw failed.reason;
   return results.every((result) => result.status === 'fulfilled' && result.value);
-}
-
-function leaveToOthers(holds: readonly Hold[]): Promise<boolean> {
-  look(holds);
-  return Promise.resolve(false);
 }
 
 function freeAgain(before: Promise<boolean>, holds: Hold[]): Promise<boolean> {
