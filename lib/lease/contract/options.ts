@@ -313,8 +313,8 @@ export function resolveTerms(
 }
 
 /** Checks the timeout and the signal of an acquisition. */
-export function resolveWait(options: AcquireLeaseOptions = {}): Wait {
-  return resolve(options, WAIT, DEFAULT_WAIT);
+export function resolveWait(options: AcquireLeaseOptions | undefined): Wait {
+  return options === undefined ? DEFAULT_WAIT : resolve(options, WAIT, DEFAULT_WAIT);
 }
 
 /** Milliseconds. */

@@ -90,8 +90,9 @@ export class WaitingLines {
 
   /** The group whose first waiter is the first in the line of the key of the store. */
   first(name: string): WaiterGroup | undefined {
-    const [first, ...others] = this.#at(name);
-    return others.reduce((least, group) => (group.arrival < least!.arrival ? group : least), first);
+    const groups = this.#at(name);
+    if (groups.length < 2) return groups[0];
+    return groups.reduce((first, group) => (group.arrival < first.arrival ? group : first));
   }
 
   /** The keys of the store in whose lines the group is first, and another group stands behind it. */

@@ -121,7 +121,7 @@ export class Heartbeat {
     // The owner of a lease is used once, unless it is stable. A renewal that reaches the store after such a release finds
     // nothing to extend, so the release need not wait for its answer.
     if (!this.stableOwners && hold.minHoldLeft === 0) {
-      void this.#ending.add(hold.detach());
+      if (hold.background !== undefined) void this.#ending.add(hold.detach());
       return this.#ending.add(this.#end(hold));
     }
     const end = async (): Promise<boolean> => {

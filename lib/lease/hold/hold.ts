@@ -1,7 +1,7 @@
 import { threadId } from 'node:worker_threads';
 import { leaseChannels, type LeaseMessage } from '../../common/diagnostics.js';
 import { quotedKeys, type LockError } from '../../common/errors.js';
-import { afterTurn, queueMicrotask } from '../../common/host.js';
+import { afterTurn, HostFinalizationRegistry, queueMicrotask } from '../../common/host.js';
 import { LeaseLostError } from '../contract/errors.js';
 import type { FencingToken } from '../contract/lease-store.js';
 import type { Backoff, LeaseTerms } from '../contract/options.js';
@@ -303,6 +303,8 @@ export class Hold extends HeldKey<LeaseTerms> {
   #minHold: number;
   #mayBeReplaced = false;
   #users = 0;
+  /** Its leases, until its first renewal. Then they are only watched: that costs as much as half an acquisition. */
+  #kept: Set<object> | undefined = new Set();
   #listeners: Set<LossListener> | undefined;
   /** Whether the holder has been warned of the current failures. */
   #warned = false;
@@ -342,6 +344,18 @@ export class Hold extends HeldKey<LeaseTerms> {
   /** True if the last user has left. */
   leave(): boolean {
     return --this.#users === 0;
+  }
+
+  /** Notices if the lease is garbage-collected, until {@link drop}. */
+  keep(lease: object): void {
+    if (this.#kept) this.#kept.add(lease);
+    else collected.register(lease, this, lease);
+  }
+
+  /** The lease was released. */
+  drop(lease: object): void {
+    if (this.#kept) this.#kept.delete(lease);
+    else collected.unregister(lease);
   }
 
   /** A lease was garbage-collected, so no code can release it. Others that share the hold continue. */
@@ -433,6 +447,9 @@ export class Hold extends HeldKey<LeaseTerms> {
   override answered(): void {
     super.answered();
     this.#warned = false;
+    const kept = this.#kept;
+    this.#kept = undefined;
+    for (const lease of kept ?? []) this.keep(lease);
   }
 
   announceGrant(waited: number): void {
@@ -486,6 +503,8 @@ export class Hold extends HeldKey<LeaseTerms> {
     }
   }
 }
+
+const collected = new HostFinalizationRegistry<Hold>((hold) => hold.forgotten());
 
 function warnForgotten(key: string): void {
   process.emitWarning(

@@ -1,5 +1,4 @@
 import { inspect, type InspectOptions } from 'node:util';
-import { HostFinalizationRegistry } from '../../common/host.js';
 import { threadBound } from '../../common/thread-bound.js';
 import type { HostSignal } from '../../common/types.js';
 import { LeaseLostError, noSingleKey } from '../contract/errors.js';
@@ -7,11 +6,6 @@ import { checkInfo, checkTtl, type FencingToken } from '../contract/lease-store.
 import { type Hold, type LossListener, OTHER_LOST } from './hold.js';
 
 const THREAD_BOUND = threadBound('Lease', 'create a LeaseManager there, over the same store, and acquire');
-
-/** Stops the renewals of leases that were garbage-collected before their release. */
-const collected = new HostFinalizationRegistry<readonly Hold[]>((holds) => {
-  for (const hold of holds) hold.forgotten();
-});
 
 /** For managers only: a lease of these holds, in the order in which their keys are taken. */
 export let createLease: (holds: readonly Hold[]) => Lease;
@@ -47,7 +41,7 @@ export class Lease implements AsyncDisposable {
   private constructor(holds: readonly Hold[]) {
     this.#holds = holds;
     this.#others = holds.length > 1 ? othersOf(holds) : undefined;
-    if (holds.some(({ terms }) => terms.every < Infinity)) collected.register(this, holds, this);
+    for (const hold of holds) hold.keep(this);
   }
 
   /** The key that is held. Throws a LockError (ERR_LEASE_KEYS) if the lease has several keys, or none. */
@@ -170,12 +164,12 @@ export class Lease implements AsyncDisposable {
       for (const hold of holds) hold.tellNoMore(controller);
     }
     if (this.#others !== undefined) for (const hold of holds) hold.tellNoMore(this.#others);
-    collected.unregister(this);
+    for (const hold of holds) hold.drop(this);
     const last = holds.filter((hold) => hold.leave()).reverse();
     this.#toFree = last;
     const isWhole = last.length === holds.length;
     if (!isWhole) look(holds);
-    this.#releasing = freeAll(last).then((freed) => freed && isWhole);
+    this.#releasing = freeAll(last, isWhole);
     const lost = firstLost(holds);
     if (lost !== undefined) this.#controller ??= abortedBy(lost);
     return this.#releasing;
@@ -261,12 +255,12 @@ function renewAll(holds: readonly Hold[], ttl: number, info?: string): Promise<b
   return Promise.allSettled(holds.map((hold) => hold.heartbeat.renew(hold, ttl, info))).then(everyTrue);
 }
 
-/** Leaves in the list what could not be freed. */
-async function freeAll(holds: Hold[]): Promise<boolean> {
+/** Leaves in the list what could not be freed. True if all were freed, and these are all holds of the lease. */
+async function freeAll(holds: Hold[], isWhole = true): Promise<boolean> {
   const results = await Promise.allSettled(holds.map((hold) => hold.release()));
   const failed = holds.filter((_, i) => results[i]!.status === 'rejected');
   holds.splice(0, holds.length, ...failed);
-  return everyTrue(results);
+  return everyTrue(results) && isWhole;
 }
 
 /** Throws the first error. */

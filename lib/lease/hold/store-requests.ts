@@ -158,6 +158,7 @@ export class StoreRequests {
 
   /** The requests that can go together, each key once. */
   #groupsOf(requests: readonly PendingRequest[]): readonly (readonly PendingRequest[])[] {
+    if (requests.length === 1) return [requests];
     const mixes = isBatching(this.#store);
     const groups = new Map<string, Map<string, PendingRequest>>();
     for (const request of requests) {
