@@ -9,14 +9,14 @@ export { StripedLock } from './lock/striped-lock.js';
 export { KeyedLock } from './lock/keyed-lock.js';
 export { Guard } from './lock/guard.js';
 export { DeadlockError, LockError, LockTimeoutError } from './common/errors.js';
-export { FencingGate, type FencingGateOptions } from './lease/memory/fencing-gate.js';
-export { Lease } from './lease/hold/lease.js';
+export { FencingGate, type FencingGateOptions } from './lease/fencing-gate.js';
+export { Lease } from './lease/lease.js';
 export { LeaseLostError, LeaseStoreError, StaleTokenError } from './lease/contract/errors.js';
 export { deserializeError, serializeError } from './lease/contract/sent-errors.js';
 export { answerWithin } from './lease/contract/replies.js';
 export { LeaderElection, type LeaderElectionOptions } from './lease/leader-election.js';
 export { LeaseManager } from './lease/manager.js';
-export { MemoryLeaseStore, type MemoryLeaseStoreOptions } from './lease/memory/memory-store.js';
+export { MemoryLeaseStore, type MemoryLeaseStoreOptions } from './lease/memory-store.js';
 export type {
   AdvancingClock,
   Clock,

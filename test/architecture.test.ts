@@ -252,7 +252,7 @@ describe('the check itself refuses', () => {
     ['lib/lease/contract/lease-store.ts', `import type { LeaseManager } from '../manager.js';`],
     ['lib/stores/redis/store.ts', `import { NativeEngine } from '../../engine/native/engine.js';`],
     ['lib/stores/redis/store.ts', `import { SqliteStore } from '../sqlite/store.js';`],
-    ['lib/stores/some-store/store.ts', `import type { Lease } from '../../lease/hold/lease.js';`],
+    ['lib/stores/some-store/store.ts', `import type { Lease } from '../../lease/lease.js';`],
     ['lib/stores/redis/store.ts', `import { Redis } from 'ioredis';`],
     ['lib/stores/redis/store.ts', `import { LeaseManager } from '../../lease/manager.js';`],
     ['lib/index.ts', `import { Redis } from 'ioredis';`],

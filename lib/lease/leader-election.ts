@@ -8,7 +8,7 @@ import { inspectBound, threadBound } from '../common/thread-bound.js';
 import type { HostSignal } from '../common/types.js';
 import { messageOf } from './contract/errors.js';
 import { checkKey, checkTtl } from './contract/lease-store.js';
-import { heldSignal, type Lease } from './hold/lease.js';
+import { heldSignal, type Lease } from './lease.js';
 import { checkUnshared, LeaseManager, takesItsOwn } from './manager.js';
 
 const THREAD_BOUND = threadBound('LeaderElection', 'create one there, over a LeaseManager of that thread');

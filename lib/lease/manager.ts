@@ -20,9 +20,9 @@ import {
   type WithLeaseOptions,
 } from './contract/options.js';
 import { checkKeys } from './contract/several-keys.js';
-import { LeaseSource } from './grants/lease-source.js';
-import { createLease, discardLease, type Lease } from './hold/lease.js';
-import { MemoryLeaseStore } from './memory/memory-store.js';
+import { LeaseSource } from './lease-source.js';
+import { createLease, discardLease, type Lease } from './lease.js';
+import { MemoryLeaseStore } from './memory-store.js';
 
 const THREAD_BOUND = threadBound('LeaseManager', 'create one there, over the same store');
 

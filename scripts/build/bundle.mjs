@@ -45,7 +45,7 @@ const BUNDLED = {
   'jsonc-parser': 'jsonc-parser/lib/esm/impl/parser.js',
   'pprof-format': 'pprof-format/dist/esm/index.js',
 };
-const WORKER = path.join('lease', 'background', 'worker.js');
+const WORKER = path.join('lease', 'renewing-worker.js');
 
 /**
  * Reads modules, and the maps of the compiler beside them, from memory.

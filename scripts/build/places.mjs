@@ -6,7 +6,7 @@ const BINARIES = path.join('engine', 'native', 'binaries.js');
 /** The renewing thread's code. */
 export const RENEWAL = 'renewal';
 /** The module that finds this file. */
-const WORKER_FILE = path.join('lease', 'background', 'worker-file.js');
+const WORKER_FILE = path.join('lease', 'worker-file.js');
 /** The code that takes a profile of a whole program, and the module that finds it. */
 export const PROGRAM = 'whole-program';
 export const PROGRAM_FILE = path.join('profile', 'program-file.js');
@@ -77,7 +77,7 @@ export const modulePlaces = {
         return `${url}export function programFile() {\n  return ${file};\n}\n`;
       }
       if (!id.endsWith(WORKER_FILE)) return undefined;
-      const from = path.posix.join('..', '..', 'engine', 'native', 'binaries.js');
+      const from = path.posix.join('..', 'engine', 'native', 'binaries.js');
       const file = `\`\${binaries().folder}/dist/${RENEWAL}.cjs\``;
       return `import { binaries } from '${from}';\nexport function workerFile() {\n  return ${file};\n}\n`;
     },

@@ -1,10 +1,10 @@
 import { inspect, type InspectOptions } from 'node:util';
-import { checkBoolean, checkFunction, checkOptionsObject, type Names } from '../../common/checks.js';
-import { invalidArgType } from '../../common/errors.js';
-import { inspectBound, threadBound } from '../../common/thread-bound.js';
-import type { HandleOf } from '../../common/types.js';
-import type { LeaseTable, LeaseWatch } from '../../engine/contract/lease-table.js';
-import { leaseEngine } from '../../engine/select.js';
+import { checkBoolean, checkFunction, checkOptionsObject, type Names } from '../common/checks.js';
+import { invalidArgType } from '../common/errors.js';
+import { inspectBound, threadBound } from '../common/thread-bound.js';
+import type { HandleOf } from '../common/types.js';
+import type { LeaseTable, LeaseWatch } from '../engine/contract/lease-table.js';
+import { leaseEngine } from '../engine/select.js';
 import {
   checkClock,
   checkInfo,
@@ -22,8 +22,8 @@ import {
   type LeaseStoreSource,
   type ReopenableLeaseStore,
   type WakingLeaseStore,
-} from '../contract/lease-store.js';
-import { Schedule, type Due } from '../hold/schedule.js';
+} from './contract/lease-store.js';
+import { Schedule, type Due } from './schedule.js';
 import { checkHandle, numberOf, type HandleFields } from './handle.js';
 
 const THREAD_BOUND = threadBound(

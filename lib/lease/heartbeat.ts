@@ -1,9 +1,9 @@
-import { localNow } from '../../common/elapsed.js';
-import type { LockError } from '../../common/errors.js';
-import { pause, settledWithin } from '../../common/pause.js';
-import { PendingOperations } from '../../common/pending-operations.js';
-import { isPermanent, storeFailure } from '../contract/errors.js';
-import type { Backoff } from '../contract/options.js';
+import { localNow } from '../common/elapsed.js';
+import type { LockError } from '../common/errors.js';
+import { pause, settledWithin } from '../common/pause.js';
+import { PendingOperations } from '../common/pending-operations.js';
+import { isPermanent, storeFailure } from './contract/errors.js';
+import type { Backoff } from './contract/options.js';
 import { EXPIRED, type HeldKey, type Hold } from './hold.js';
 import type { Schedule } from './schedule.js';
 import type { StoreRequests } from './store-requests.js';

@@ -1,15 +1,15 @@
-import { defer } from '../../common/host.js';
-import { isPermanent } from '../contract/errors.js';
-import { isExact, type FencingToken, type InfoLeaseStore, type LeaseStore } from '../contract/lease-store.js';
-import type { LeaseTerms } from '../contract/options.js';
+import { defer } from '../common/host.js';
+import { isPermanent } from './contract/errors.js';
+import { isExact, type FencingToken, type InfoLeaseStore, type LeaseStore } from './contract/lease-store.js';
+import type { LeaseTerms } from './contract/options.js';
 import {
   canDoTogether,
   isBatching,
   type KeyRelease,
   type Renewal,
   type SeveralKeysLeaseStore,
-} from '../contract/several-keys.js';
-import { fromAny } from '../contract/slots.js';
+} from './contract/several-keys.js';
+import { fromAny } from './contract/slots.js';
 
 /**
  * The most keys of one request. A store may have a limit for one step, such as the 128 parts of an etcd transaction, and a

@@ -1,33 +1,33 @@
 import { threadId } from 'node:worker_threads';
-import { leaseChannels } from '../../common/diagnostics.js';
-import { localNow, setClock, timerNow } from '../../common/elapsed.js';
-import { quotedKeys, keyName, type LockError } from '../../common/errors.js';
-import { pause } from '../../common/pause.js';
-import { PendingOperations } from '../../common/pending-operations.js';
-import { randomName } from '../../common/random-name.js';
-import { engineClock } from '../../engine/select.js';
-import { BackgroundStore } from '../background/renewing-thread.js';
+import { leaseChannels } from '../common/diagnostics.js';
+import { localNow, setClock, timerNow } from '../common/elapsed.js';
+import { quotedKeys, keyName, type LockError } from '../common/errors.js';
+import { pause } from '../common/pause.js';
+import { PendingOperations } from '../common/pending-operations.js';
+import { randomName } from '../common/random-name.js';
+import { engineClock } from '../engine/select.js';
+import { BackgroundStore } from './renewing-thread.js';
 import {
   cannotReopen,
   isPermanent,
   LeaseStoreError,
   managerClosed,
   storeFailure,
-} from '../contract/errors.js';
+} from './contract/errors.js';
 import {
   inspectingNow,
   sourceOf,
   type FencingToken,
   type LeaseState,
   type LeaseStore,
-} from '../contract/lease-store.js';
-import type { Backoff, LeaseTerms, ManagerSettings, Wait } from '../contract/options.js';
-import { allSlots, fromAny, slotKey, slotKeys } from '../contract/slots.js';
-import { Heartbeat, type KnownGrants } from '../hold/heartbeat.js';
-import { Hold } from '../hold/hold.js';
-import type { Lease } from '../hold/lease.js';
-import { Schedule } from '../hold/schedule.js';
-import { type Requester, StoreRequests } from '../hold/store-requests.js';
+} from './contract/lease-store.js';
+import type { Backoff, LeaseTerms, ManagerSettings, Wait } from './contract/options.js';
+import { allSlots, fromAny, slotKey, slotKeys } from './contract/slots.js';
+import { Heartbeat, type KnownGrants } from './heartbeat.js';
+import { Hold } from './hold.js';
+import type { Lease } from './lease.js';
+import { Schedule } from './schedule.js';
+import { type Requester, StoreRequests } from './store-requests.js';
 import { Acquisition, type Answer } from './acquisition.js';
 import { handOn, WaitingLines } from './waiting-lines.js';
 

@@ -1,11 +1,11 @@
-import { awaitAbort, forgetAbort, type Abortable } from '../../common/abort.js';
-import { queueMicrotask } from '../../common/host.js';
-import { isPermanent, leaseTimeout, messageOf } from '../contract/errors.js';
-import type { LeaseTerms, Wait } from '../contract/options.js';
-import type { Hold } from '../hold/hold.js';
-import { createLease, type Lease } from '../hold/lease.js';
-import type { Due } from '../hold/schedule.js';
-import type { Requester } from '../hold/store-requests.js';
+import { awaitAbort, forgetAbort, type Abortable } from '../common/abort.js';
+import { queueMicrotask } from '../common/host.js';
+import { isPermanent, leaseTimeout, messageOf } from './contract/errors.js';
+import type { LeaseTerms, Wait } from './contract/options.js';
+import type { Hold } from './hold.js';
+import { createLease, type Lease } from './lease.js';
+import type { Due } from './schedule.js';
+import type { Requester } from './store-requests.js';
 import type { LeaseSource } from './lease-source.js';
 
 /**

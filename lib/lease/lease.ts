@@ -1,8 +1,8 @@
 import { inspect, type InspectOptions } from 'node:util';
-import { threadBound } from '../../common/thread-bound.js';
-import type { HostSignal } from '../../common/types.js';
-import { LeaseLostError, noSingleKey } from '../contract/errors.js';
-import { checkInfo, checkTtl, type FencingToken } from '../contract/lease-store.js';
+import { threadBound } from '../common/thread-bound.js';
+import type { HostSignal } from '../common/types.js';
+import { LeaseLostError, noSingleKey } from './contract/errors.js';
+import { checkInfo, checkTtl, type FencingToken } from './contract/lease-store.js';
 import { type Hold, type LossListener, OTHER_LOST } from './hold.js';
 
 const THREAD_BOUND = threadBound('Lease', 'create a LeaseManager there, over the same store, and acquire');

@@ -1,7 +1,7 @@
-import { DeadlineTimer } from '../../common/deadline-timer.js';
-import type { Timed } from '../../common/deadlines.js';
-import { timerNow } from '../../common/elapsed.js';
-import { onAdvance, readClock, type Clock } from '../contract/lease-store.js';
+import { DeadlineTimer } from '../common/deadline-timer.js';
+import type { Timed } from '../common/deadlines.js';
+import { timerNow } from '../common/elapsed.js';
+import { onAdvance, readClock, type Clock } from './contract/lease-store.js';
 
 /** How often to read a clock of the caller's own, in milliseconds: its speed is unknown. */
 export const FOREIGN_CLOCK_POLL = 100;

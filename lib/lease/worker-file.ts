@@ -3,5 +3,5 @@
  * `scripts/build/bundle.mjs` replaces this module.
  */
 export function workerFile(): string | URL {
-  return new URL('./worker.js', import.meta.url);
+  return new URL('./renewing-worker.js', import.meta.url);
 }

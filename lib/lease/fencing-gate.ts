@@ -1,12 +1,12 @@
 import { inspect, type InspectOptions } from 'node:util';
-import { checkCount, checkOptionsObject, type Names } from '../../common/checks.js';
-import { invalidArgType, outOfRange } from '../../common/errors.js';
-import { inspectBound, threadBound } from '../../common/thread-bound.js';
-import type { HandleOf } from '../../common/types.js';
-import type { GateTable } from '../../engine/contract/lease-table.js';
-import { leaseEngine } from '../../engine/select.js';
-import { StaleTokenError } from '../contract/errors.js';
-import { checkKey, type FencingToken } from '../contract/lease-store.js';
+import { checkCount, checkOptionsObject, type Names } from '../common/checks.js';
+import { invalidArgType, outOfRange } from '../common/errors.js';
+import { inspectBound, threadBound } from '../common/thread-bound.js';
+import type { HandleOf } from '../common/types.js';
+import type { GateTable } from '../engine/contract/lease-table.js';
+import { leaseEngine } from '../engine/select.js';
+import { StaleTokenError } from './contract/errors.js';
+import { checkKey, type FencingToken } from './contract/lease-store.js';
 import { checkHandle, numberOf, type HandleFields } from './handle.js';
 
 const THREAD_BOUND = threadBound('FencingGate', 'pass its handle, and open it there with FencingGate.from()');

@@ -1,6 +1,6 @@
-import type { LeaseStoreSource } from '../contract/lease-store.js';
-import type { Backoff } from '../contract/options.js';
-import type { Grant, LocalDeadline } from '../hold/hold.js';
+import type { LeaseStoreSource } from './contract/lease-store.js';
+import type { Backoff } from './contract/options.js';
+import type { Grant, LocalDeadline } from './hold.js';
 
 /**
  * The messages between the thread that holds leases and the thread that renews them. Times are in milliseconds; points in

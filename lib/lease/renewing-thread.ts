@@ -1,12 +1,12 @@
 import { Worker } from 'node:worker_threads';
-import { countsSuspension, fromLocal, toLocal } from '../../common/elapsed.js';
-import { LockError } from '../../common/errors.js';
-import { answerWithin } from '../contract/replies.js';
-import { storeFailure } from '../contract/errors.js';
-import type { LeaseStoreSource } from '../contract/lease-store.js';
-import type { Backoff } from '../contract/options.js';
-import { deserializeError } from '../contract/sent-errors.js';
-import type { Background, Hold } from '../hold/hold.js';
+import { countsSuspension, fromLocal, toLocal } from '../common/elapsed.js';
+import { LockError } from '../common/errors.js';
+import { answerWithin } from './contract/replies.js';
+import { storeFailure } from './contract/errors.js';
+import type { LeaseStoreSource } from './contract/lease-store.js';
+import type { Backoff } from './contract/options.js';
+import { deserializeError } from './contract/sent-errors.js';
+import type { Background, Hold } from './hold.js';
 import {
   type AddCommand,
   type Command,
@@ -14,7 +14,7 @@ import {
   type LeaseReport,
   type Report,
   SharedDeadline,
-} from './protocol.js';
+} from './renewing-protocol.js';
 import { workerFile } from './worker-file.js';
 
 /** Options of node that a worker cannot have, though it would inherit them. */

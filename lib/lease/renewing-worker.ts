@@ -2,17 +2,17 @@
 // started it, and ends with that thread.
 
 import { parentPort } from 'node:worker_threads';
-import { countsSuspension, elapsed, setClock } from '../../common/elapsed.js';
-import { engineClock } from '../../engine/select.js';
-import { type AddCommand, type Command, type Id, type Report, SharedDeadline } from './protocol.js';
-import { messageOf } from '../contract/errors.js';
-import type { LeaseStore, LeaseStoreSource } from '../contract/lease-store.js';
-import { serializeError } from '../contract/sent-errors.js';
-import { Heartbeat } from '../hold/heartbeat.js';
-import { EXPIRED, HeldKey } from '../hold/hold.js';
-import { MemoryLeaseStore } from '../memory/memory-store.js';
-import { Schedule } from '../hold/schedule.js';
-import { StoreRequests } from '../hold/store-requests.js';
+import { countsSuspension, elapsed, setClock } from '../common/elapsed.js';
+import { engineClock } from '../engine/select.js';
+import { type AddCommand, type Command, type Id, type Report, SharedDeadline } from './renewing-protocol.js';
+import { messageOf } from './contract/errors.js';
+import type { LeaseStore, LeaseStoreSource } from './contract/lease-store.js';
+import { serializeError } from './contract/sent-errors.js';
+import { Heartbeat } from './heartbeat.js';
+import { EXPIRED, HeldKey } from './hold.js';
+import { MemoryLeaseStore } from './memory-store.js';
+import { Schedule } from './schedule.js';
+import { StoreRequests } from './store-requests.js';
 
 /**
  * A key that this thread renews for a hold of the manager's thread. Both share one deadline. The hold receives the reports, frees

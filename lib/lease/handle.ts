@@ -1,5 +1,5 @@
-import { invalidArgType, LockError, ONLY_FOR_THREADS, outOfRange } from '../../common/errors.js';
-import { leaseEngine } from '../../engine/select.js';
+import { invalidArgType, LockError, ONLY_FOR_THREADS, outOfRange } from '../common/errors.js';
+import { leaseEngine } from '../engine/select.js';
 
 /** What a handle of a lease table or a gate carries to another thread. */
 export interface HandleFields {

@@ -1,10 +1,10 @@
 import { threadId } from 'node:worker_threads';
-import { leaseChannels, type LeaseMessage } from '../../common/diagnostics.js';
-import { quotedKeys, type LockError } from '../../common/errors.js';
-import { afterTurn, HostFinalizationRegistry, queueMicrotask } from '../../common/host.js';
-import { LeaseLostError } from '../contract/errors.js';
-import type { FencingToken } from '../contract/lease-store.js';
-import type { Backoff, LeaseTerms } from '../contract/options.js';
+import { leaseChannels, type LeaseMessage } from '../common/diagnostics.js';
+import { quotedKeys, type LockError } from '../common/errors.js';
+import { afterTurn, HostFinalizationRegistry, queueMicrotask } from '../common/host.js';
+import { LeaseLostError } from './contract/errors.js';
+import type { FencingToken } from './contract/lease-store.js';
+import type { Backoff, LeaseTerms } from './contract/options.js';
 import type { Heartbeat } from './heartbeat.js';
 import type { Due } from './schedule.js';
 

@@ -1,7 +1,7 @@
-import { isPermanent } from '../contract/errors.js';
-import { reportsReleases, type LeaseStore } from '../contract/lease-store.js';
-import { allSlots, fromAny, slotKeys } from '../contract/slots.js';
-import type { Due } from '../hold/schedule.js';
+import { isPermanent } from './contract/errors.js';
+import { reportsReleases, type LeaseStore } from './contract/lease-store.js';
+import { allSlots, fromAny, slotKeys } from './contract/slots.js';
+import type { Due } from './schedule.js';
 import type { Acquisition, Answers } from './acquisition.js';
 import type { LeaseSource } from './lease-source.js';
 
