@@ -234,7 +234,7 @@ export class Acquisition implements Due, Abortable {
     const next = this.#keys.find((key) => !this.#taken.has(key));
     if (next !== undefined) {
       this.#move(next, false);
-    } else if (this.#round > 0 && [...this.#taken.values()].some((hold) => !hold.look())) {
+    } else if (this.#round > 0 && [...this.#taken.values()].some((hold) => !hold.checkHeld())) {
       // Some of it was lost while it waited for the rest.
       this.#giveBack();
       this.#replaceRequester();

@@ -26,14 +26,6 @@ export interface KnownGrants {
   keepTaken(name: string, milliseconds: number): void;
 }
 
-/** For a thread that only renews what another one holds. */
-const NO_GRANTS: KnownGrants = {
-  stableOwners: false,
-  hasLater: () => false,
-  forget: () => undefined,
-  keepTaken: () => undefined,
-};
-
 /**
  * The only writer of the keys that are held: it renews them, by timers and by hand, changes their infos, and ends them. One
  * owner's operations on a key are sent one after the other, so none overtakes another.
@@ -45,7 +37,8 @@ export class Heartbeat {
   readonly schedule: Schedule<HeldKey>;
   readonly #requests: StoreRequests;
   readonly #backoff: Backoff;
-  readonly #grants: KnownGrants;
+  /** Undefined in a thread that only renews what another one holds. */
+  readonly #grants: KnownGrants | undefined;
   /** For each hold, or for each key of a stable owner: the last operation, settled without a result. */
   readonly #last = new Map<unknown, Promise<void>>();
   /** Releases under way, and renewing threads that are stopping. */
@@ -55,7 +48,7 @@ export class Heartbeat {
     requests: StoreRequests,
     schedule: Schedule<HeldKey>,
     backoff: Backoff,
-    grants = NO_GRANTS,
+    grants?: KnownGrants,
     ending = new PendingOperations(),
   ) {
     this.#requests = requests;
@@ -66,7 +59,7 @@ export class Heartbeat {
   }
 
   get stableOwners(): boolean {
-    return this.#grants.stableOwners;
+    return this.#grants?.stableOwners === true;
   }
 
   /**
@@ -105,7 +98,7 @@ export class Heartbeat {
    * still held until its deadline.
    */
   async renew(held: HeldKey, ttl: number, info?: string): Promise<boolean> {
-    if (!held.look()) return false;
+    if (!held.checkHeld()) return false;
     const renewed = await held.during(() => this.#inOrderOf(held, () => this.#renew(held, ttl, info)));
     if (renewed !== 'late') return renewed;
     // No holder uses the extended lease, so others need not wait for its end.
@@ -132,14 +125,14 @@ export class Heartbeat {
   }
 
   async #end(hold: Hold): Promise<boolean> {
-    if (this.#grants.hasLater(hold)) return false;
+    if (this.#grants?.hasLater(hold) === true) return false;
     const { name, owner, minHoldLeft, knownToken: token } = hold;
     try {
-      if (minHoldLeft > 0) this.#grants.keepTaken(name, minHoldLeft);
+      if (minHoldLeft > 0) this.#grants?.keepTaken(name, minHoldLeft);
       const freed = await (minHoldLeft > 0
         ? this.#requests.keep(name, owner, minHoldLeft, token)
         : this.#requests.release(name, owner, token));
-      this.#grants.forget(hold);
+      this.#grants?.forget(hold);
       return freed;
     } catch (error) {
       const failure = storeFailure('release', name, error);
@@ -186,7 +179,7 @@ export class Heartbeat {
 
   /** Call after a hold was lost: no renewal follows. */
   lost(hold: Hold): void {
-    this.#grants.forget(hold);
+    this.#grants?.forget(hold);
     if (hold.background !== undefined) void this.stop(hold);
   }
 
@@ -204,7 +197,7 @@ export class Heartbeat {
   }
 
   async #renew(held: HeldKey, ttl: number, info: string | undefined): Promise<boolean | 'late'> {
-    if (!held.look()) return false;
+    if (!held.checkHeld()) return false;
     // A shorter time than is left counts from now on.
     held.plan(this.schedule.now() + ttl);
     return held.background?.renew(ttl, info) ?? this.#send(held, ttl, info);

@@ -156,7 +156,7 @@ export abstract class HeldKey<T extends RenewalTerms = RenewalTerms> implements 
   }
 
   /** Whether it is held now. Reads the clock, so that late timers do not matter. */
-  look(): boolean {
+  checkHeld(): boolean {
     if (this.ended) return false;
     if (this.heartbeat.schedule.now() < this.expiresAt) return true;
     this.lose(EXPIRED);
@@ -257,7 +257,7 @@ export abstract class HeldKey<T extends RenewalTerms = RenewalTerms> implements 
 
   /** Called by the schedule. */
   run(now: number): void {
-    if (this.#postpones(now) || !this.look()) return;
+    if (this.#postpones(now) || !this.checkHeld()) return;
     if (now >= this.warnAt) this.warn(now);
     if (this.ended) return;
     if (this.#renewsAt - this.slack > now) {
@@ -291,7 +291,7 @@ export abstract class HeldKey<T extends RenewalTerms = RenewalTerms> implements 
     this.#isPostponed = true;
     afterTurn(() => {
       this.#isPostponed = false;
-      if (this.look()) this.plan();
+      if (this.checkHeld()) this.plan();
     });
     return true;
   }
@@ -388,26 +388,26 @@ export class Hold extends HeldKey<LeaseTerms> {
     const { expiresAt, deadline } = this;
     const { schedule } = this.heartbeat;
     if (this.ended || expiresAt <= until) return () => undefined;
-    const look = Math.min(deadline, until);
+    const earlier = Math.min(deadline, until);
     this.expiresAt = until;
-    schedule.set(this, look);
+    schedule.set(this, earlier);
     return () => {
       if (this.ended || this.expiresAt !== until) return;
       this.expiresAt = expiresAt;
-      if (this.deadline === look) schedule.set(this, deadline);
+      if (this.deadline === earlier) schedule.set(this, deadline);
     };
   }
 
   /** Whether the listener will still be notified of a loss. */
-  tells(listener: LossListener): boolean {
+  hasLossListener(listener: LossListener): boolean {
     return this.#listeners?.has(listener) === true;
   }
 
-  tellWhenLost(listener: LossListener): void {
+  addLossListener(listener: LossListener): void {
     (this.#listeners ??= new Set()).add(listener);
   }
 
-  tellNoMore(listener: LossListener): void {
+  removeLossListener(listener: LossListener): void {
     this.#listeners?.delete(listener);
   }
 
@@ -426,7 +426,7 @@ export class Hold extends HeldKey<LeaseTerms> {
   /** True if this call freed it. Rejects with a LeaseStoreError; then it can be called again. */
   release(): Promise<boolean> {
     const { schedule } = this.heartbeat;
-    if (this.look()) {
+    if (this.checkHeld()) {
       this.wasReleased();
       if (leaseChannels.released.hasSubscribers)
         leaseChannels.released.publish({ ...this.#message, held: schedule.now() - this.since });

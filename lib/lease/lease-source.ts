@@ -158,7 +158,7 @@ export class LeaseSource implements KnownGrants {
     try {
       const names = new Set(slotKeys(key, limit));
       const holds = this.schedule.size > FEW_HOLDS ? [] : this.schedule.entries();
-      const own = holds.filter((hold) => names.has(hold.name) && hold.look());
+      const own = holds.filter((hold) => names.has(hold.name) && hold.checkHeld());
       if (limit > 1)
         return own.length === 0 ? refused : `${refused}, ${own.length} of them by this LeaseManager`;
       const holder = own[0] ?? this.#inspectNow?.(key);
@@ -236,7 +236,7 @@ export class LeaseSource implements KnownGrants {
   #shared(key: string): Hold | undefined {
     if (!this.#reentrant) return undefined;
     const hold = this.#latest.get(key);
-    return hold?.look() && !hold.unused && hold.terms.limit === 1 ? hold : undefined;
+    return hold?.checkHeld() && !hold.unused && hold.terms.limit === 1 ? hold : undefined;
   }
 
   /** With stable owners: the last hold of the key of the store, until it is lost or freed. */
@@ -246,7 +246,7 @@ export class LeaseSource implements KnownGrants {
 
   /** With stable owners: whether this manager holds the key of the store, or keeps it, so that the store would grant it again. */
   #isOwn(name: string): boolean {
-    return this.latest(name)?.look() === true || this.#isKept(name);
+    return this.latest(name)?.checkHeld() === true || this.#isKept(name);
   }
 
   /** The same for a lease that is not a permit, which may replace this manager's lease. A reentrant manager shares no permits. */
@@ -329,7 +329,7 @@ export class LeaseSource implements KnownGrants {
         await turn;
         if (joins(key)) leave();
       }
-      if (joined.some((hold) => !hold.look())) return undefined;
+      if (joined.some((hold) => !hold.checkHeld())) return undefined;
       if (others.size === 0) return joined.splice(0);
       const asked = keys.filter((key) => others.has(key));
       const taken = asked.find((key) => this.#isTaken(key));

@@ -99,7 +99,7 @@ export class Lease implements AsyncDisposable {
 
   /** Whether it is held now. Reads the clock, so it is right even after the event loop was blocked. */
   get held(): boolean {
-    return this.#releasing === undefined && look(this.#holds);
+    return this.#releasing === undefined && checkHeld(this.#holds);
   }
 
   /**
@@ -114,10 +114,13 @@ export class Lease implements AsyncDisposable {
     if (this.#releasing === undefined) {
       const lost = firstLost(holds);
       if (lost !== undefined) return (this.#controller = abortedBy(lost)).signal;
-      for (const hold of holds) hold.tellWhenLost(controller);
+      for (const hold of holds) hold.addLossListener(controller);
     }
     // The signal must not refer to this lease: the holds have the signal, and would keep a forgotten lease alive.
-    return heldSignal(controller.signal, () => holds.every((hold) => hold.tells(controller)) && look(holds));
+    return heldSignal(
+      controller.signal,
+      () => holds.every((hold) => hold.hasLossListener(controller)) && checkHeld(holds),
+    );
   }
 
   /** Throws LeaseLostError unless the local deadline is still ahead. Right even after the event loop was blocked. */
@@ -160,15 +163,15 @@ export class Lease implements AsyncDisposable {
     // If it had already expired, its signal is aborted, also for those who read it later.
     const controller = this.#controller;
     if (controller !== undefined) {
-      look(holds);
-      for (const hold of holds) hold.tellNoMore(controller);
+      checkHeld(holds);
+      for (const hold of holds) hold.removeLossListener(controller);
     }
-    if (this.#others !== undefined) for (const hold of holds) hold.tellNoMore(this.#others);
+    if (this.#others !== undefined) for (const hold of holds) hold.removeLossListener(this.#others);
     for (const hold of holds) hold.drop(this);
     const last = holds.filter((hold) => hold.leave()).reverse();
     this.#toFree = last;
     const isWhole = last.length === holds.length;
-    if (!isWhole) look(holds);
+    if (!isWhole) checkHeld(holds);
     this.#releasing = freeAll(last, isWhole);
     const lost = firstLost(holds);
     if (lost !== undefined) this.#controller ??= abortedBy(lost);
@@ -201,8 +204,8 @@ export class Lease implements AsyncDisposable {
   }
 }
 
-function look(holds: readonly Hold[]): boolean {
-  return holds.every((hold) => hold.look());
+function checkHeld(holds: readonly Hold[]): boolean {
+  return holds.every((hold) => hold.checkHeld());
 }
 
 /** The one that was lost first. */
@@ -226,7 +229,7 @@ function othersOf(holds: readonly Hold[]): LossListener {
       for (const hold of holds) if (hold.users <= 1) hold.lose(OTHER_LOST, error);
     },
   };
-  for (const hold of holds) hold.tellWhenLost(others);
+  for (const hold of holds) hold.addLossListener(others);
   return others;
 }
 
@@ -278,14 +281,14 @@ function freeAgain(before: Promise<boolean>, holds: Hold[]): Promise<boolean> {
 }
 
 /**
- * Makes a signal call `look` before it answers. A timer sends its event, and a blocked event loop delays timers. Code
+ * Makes a signal call `check` before it answers. A timer sends its event, and a blocked event loop delays timers. Code
  * that reads the signal first after such a block must see the current state.
  */
-export function heldSignal(signal: AbortSignal, look: () => boolean): AbortSignal {
+export function heldSignal(signal: AbortSignal, check: () => boolean): AbortSignal {
   const inherited = (name: 'aborted' | 'reason'): (() => unknown) => {
     const property = Object.getOwnPropertyDescriptor(AbortSignal.prototype, name);
     return (): unknown => {
-      look();
+      check();
       return property?.get?.call(signal) as unknown;
     };
   };
