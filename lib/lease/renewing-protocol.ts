@@ -3,14 +3,14 @@ import type { Backoff } from './contract/options.js';
 import type { Grant, LocalDeadline } from './hold.js';
 
 /**
- * The messages between the thread that holds leases and the thread that renews them. Times are in milliseconds; points in
- * time are those of `elapsed()`, which both threads read.
+ * The messages between the thread that holds leases and the thread that renews them. Times are in milliseconds, on the
+ * clock of `elapsed()`, which both threads read.
  */
 
 /** A number that names a store, a lease or a call between the two threads. It is never used again. */
 export type Id = number;
 
-/** What the renewing thread is asked to do. A command with a `call` is answered. */
+/** A command for the renewing thread. If it has a `call`, the thread answers it. */
 export type Command =
   | {
       /** Opens a store again. */
@@ -45,7 +45,7 @@ export interface AddCommand extends Grant {
   readonly deadline: SharedArrayBuffer;
 }
 
-/** What happened to a lease that was not asked for. Errors are as `serializeError` has made them. */
+/** An event of a lease. `serializeError` has made the errors. */
 export type LeaseReport =
   | { readonly op: 'renewed'; readonly lease: Id; readonly ttl: number }
   | { readonly op: 'failed'; readonly lease: Id; readonly error: unknown }

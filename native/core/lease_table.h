@@ -8,8 +8,8 @@
 // tryAcquire makes a free key held; release, or time alone, makes it free. Threads that wait watch the key: a release
 // notifies all of them, and for kTurn only the thread whose turn it is can take the key.
 //
-// L1  Tokens are assigned with the table locked, from one counter: the token of each grant is greater than that of
-//     every earlier grant in the table, even if that lease is gone.
+// L1  Tokens are assigned with the table locked, from one counter. The token of each grant is greater than the tokens of
+//     all earlier grants in the table, even of leases that are gone.
 // L2  An entry is in the map and in the heap of times, or in neither. Its rank in the heap is the time when it expires.
 // L3  No expired key stays forever: each operation removes up to kSwept expired entries. It can add only one, so
 //     expired entries are swept as fast as new ones can be made, and each operation is O(log n).

@@ -78,6 +78,13 @@ describe('an error that is posted to another thread', () => {
     expect(sent(cycle)).toMatchObject({ message: 'cycle' });
   });
 
+  it('keeps the fields of other packages’ errors, as text if they cannot be cloned', () => {
+    const fields = { code: 'ECONNREFUSED', errno: -111, address: { port: 6379 }, socket: Symbol('socket') };
+    const error = Object.assign(new Error('connect'), fields);
+    expect(sent(error)).toMatchObject({ ...fields, socket: 'Symbol(socket)' });
+    expect(sent(AbortSignal.abort().reason)).toMatchObject({ code: DOMException.ABORT_ERR });
+  });
+
   it('is an Error of its name if its class is another package’s, and other values stay what they are', () => {
     class OtherError extends Error {
       override readonly name = 'OtherError';

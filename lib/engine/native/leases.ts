@@ -17,7 +17,7 @@ export class NativeLeases implements LeaseEngine {
   /** Keyed by the addon's id of the watch. */
   readonly #watches = new Map<number, () => void>();
   readonly #batch = new Int32Array(BATCH);
-  /** Closes tables and gates that are no longer used here. */
+  /** Closes the tables and gates that this thread has stopped using. */
   readonly #unused = new HostFinalizationRegistry<() => void>((close) => close());
   /** Notifies this thread's own watchers before the thread returns to its event loop. */
   readonly delivery = new DeferredCall(() => this.deliver());

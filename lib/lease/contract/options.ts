@@ -206,7 +206,7 @@ interface Given extends Pick<LeaseTerms, 'ttl' | 'maxHold' | 'minHold' | 'info'>
   readonly warning: LeaseWarningOptions | undefined;
 }
 
-/** The options of a manager that are not those of its leases, checked. */
+/** The options of a manager without the terms of its leases, checked. */
 interface OwnSettings {
   readonly store: LeaseStore | undefined;
   readonly holder: string | undefined;

@@ -38,7 +38,9 @@ export function serializeError(error: unknown): unknown {
 function sent(error: unknown, depth: number): unknown {
   if (!isError(error) || depth > MOST_CAUSES) return error;
   const { name, message, stack } = error;
-  const fields = Object.fromEntries(Object.entries(error).map(([field, value]) => [field, cloneable(value)]));
+  // A DOMException inherits its code.
+  const names = ['code', ...Object.keys(error)].filter((field) => field in error);
+  const fields = Object.fromEntries(names.map((field) => [field, cloneable(Reflect.get(error, field))]));
   const plain: SentError = { kind: KIND, name, message, stack, fields };
   return 'cause' in error ? { ...plain, cause: cloneable(sent(error.cause, depth + 1)) } : plain;
 }
