@@ -43,7 +43,7 @@ Nanoseconds LeaseTable::passTurn(const KeyView& key, const LeaseWatches& taker) 
   const bool first = &watches.front()->owner == &taker;
   const Nanoseconds left = queue->turnEnds - now();
   if (!first && left > 0) return left;
-  // A thread that takes its turn, or has let it pass, goes to the end of the queue.
+  // A thread that takes its turn, or lets it pass, moves to the end of the queue.
   if (first || queue->turnEnds != 0) std::rotate(watches.begin(), watches.begin() + 1, watches.end());
   queue->turnEnds = 0;
   return 0;
@@ -88,7 +88,7 @@ bool LeaseTable::release(const Claim& claim, std::uint64_t token, const LeaseWat
 void LeaseTable::callWatches(const KeyView& key, bool turn, WakeSet& wakes) {
   Waiting* const queue = waiting_.find(key);
   if (!queue) return;
-  // Wakes every thread: one that does not get the key now must know how long the turn of the first lasts.
+  // Wakes every thread: the others must learn how long the first one's turn lasts.
   if (turn) queue->turnEnds = now() + kTurn;
   for (LeaseWatch* const watch : queue->watches) {
     watch->owner.push(*watch);

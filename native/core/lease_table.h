@@ -38,10 +38,10 @@ class WakeSet;
 
 class LeaseTable {
  public:
-  // Instead of a time: read the clock of elapsed().
+  // Passed instead of a time: read the clock of elapsed().
   static constexpr Nanoseconds kElapsed = std::numeric_limits<Nanoseconds>::min();
-  // How long after a release the thread that has waited longest may go before the other threads.
-  // Long enough for an event loop that is not blocked, short enough not to matter for one that is.
+  // For this time after a release, only the longest waiting thread may take the key. Long enough for an event loop that
+  // is not blocked, short enough not to matter for one that is.
   static constexpr Nanoseconds kTurn = 5'000'000;
 
   explicit LeaseTable(std::uint64_t firstToken) : nextToken_(firstToken) {}
@@ -55,23 +55,23 @@ class LeaseTable {
   struct Grant {
     // 0: not granted.
     std::uint64_t token = 0;
-    // If not granted: after how long to try again even without a wake-up. By then the holder's lease has expired, or
-    // the other thread's turn is over.
+    // If not granted: when to try again even without a wake-up. By then the holder's lease has expired, or the other
+    // thread's turn has ended.
     Nanoseconds retryAfter = 0;
   };
   // Not granted if another owner holds the key, or if it is another thread's turn. The same owner gets a new token.
   // `info`: a text that is kept with the lease; empty for none. `taker`: the calling thread.
   Grant tryAcquire(const Claim& claim, Nanoseconds ttl, std::string_view info, const LeaseWatches& taker);
 
-  // Extends what the owner holds to `ttl` from now, and shortens nothing. False if it does not hold the key. `info`: null
-  // leaves the text as it is; an empty one removes it.
+  // Extends the owner's lease to `ttl` from now, and never shortens it. Returns false if the owner does not hold the
+  // key. `info`: null leaves the text as it is; an empty one removes it.
   bool renew(const Claim& claim, Nanoseconds ttl, const std::string_view* info = nullptr);
   // Ends the owner's grant that has this token, but leaves the key taken for `ttl` from now, and notifies the threads that
   // watch the key, whose wait may be shorter now. False if the owner does not hold that grant. `self`: as for release().
   bool keep(const Claim& claim, std::uint64_t token, Nanoseconds ttl, const LeaseWatches* self);
-  // Frees what the owner holds, and notifies the threads that watch the key. False if the owner did not hold it. `token`:
-  // the required grant; 0 accepts any. `self`: the caller's own watches; that thread is not woken, since it looks by
-  // itself.
+  // Frees the owner's lease, and notifies the threads that watch the key. Returns false if the owner did not hold it.
+  // `token`: the required grant; 0 accepts any. `self`: the caller's own watches; that thread is not woken, because it
+  // checks by itself.
   bool release(const Claim& claim, std::uint64_t token, const LeaseWatches* self);
 
   struct Info {
@@ -83,7 +83,7 @@ class LeaseTable {
   };
   std::optional<Info> inspect(const KeyView& key, Nanoseconds at);
 
-  // Entries, including expired ones that are not swept yet.
+  // The number of entries, including expired ones that are not swept yet.
   std::size_t size();
   // Every token of the table is less than this.
   std::uint64_t nextToken();
@@ -109,8 +109,8 @@ class LeaseTable {
   struct Waiting : KeyNode<Waiting> {
     using KeyNode::KeyNode;
     std::vector<LeaseWatch*> watches;
-    // Until then the first thread goes before the others. 0 if no release was reported since the last turn. Always on
-    // the steady clock, even if the leases use another: this is about how quick threads are.
+    // Until this time, only the first thread may take the key. 0 if no release was reported since the last turn. Always
+    // on the steady clock, even if the leases use another, because it measures the reaction of threads.
     Nanoseconds turnEnds = 0;
   };
   // The functions below are called with the table locked.
@@ -119,10 +119,11 @@ class LeaseTable {
   Entry* held(const KeyView& key, Nanoseconds at);
   // The same if the owner holds it, with a grant that has the token; 0 accepts any.
   Entry* heldBy(const Claim& claim, std::uint64_t token, Nanoseconds at);
-  // 0 if the thread may take a free key, which ends the turn, else after how long to try again.
+  // Returns 0 if the thread may take a free key, and ends the turn. Otherwise returns the time after which to try
+  // again.
   Nanoseconds passTurn(const KeyView& key, const LeaseWatches& taker);
-  // Notifies the threads that watch the key. `wakes`: to be sent after the table is unlocked. `turn`: whether the key is
-  // free, so that the turn of the first begins.
+  // Notifies the threads that watch the key. `wakes`: sent after the table is unlocked. `turn`: the key is free, so the
+  // first thread's turn begins.
   void callWatches(const KeyView& key, bool turn, WakeSet& wakes);
   void erase(Entry& entry);
   // Removes up to `most` expired entries.

@@ -1,8 +1,8 @@
-// The keys of lease tables whose release one thread wants to be told about.
+// One thread's subscriptions to the release of keys in lease tables.
 //
-// A watch belongs to its thread, and is linked into its table with the table locked. So a release finds it alive, and
-// nothing refers to it once it is removed. The event loop is woken once for any number of released keys
-// (Participant::wakeReady).
+// A watch belongs to its thread, and is linked into its table with the table locked. So a release finds a live
+// watch, and a removed watch is not referenced any more. The event loop is woken once, however many keys were released
+// before it runs (Participant::wakeReady).
 //
 // Order of locks: a table, then the ready list.
 
@@ -40,9 +40,9 @@ class LeaseWatches {
 
   // ── by the thread itself ──
 
-  // At most one per key at a time. Returns its id until it is removed.
+  // At most one per key at a time. The returned id is valid until the watch is removed.
   std::uint32_t add(LeaseTable& table, const KeyView& key);
-  // False if there is none.
+  // Returns false if the id is unknown.
   bool remove(std::uint32_t id);
   // Removes the watches of a table that the thread closes.
   void removeAll(const LeaseTable& table);
