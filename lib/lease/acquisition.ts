@@ -1,6 +1,6 @@
 import { awaitAbort, forgetAbort, type Abortable } from '../common/abort.js';
 import { queueMicrotask } from '../common/host.js';
-import { isPermanent, leaseTimeout, messageOf } from './contract/errors.js';
+import { isPermanent, LeaseStoreError, leaseTimeout, messageOf } from './contract/errors.js';
 import type { LeaseTerms, Wait } from './contract/options.js';
 import type { Hold } from './hold.js';
 import { createLease, type Lease } from './lease.js';
@@ -96,8 +96,9 @@ export class Acquisition implements Due, Abortable {
     if (signal) awaitAbort(signal, this);
   }
 
-  /** Waits in lines. Rejects with a LockTimeoutError, or with the signal's reason. */
+  /** Waits in lines; with a timeout of 0 it asks once. Rejects with a LockTimeoutError, or with the signal's reason. */
   wait(): Promise<Lease> {
+    if (this.#wait.timeout === 0) return this.#onceOrTimeout();
     const { waiting } = this.#grants;
     waiting.acquisitions.add(this);
     waiting.schedule.set(this, this.endsAt);
@@ -114,6 +115,16 @@ export class Acquisition implements Due, Abortable {
       (error: unknown) => this.fail(error),
     );
     return this.promise;
+  }
+
+  async #onceOrTimeout(): Promise<Lease> {
+    try {
+      const lease = await this.once();
+      if (lease) return lease;
+    } catch (error) {
+      if (this.#wait.signal?.aborted === true || !(error instanceof LeaseStoreError)) throw error;
+    }
+    throw this.timeoutError();
   }
 
   /** See {@link LeaseTerms.limit}. */

@@ -21,14 +21,13 @@ import {
   type LeaseState,
   type LeaseStore,
 } from './contract/lease-store.js';
-import type { Backoff, LeaseTerms, ManagerSettings, Wait } from './contract/options.js';
+import type { Backoff, LeaseTerms, ManagerSettings } from './contract/options.js';
 import { allSlots, fromAny, slotKey, slotKeys } from './contract/slots.js';
 import { Heartbeat, type KnownGrants } from './heartbeat.js';
 import { Hold } from './hold.js';
-import type { Lease } from './lease.js';
 import { Schedule } from './schedule.js';
 import { type Requester, StoreRequests } from './store-requests.js';
-import { Acquisition, type Answer } from './acquisition.js';
+import type { Acquisition, Answer } from './acquisition.js';
 import { handOn, WaitingLines } from './waiting-lines.js';
 
 /** Milliseconds between two checks whether all leases have ended. Notifying of each end would make releases slower. */
@@ -95,21 +94,6 @@ export class LeaseSource implements KnownGrants {
     this.#heartbeat = new Heartbeat(this.#requests, this.schedule, this.backoff, this, this.#operations);
     this.#inspectNow = inspectingNow(store);
     this.lines = new WaitingLines(this, store);
-  }
-
-  /** One attempt. Undefined if another owner has one of the keys. Rejects if the store fails. */
-  tryAcquire(
-    keys: readonly string[],
-    terms: LeaseTerms,
-    signal: AbortSignal | undefined,
-  ): Promise<Lease | undefined> {
-    return new Acquisition(this, keys, terms, { timeout: 0, signal }).once();
-  }
-
-  /** Rejects with a LockTimeoutError, or with the signal's reason. */
-  acquire(keys: readonly string[], terms: LeaseTerms, wait: Wait): Promise<Lease> {
-    const acquisition = new Acquisition(this, keys, terms, wait);
-    return wait.timeout > 0 ? acquisition.wait() : this.#acquireOnce(acquisition, wait.signal);
   }
 
   /** For an acquisition. Each has a separate owner, unless owners are stable. */
@@ -262,16 +246,6 @@ export class LeaseSource implements KnownGrants {
   /** With stable owners: the store has granted the key to the same owner again, in place of the last hold. */
   #replaced(name: string): void {
     this.#latest.get(name)?.lose('this same holder has taken it again');
-  }
-
-  async #acquireOnce(acquisition: Acquisition, signal: AbortSignal | undefined): Promise<Lease> {
-    try {
-      const lease = await acquisition.once();
-      if (lease) return lease;
-    } catch (error) {
-      if (signal?.aborted === true || !(error instanceof LeaseStoreError)) throw error;
-    }
-    throw acquisition.timeoutError();
   }
 
   /** One slot after the other. If the store fails for one, because of a foreign value for instance, another may do. */

@@ -3,6 +3,7 @@ import { callArguments, checkBoolean } from '../common/checks.js';
 import { invalidArgType, outOfRange } from '../common/errors.js';
 import { pause } from '../common/pause.js';
 import { inspectBound, threadBound } from '../common/thread-bound.js';
+import { Acquisition } from './acquisition.js';
 import { managerClosed } from './contract/errors.js';
 import type { LeaseStore } from './contract/lease-store.js';
 import {
@@ -187,7 +188,8 @@ export class LeaseManager {
     const checked = checkKeys(keys);
     const terms = this.#begin(options, checked.length);
     signal?.throwIfAborted();
-    return checked.length === 0 ? createLease([]) : this.#grants.tryAcquire(checked, terms, signal);
+    if (checked.length === 0) return createLease([]);
+    return new Acquisition(this.#grants, checked, terms, { timeout: 0, signal }).once();
   }
 
   /** `options`: checked for their names. */
@@ -196,7 +198,8 @@ export class LeaseManager {
     const terms = this.#begin(options, checked.length);
     const wait = resolveWait(options);
     wait.signal?.throwIfAborted();
-    return checked.length === 0 ? createLease([]) : this.#grants.acquire(checked, terms, wait);
+    if (checked.length === 0) return createLease([]);
+    return new Acquisition(this.#grants, checked, terms, wait).wait();
   }
 
   static {
