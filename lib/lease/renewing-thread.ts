@@ -97,7 +97,7 @@ class RenewingThread {
     this.#worker?.postMessage({ op: 'close', store } satisfies Command);
     if (--this.#users > 0 || this.#worker === undefined) return;
     const worker = this.#worker;
-    // Those who wait for an answer get none. No lease of an open manager is here.
+    // No lease of an open manager is here, so no caller needs an answer.
     this.#forget();
     for (const { resolve } of this.#calls.values()) resolve(false);
     void worker.terminate();
@@ -112,7 +112,7 @@ class RenewingThread {
   /** Resolves when no renewal of the lease is on its way to the store. */
   async remove(lease: Id): Promise<void> {
     if (this.ended) return;
-    // A store that does not keep to a time limit must not keep a release waiting for ever.
+    // A store without a time limit must not block a release for ever.
     await this.ask({ op: 'remove', lease }, STUCK).catch(() => undefined);
     this.#leases.delete(lease);
   }
