@@ -151,6 +151,13 @@ describe.each(mongodbDrivers)('a waiter in the MongoDB store on %s', (driver) =>
     await streamsAre(0);
   });
 
+  it('leaves no stream open if it is closed before the first answer', async () => {
+    mongo.store.onRelease('key', () => undefined);
+    while (mongo.server.streams === 0) await new Promise((resolve) => setImmediate(resolve));
+    await mongo.store.close();
+    await streamsAre(0);
+  });
+
   it('opens no new stream for a failed one if no acquisition waits any more', async () => {
     const stop = mongo.store.onRelease('key', () => undefined);
     await streamsAre(1);

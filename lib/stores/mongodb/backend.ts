@@ -1,5 +1,6 @@
 import { LONGEST_DELAY } from '../../common/alarm.js';
 import { LockError } from '../../common/errors.js';
+import { settledWithin } from '../../common/pause.js';
 import { answerWithin } from '../../lease/contract/replies.js';
 import { messageOf, storeDenied } from '../../lease/contract/errors.js';
 import { codeOf, NOT_ASKED, type Operation } from '../requests.js';
@@ -32,7 +33,7 @@ import {
 
 /** Milliseconds before a failed change stream is opened again. */
 const RETRY = 1000;
-/** Milliseconds to wait for a stream to close. */
+/** Milliseconds to wait for a stream to open, and again for it to close. */
 const CLOSES_IN = 1000;
 
 /**
@@ -229,7 +230,14 @@ export class MongodbBackend implements Backend {
         interrupted();
       });
     }
-    // Closing sends a request to a server that may be unreachable.
-    return () => answerWithin(CLOSES_IN, () => stream.close()).catch(ignore);
+    const opened = new Promise<void>((resolve) => {
+      for (const event of ['resumeTokenChanged', 'error', 'end', 'close']) stream.on(event, () => resolve());
+    });
+    return async () => {
+      // If a stream is closed before its first answer, the driver leaves the stream's cursor open at the server.
+      await settledWithin(CLOSES_IN, opened);
+      // Closing sends a request to a server that may be unreachable.
+      await answerWithin(CLOSES_IN, () => stream.close()).catch(ignore);
+    };
   }
 }
