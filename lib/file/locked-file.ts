@@ -4,7 +4,7 @@ import { invalidArg, invalidArgType } from '../common/errors.js';
 import { performance } from '../common/host.js';
 import { isThenable } from '../common/run-held.js';
 import { threadBound } from '../common/thread-bound.js';
-import type { HostSignal, SyncResult } from '../common/types.js';
+import type { HostSignal, HostUrl, SyncResult } from '../common/types.js';
 import { ProcessLock } from '../process/process-lock.js';
 import type { ProcessGuard } from '../process/guard.js';
 import { discard, flushFolder, read, replace, targetOf, writeBeside, type Contents } from './contents.js';
@@ -58,21 +58,21 @@ export class LockedFile<T = unknown> {
   #lockBeside: ProcessLock | undefined;
 
   /** A file of JSON, or of what `parse` and `stringify` convert. Opens nothing yet. Throws a TypeError or RangeError. */
-  constructor(file: string | URL, options?: LockedFileOptions<T>);
+  constructor(file: string | HostUrl, options?: LockedFileOptions<T>);
   /** @internal */
-  constructor(file: string | URL, options: LockedRawFileOptions<T> | undefined, raw: FileFormat<T>);
-  constructor(file: string | URL, options: LockedFileOptions<T> = {}, raw?: FileFormat<T>) {
+  constructor(file: string | HostUrl, options: LockedRawFileOptions<T> | undefined, raw: FileFormat<T>);
+  constructor(file: string | HostUrl, options: LockedFileOptions<T> = {}, raw?: FileFormat<T>) {
     this.path = resolvePath(file);
     this.#settings = resolveFileOptions(options, raw);
   }
 
   /** A file of text in UTF-8. */
-  static text(file: string | URL, options?: LockedRawFileOptions<string>): LockedFile<string> {
+  static text(file: string | HostUrl, options?: LockedRawFileOptions<string>): LockedFile<string> {
     return new LockedFile(file, options, plainText);
   }
 
   /** A file of bytes. */
-  static bytes(file: string | URL, options?: LockedRawFileOptions<Uint8Array>): LockedFile<Uint8Array> {
+  static bytes(file: string | HostUrl, options?: LockedRawFileOptions<Uint8Array>): LockedFile<Uint8Array> {
     return new LockedFile(file, options, bytesFormat);
   }
 
