@@ -133,7 +133,7 @@ TEST(LeaseTable, SweepsWhatHasExpiredAsFastAsNewLeasesAreTaken) {
   EXPECT_LT(most, 200u);
 }
 
-TEST(LeaseTable, SweepsShardsThatAreNotUsedAnyMore) {
+TEST(LeaseTable, SweepsExpiredKeysWhileAnotherKeyIsRenewed) {
   Leases leases;
   for (int i = 0; i < 10'000; ++i) leases.acquire("key " + std::to_string(i), "a", 100);
   leases.time = 100;
