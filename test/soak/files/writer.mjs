@@ -24,8 +24,8 @@ const added = ({ counts }) => ({
   filling: '.'.repeat(random() * 20_000),
 });
 
-process.on('disconnect', () => process.exit(1));
 let ending = false;
+process.on('disconnect', () => process.exit(ending ? 0 : 1));
 process.on('message', () => (ending = true));
 
 while (!ending) {
