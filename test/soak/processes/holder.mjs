@@ -60,6 +60,14 @@ const read = (/** @type {number} */ key) => readSync(file, block, 0, BLOCK_BYTES
 const write = (/** @type {number} */ key) => writeSync(file, block, 0, BLOCK_BYTES, key * BLOCK_BYTES);
 
 /**
+ * Whether a token comes from garbage in the page that looks like a token of the coming year. Later garbage may remove it, and
+ * tokens then follow the clock again.
+ *
+ * @param {bigint} token
+ */
+const isFromGarbage = (token) => damage === 'page' && token > BigInt(Date.now() + 60_000) * 1_000_000n;
+
+/**
  * @param {number} key
  * @param {import('stripelock/process').ProcessGuard} guard
  */
@@ -80,7 +88,7 @@ function check(key, guard) {
  */
 function* change(key, guard) {
   if (check(key, guard)) repair(block);
-  setToken(block, guard.token);
+  if (!isFromGarbage(guard.token)) setToken(block, guard.token);
   setDirty(block, true);
   write(key);
   yield;
