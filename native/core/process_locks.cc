@@ -617,16 +617,21 @@ void ProcessFile::runWatch(void* self) {
       if (isLookedAfterHere(key)) file.serve(*key);
     }
     file.revokeIdle(elapsed());
-    // Including the keys that waiters have just moved to.
-    std::size_t waiting = 0;
+    // Including the keys that waiters have just moved to. The thread stays for waiters behind a thread that blocks: when that one
+    // leaves, they may move to another key.
+    const auto isAwaitedByALoop = [](const ProcessKey* key) {
+      return std::any_of(key->queue.begin(), key->queue.end(),
+                         [](const ProcessAcquisition* waits) { return !waits->blocks && !isPaused(*waits); });
+    };
+    bool isNeeded = false;
     for (const ProcessKey* key : file.waiting_) {
-      if (!isLookedAfterHere(key)) continue;
-      ++waiting;
-      sleep = std::min(sleep, file.patience(*key, poll));
+      // mutant: process-leaves-those-behind-blocked
+      isNeeded = isNeeded || isAwaitedByALoop(key);
+      if (isLookedAfterHere(key)) sleep = std::min(sleep, file.patience(*key, poll));
     }
     if (!file.grants.empty()) sleep = std::min(sleep, kNear);
     const Nanoseconds time = now();
-    if (waiting > 0 || !file.grants.empty()) {
+    if (isNeeded || !file.grants.empty()) {
       busy = time;
     } else if (time - busy >= kIdle) {
       // Decided under the mutex: whoever enqueues later starts another thread.

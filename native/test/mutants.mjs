@@ -68,6 +68,10 @@ export const mutants = {
   'process-makes-an-open-file': ['if (false) {', 'Process.WritesNoHeader*'],
   'process-ignores-other-layouts': ['', 'Process.RefusesALayout*'],
   'process-looks-once': ['', 'Process.DoesNotMissAReleaseBetween*'],
+  'process-leaves-those-behind-blocked': [
+    'isNeeded = isNeeded || isLookedAfterHere(key);',
+    'Process.WatchesALaterKey*',
+  ],
   'process-looks-once-for-later-keys': ['', 'Process.DoesNotMissAReleaseOfALaterKey*'],
   'process-serves-recursively': [
     'if (serving_) { toServe_.pop_back(); return serveOne(key); }',

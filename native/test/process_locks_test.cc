@@ -407,6 +407,29 @@ TEST(Process, DoesNotMissAReleaseOfALaterKeyOfAList) {
   EXPECT_EQ(news->id, pending);
 }
 
+TEST(Process, WatchesALaterKeyOfAListThatWaitedBehindABlockedThread) {
+  const Folder folder;
+  const UsualSlices usual;
+  const std::vector<std::string> keys = keysInOrder(folder.file(), 2);
+  Member one(folder.file());
+  Member two(folder.file());
+  Other other(folder.file());
+  EXPECT_TRUE(other.hold(keys[0]));
+  EXPECT_TRUE(other.hold(keys[1]));
+  BlockedMember first(one, ask({keys[0]}));
+  EXPECT_TRUE(awaitWaits(two, 1));
+  const std::uint32_t pending = two.pend(ask(keys));
+  // Meanwhile the blocked thread alone looks at the key. The file's thread ends after 200 ms if it has nothing to watch.
+  std::this_thread::sleep_for(std::chrono::milliseconds(1000));
+  other.free(keys[0]);
+  one.release(first.join().id);
+  EXPECT_FALSE(two.take());
+  other.free(keys[1]);
+  const auto news = two.awaitNews();
+  ASSERT_TRUE(news);
+  EXPECT_EQ(news->id, pending);
+}
+
 TEST(Process, WakesTheEventLoopOfTheThreadThatReleases) {
   const Folder folder;
   Member one(folder.file());
