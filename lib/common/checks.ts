@@ -84,6 +84,12 @@ export function checkString(value: unknown, name: string): string {
   return value;
 }
 
+/** Accepts text that can be a path. `expected`: what the error asks for. */
+export function checkPath(value: unknown, name: string, expected: string): string {
+  if (typeof value === 'string' && value !== '' && !value.includes('\0')) return value;
+  throw invalidArgType(name, expected, value);
+}
+
 export function checkBoolean(value: unknown, name: string): boolean {
   if (typeof value !== 'boolean') throw invalidArgType(name, 'a boolean', value);
   return value;

@@ -149,6 +149,11 @@ function cycleText(exact: boolean, threads: readonly number[], stripes: readonly
     .join(', ');
 }
 
+/** The `code` of an error of the system or of a server. Undefined if it has none. */
+export function codeOf(error: unknown): unknown {
+  return (error as { code?: unknown } | null | undefined)?.code;
+}
+
 export function invalidArgType(
   name: string,
   expected: string,

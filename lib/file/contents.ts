@@ -1,8 +1,8 @@
 import { constants, type Stats } from 'node:fs';
 import path from 'node:path';
-import { LockError } from '../common/errors.js';
+import { codeOf, LockError } from '../common/errors.js';
 import { performance } from '../common/host.js';
-import { codeOf, flushError, kindError, ownerError, readError, sizeError, writeError } from './errors.js';
+import { flushError, kindError, ownerError, readError, sizeError, writeError } from './errors.js';
 import * as steps from './operations.js';
 import type { Steps } from './operations.js';
 
@@ -15,8 +15,8 @@ export interface Contents {
 /** As Linux allows. */
 const MOST_LINKS = 40;
 /** On Windows, other programs that have a file open can make these fail for a short time. */
-const TRANSIENT: ReadonlySet<string | undefined> = new Set(['EPERM', 'EACCES', 'EBUSY']);
-const UNFLUSHABLE: ReadonlySet<string | undefined> = new Set(['EINVAL', 'ENOTSUP', 'EACCES']);
+const TRANSIENT: ReadonlySet<unknown> = new Set(['EPERM', 'EACCES', 'EBUSY']);
+const UNFLUSHABLE: ReadonlySet<unknown> = new Set(['EINVAL', 'ENOTSUP', 'EACCES']);
 /** Milliseconds between attempts. */
 const FIRST_PAUSE = 1;
 const LONGEST_PAUSE = 100;
@@ -59,7 +59,7 @@ function* linkAt(place: string): Steps<string | undefined> {
 /** The contents of a file, or undefined if it does not exist. */
 export function* read(file: string, maxBytes: number, timeout: number): Steps<Contents | undefined> {
   try {
-    const descriptor = yield* untilPermitted(() => steps.open(file, READ), timeout, isShared);
+    const descriptor = yield* untilPermitted(() => steps.open(file, READ), timeout, isTransientForReaders);
     try {
       const stats = yield* steps.fstat(descriptor);
       if (!stats.isFile()) throw kindError(file);
@@ -168,8 +168,8 @@ function* remove(file: string): Steps<void> {
 }
 
 const isTransient = (error: unknown): boolean => TRANSIENT.has(codeOf(error));
-/** A reader without permission gets EACCES, and must not wait. */
-const isShared = (error: unknown): boolean => isTransient(error) && codeOf(error) !== 'EACCES';
+/** Without EACCES: a reader that lacks the permission must not wait. */
+const isTransientForReaders = (error: unknown): boolean => isTransient(error) && codeOf(error) !== 'EACCES';
 
 /** Repeats an operation that may fail for a short time. */
 function* untilPermitted<R>(

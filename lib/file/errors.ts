@@ -1,11 +1,6 @@
-import { LockError } from '../common/errors.js';
+import { codeOf, LockError } from '../common/errors.js';
 
 const quoted = (file: string): string => `file ${JSON.stringify(file)}`;
-
-/** The code of a system error, such as `ENOENT`; undefined for other errors. */
-export function codeOf(error: unknown): string | undefined {
-  return (error as NodeJS.ErrnoException | undefined)?.code;
-}
 
 const REASONS: Readonly<Record<string, string>> = {
   EACCES: 'this user has no permission',
@@ -23,7 +18,7 @@ const REASONS: Readonly<Record<string, string>> = {
 };
 
 function reasonOf(cause: unknown): string {
-  return REASONS[codeOf(cause) ?? ''] ?? String((cause as Error | undefined)?.message ?? cause);
+  return REASONS[String(codeOf(cause))] ?? String((cause as Error | undefined)?.message ?? cause);
 }
 
 export function readError(file: string, cause: unknown): LockError {

@@ -2,12 +2,12 @@ import path from 'node:path';
 import {
   checkCount,
   checkPart,
+  checkPath,
   checkString,
   checkTimeout,
   DEFAULT_TIMEOUT,
   type Names,
 } from '../common/checks.js';
-import { invalidArgType } from '../common/errors.js';
 import type { AcquireOptions, AsyncAcquireOptions } from '../common/types.js';
 
 /** For a new `ProcessLock`. */
@@ -43,10 +43,7 @@ export const ATTEMPT: Names<Pick<AcquireOptions, 'mode'>> = { mode: true };
 export function resolveProcessLockOptions(options: ProcessLockOptions): Required<ProcessLockOptions> {
   checkPart(options, NAMES, 'options', 'an object with a path');
   const { path: file, name, timeout, files } = options;
-  const given = checkString(file, 'options.path');
-  if (given === '' || given.includes('\0')) {
-    throw invalidArgType('options.path', 'the path of a file', file);
-  }
+  const given = checkPath(checkString(file, 'options.path'), 'options.path', 'the path of a file');
   return {
     path: path.resolve(given),
     name: name === undefined ? '' : checkString(name, 'options.name'),

@@ -133,8 +133,3 @@ export class Requests {
 
 /** For an operation whose caller has given up before anything was sent: nobody sees it. */
 export const NOT_ASKED = new Error('the caller has given up');
-
-/** The code of an error of a server. */
-export function codeOf(error: unknown): unknown {
-  return (error as { code?: unknown } | null | undefined)?.code;
-}

@@ -1,6 +1,6 @@
 import type { Agent, ClientRequest, IncomingMessage, RequestOptions } from 'node:http';
 import type { Socket } from 'node:net';
-import { codeOf } from '../requests.js';
+import { codeOf } from '../../common/errors.js';
 import type { EtcdTls } from './options.js';
 import { EtcdFailure, failureOf } from './gateway.js';
 

@@ -1,9 +1,9 @@
 import { LONGEST_DELAY } from '../../common/alarm.js';
-import { LockError } from '../../common/errors.js';
+import { codeOf, LockError } from '../../common/errors.js';
 import { settledWithin } from '../../common/pause.js';
 import { answerWithin } from '../../lease/contract/replies.js';
 import { messageOf, storeDenied } from '../../lease/contract/errors.js';
-import { codeOf, NOT_ASKED, type Operation } from '../requests.js';
+import { NOT_ASKED, type Operation } from '../requests.js';
 import type {
   Attempt,
   Backend,

@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
 import { LONGEST_DELAY } from '../../common/alarm.js';
-import { LockError } from '../../common/errors.js';
+import { codeOf, LockError } from '../../common/errors.js';
 import { messageOf, storeDenied } from '../../lease/contract/errors.js';
 import { encodeText } from '../exact-text.js';
-import { codeOf, type Operation } from '../requests.js';
+import type { Operation } from '../requests.js';
 import type {
   Attempt,
   Backend,

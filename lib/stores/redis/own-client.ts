@@ -1,4 +1,4 @@
-import { LockError } from '../../common/errors.js';
+import { codeOf, LockError } from '../../common/errors.js';
 import { endNodeRedis, type IoRedis, type NodeRedis, type RedisClient } from './client.js';
 
 /** A client that the store created. */
@@ -42,7 +42,7 @@ function loadedBy(load: NodeJS.Require, name: string): unknown {
   try {
     return load(name) as unknown;
   } catch (error) {
-    if ((error as { code?: unknown }).code === 'MODULE_NOT_FOUND') return undefined;
+    if (codeOf(error) === 'MODULE_NOT_FOUND') return undefined;
     throw error;
   }
 }
