@@ -19,6 +19,7 @@ import {
   type LockedFileOptions,
   type LockedFileUpdateOptions,
   type LockedRawFileOptions,
+  type Waiting,
 } from './options.js';
 
 const THREAD_BOUND = threadBound('LockedFile', 'pass file.path instead, and create a LockedFile there');
@@ -186,25 +187,20 @@ export class LockedFile<T = unknown> {
       const { format, maxBytes, mode, timeout } = file.#settings;
       const bytes = format.encode(next[i]);
       if (bytes.length > maxBytes) throw sizeError(target, bytes.length, maxBytes);
-      return [{ target, bytes, stats: before[i]?.stats, mode, timeout, temporary: '' }];
+      return [{ target, bytes, stats: before[i]?.stats, mode, timeout }];
     });
-    let renamed = 0;
+    const temporaries: string[] = [];
+    const written: string[] = [];
     try {
-      for (const version of fresh) {
-        const { target, bytes, stats, mode } = version;
-        version.temporary = yield* writeBeside(target, bytes, stats, mode);
+      for (const { target, bytes, stats, mode } of fresh) {
+        temporaries.push(yield* writeBeside(target, bytes, stats, mode));
       }
-      for (const { target, temporary, timeout } of fresh) {
-        yield* replace(
-          target,
-          temporary,
-          timeout,
-          fresh.slice(0, renamed).map((version) => version.target),
-        );
-        renamed++;
+      for (const [i, { target, timeout }] of fresh.entries()) {
+        yield* replace(target, temporaries[i]!, timeout, written);
+        written.push(target);
       }
     } catch (error) {
-      for (const { temporary } of fresh.slice(renamed)) if (temporary !== '') yield* discard(temporary);
+      for (const temporary of temporaries.slice(written.length)) yield* discard(temporary);
       throw error;
     }
     for (const folder of new Set(fresh.map(({ target }) => path.dirname(target)))) yield* flushFolder(folder);
@@ -247,12 +243,6 @@ export class LockedFile<T = unknown> {
     if (initial === undefined) throw missingError(file);
     return initial();
   }
-}
-
-/** The limits of a wait for locks. */
-interface Waiting {
-  readonly timeout: number;
-  readonly signal: HostSignal | undefined;
 }
 
 const acquire = operation<[ProcessLock, string[], number, HostSignal | undefined], ProcessGuard>(

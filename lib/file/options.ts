@@ -4,11 +4,12 @@ import {
   checkCount,
   checkFunction,
   checkPart,
+  checkPath,
   checkSignal,
   checkTimeout,
   DEFAULT_TIMEOUT,
+  type Names,
 } from '../common/checks.js';
-import type { Names } from '../common/checks.js';
 import { invalidArgType, outOfRange } from '../common/errors.js';
 import type { HostSignal } from '../common/types.js';
 import { ProcessLock } from '../process/process-lock.js';
@@ -69,15 +70,20 @@ const RAW_NAMES: Names<LockedRawFileOptions<unknown>> = {
 const NAMES: Names<LockedFileOptions<unknown>> = { parse: true, stringify: true, ...RAW_NAMES };
 const UPDATE_NAMES: Names<LockedFileUpdateOptions> = { timeout: true, signal: true };
 
+/** The limits of a wait for locks. */
+export interface Waiting {
+  /** Milliseconds. */
+  readonly timeout: number;
+  readonly signal: HostSignal | undefined;
+}
+
 /** Checked options, with defaults. */
-export interface FileSettings<T> {
+export interface FileSettings<T> extends Waiting {
   readonly format: FileFormat<T>;
   /** Undefined if a missing file is an error. */
   readonly initial: (() => T) | undefined;
   readonly mode: number;
   readonly maxBytes: number;
-  readonly timeout: number;
-  readonly signal: HostSignal | undefined;
   readonly lock: ProcessLock | undefined;
 }
 
@@ -113,8 +119,8 @@ export function resolveFileOptions<T>(options: LockedFileOptions<T>, raw?: FileF
 /** Throws a TypeError or RangeError for bad options. */
 export function resolveUpdateOptions(
   options: LockedFileUpdateOptions | undefined,
-  { timeout, signal }: Pick<FileSettings<unknown>, 'timeout' | 'signal'>,
-): { timeout: number; signal: HostSignal | undefined } {
+  { timeout, signal }: Waiting,
+): Waiting {
   if (options === undefined) return { timeout, signal };
   checkPart(options, UPDATE_NAMES, 'options');
   return {
@@ -126,10 +132,7 @@ export function resolveUpdateOptions(
 /** The absolute path. Throws a TypeError for anything but a path or a `file:` URL. */
 export function resolvePath(given: unknown): string {
   const file = given instanceof URL ? fileURLToPath(given) : given;
-  if (typeof file !== 'string' || file === '' || file.includes('\0')) {
-    throw invalidArgType('path', 'the path of a file, or a file URL', given);
-  }
-  return path.resolve(file);
+  return path.resolve(checkPath(file, 'path', 'the path of a file, or a file URL'));
 }
 
 function formatOf<T>({ parse = parseJson, stringify = stringifyJson }: LockedFileOptions<T>): FileFormat<T> {
