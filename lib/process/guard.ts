@@ -54,15 +54,15 @@ class HeldKeys<M extends LockMode = LockMode> implements Disposable {
 
   /**
    * True when an earlier exclusive holder ended without releasing, its process or its thread: what the lock protects may be
-   * half-written. Told to shared holders and to the first exclusive one.
+   * half-written. Shared holders and the first exclusive holder see it.
    */
   get abandoned(): boolean {
     return this.#hold.abandoned;
   }
 
   /**
-   * Fencing token: greater than that of every earlier holder of any of these keys, in all processes, also after a restart of
-   * the machine. About the nanoseconds since 1970.
+   * Fencing token: greater than the tokens of all earlier holders of these keys, across processes and restarts of the machine.
+   * About the number of nanoseconds since 1970.
    */
   get token(): bigint {
     return this.#hold.token;

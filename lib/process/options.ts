@@ -13,8 +13,8 @@ import type { AcquireOptions, AsyncAcquireOptions } from '../common/types.js';
 /** For a new `ProcessLock`. */
 export interface ProcessLockOptions {
   /**
-   * The file that all processes lock, on a local disk. It is made, readable for its user alone, if there is none; its folder
-   * must exist. It is never deleted, and nothing else may be in it.
+   * The file that all processes lock, on a local disk. If it is missing, it is created with the permissions 0600; its folder
+   * must exist. It is never deleted, and must have no other contents.
    */
   path: string;
   /** Shown in errors. Default ''. */
@@ -22,9 +22,9 @@ export interface ProcessLockOptions {
   /** Default time allowed for one whole acquisition, however many keys, in milliseconds. Default 5000. Infinity waits forever. */
   timeout?: number;
   /**
-   * Over how many files the keys are spread, 1 to 64: `path`, and others beside it whose names end with `.1`, `.2` and so on. The
-   * kernel goes through all locks of a file each time, so hold thousands of keys at once only with 16 or more. Whoever makes
-   * the file decides for all, by default 1; who asks for another number later is refused with `ERR_LOCK_FILE_COUNT`.
+   * The number of files that share the keys, 1 to 64: `path`, and files beside it whose names end with `.1`, `.2` and so on. The
+   * kernel searches all locks of a file each time, so hold thousands of keys at once only with 16 files or more. The process that
+   * creates the file sets the number for all processes, by default 1. Another number is refused later (`ERR_LOCK_FILE_COUNT`).
    */
   files?: number;
 }

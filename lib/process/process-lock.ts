@@ -45,9 +45,9 @@ export interface ProcessHolder {
 
 /** A key that is held or waited for. */
 export interface ProcessKeyState {
-  /** Undefined where nobody said it: a process shows keys of up to 70 bytes that it holds. */
+  /** Undefined if it is not known: a process shows the keys that it holds, up to 70 bytes each. */
   key: LockKey | undefined;
-  /** The mode in which it is held, or waited for if nobody holds it. */
+  /** The mode in which it is held. If it is not held, the mode of its waiters. */
   mode: LockMode;
   /** Who holds it. */
   holders: ProcessHolder[];

@@ -41,7 +41,7 @@ enum class FileFault : std::uint8_t {
   kLock,
   // This operating system has no such locks.
   kSystem,
-  // Whoever made it wanted its locks in another number of files. FileError::number is that number.
+  // It was created with another number of files, which is FileError::number.
   kFiles,
   // Its header is missing or damaged, and other processes have the file open.
   kDamaged,

@@ -139,7 +139,7 @@ class ProcessFile {
   void enqueue(ProcessAcquisition& acquisition);
   // It waits no more.
   void withdraw(ProcessAcquisition& acquisition);
-  // Gives back all that it has taken. `died`: nobody has released it.
+  // Gives back all that it has taken. `died`: it was not released.
   void giveBack(ProcessAcquisition& acquisition, bool died);
   // It waits again, in its old place.
   void putBack(ProcessAcquisition& acquisition);
@@ -582,7 +582,7 @@ void ProcessFile::revokeIdle(Nanoseconds time, const ProcessKey* last) {
 }
 
 Nanoseconds ProcessFile::patience(const ProcessKey& key, Nanoseconds poll) {
-  // Where nobody rings, to look is no remedy for a wake that was lost, but the only way.
+  // If no process can wake this one, polling is the only way to notice a release.
   if (!bell_.isReachable() || !page_.isEnrolled(key.byte)) return poll;
   const ProcessAcquisition* const waits = first(key);
   const ProcessPage::Turn turn = page_.next(key.byte);
@@ -617,8 +617,8 @@ void ProcessFile::runWatch(void* self) {
       if (isLookedAfterHere(key)) file.serve(*key);
     }
     file.revokeIdle(elapsed());
-    // Including the keys that waiters have just moved to. The thread stays for waiters behind a thread that blocks: when that one
-    // leaves, they may move to another key.
+    // Includes the keys to which waiters have just moved. This thread also stays for waiters queued behind a blocked thread,
+    // because they may move to another key when that thread leaves the queue.
     const auto isAwaitedByALoop = [](const ProcessKey* key) {
       return std::any_of(key->queue.begin(), key->queue.end(),
                          [](const ProcessAcquisition* waits) { return !waits->blocks && !isPaused(*waits); });
@@ -634,7 +634,7 @@ void ProcessFile::runWatch(void* self) {
     if (isNeeded || !file.grants.empty()) {
       busy = time;
     } else if (time - busy >= kIdle) {
-      // Decided under the mutex: whoever enqueues later starts another thread.
+      // Decided under the mutex: a thread that enqueues later starts another one.
       file.watched_ = false;
       ProcessLocks::instance().close(file);
       return;

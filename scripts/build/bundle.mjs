@@ -1,6 +1,6 @@
 // Bundles what ships, in memory, from the compiled modules of lib/:
 //
-//   stripelock.cjs           all of lib/, but for what is below
+//   stripelock.cjs           all of lib/ that no other bundle contains
 //   stores.cjs               stores outside of the process
 //   testing.cjs              what only tests use
 //   locked-file.cjs          files that several programs change, and the package that finds a fault in JSON

@@ -1,5 +1,5 @@
-// Writes api.md: every public export with its signature, by API Extractor, from the declarations that are published. A
-// change of the public API is a change of that file, so that nobody changes it without noticing.
+// Writes api.md: every public export with its signature, by API Extractor, from the published declarations. A change of the
+// public API changes that file, so it cannot go unnoticed.
 //
 //   node scripts/docs/api.mjs           writes it
 //   node scripts/docs/api.mjs --check   fails if it is not up to date

@@ -315,7 +315,7 @@ describe.runIf(process.platform !== 'win32')('under npm run', () => {
       attempt: 'stripelock run --path a.lock --no-wait -- node job.cjs',
     };
     writeFileSync(path.join(place.folder, 'package.json'), JSON.stringify({ scripts }));
-    // Ends with its input, or, if there is none, once the file `stop` is there.
+    // Ends with its input; with the argument `until-stop`, when the file `stop` appears.
     const job = `
       const { existsSync, writeFileSync } = require('node:fs');
       console.log('runs');

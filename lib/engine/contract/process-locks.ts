@@ -1,6 +1,6 @@
 import type { LockKey } from '../../common/types.js';
 
-/** What an acquisition of keys of a file holds, for {@link ProcessLockEngine.release}. */
+/** A held acquisition of a file's keys, for {@link ProcessLockEngine.release}. */
 export interface ProcessHold {
   /** The engine's number of the acquisition while it waits or holds; else -1. */
   id: number;
@@ -43,7 +43,7 @@ export interface ProcessWaiter {
 export interface ProcessUse {
   /** The same for equal keys. */
   readonly place: string;
-  /** Undefined where nobody said it. */
+  /** Undefined if it is not known. */
   readonly key: LockKey | undefined;
   readonly shared: boolean;
   readonly waits: boolean;
@@ -58,8 +58,8 @@ export interface ProcessUse {
 /** Locks on keys of a file, for all processes of the machine, as one thread uses them. */
 export interface ProcessLockEngine {
   /**
-   * The file's number in this thread. `title` is what other processes show of this one. `files`: over how many files it spreads
-   * its locks; 0 for as many as whoever made it wanted.
+   * The file's number in this thread. `title` is what other processes show of this one. `files`: the number of files that
+   * share its locks; 0 for the number that its creator chose.
    */
   open(path: string, title: string, files: number): number | FileFault;
   /** As many times as {@link open} returned the number. What is held stays held. */
