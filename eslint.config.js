@@ -105,7 +105,7 @@ export default defineConfig(
           patterns: [
             {
               group: ['**/common/host.js'],
-              importNames: ['performance', 'hrtime'],
+              importNames: ['performance', 'hrtime', 'sharedNow'],
               message: 'Deadlines of leases are by `localNow` or `elapsed`, what timers count by `timerNow`.',
             },
             { group: ['perf_hooks', 'node:perf_hooks'], message: 'See common/elapsed.ts.' },

@@ -15,7 +15,7 @@ const slow = [
   'test/packaging/**/*.test.ts',
   'test/robustness/blocked-threads.test.ts',
   'test/soak/*.test.ts',
-  'test/stores/{etcd,postgres}-pairs.test.ts',
+  'test/stores/{etcd,mysql,postgres}-pairs.test.ts',
 ];
 
 /** Of the slow ones, those that look at times: they come last, when nothing compiles beside them any more. */
@@ -24,7 +24,7 @@ const faults = [
   'test/engine/native/own-memory.test.ts',
   'test/leases/background-thread.test.ts',
   'test/robustness/churn.test.ts',
-  'test/stores/{etcd,mongodb,redis}-background.test.ts',
+  'test/stores/{dynamodb,etcd,mongodb,mysql,redis}-background.test.ts',
 ];
 
 const processors = os.availableParallelism();
@@ -47,7 +47,7 @@ export default defineConfig({
         test: {
           name: 'quick',
           include: ['test/**/*.test.ts'],
-          exclude: [...slow, ...faults],
+          exclude: [...slow, ...faults, '**/node_modules/**'],
           // These wait for half of their time.
           maxWorkers: 2 * processors,
         },

@@ -34,6 +34,9 @@ export const metrics = {
   cancelFewNs: { title: 'with 1,000 waiting', unit: 'ns', better: 'lower' },
   unrelatedNs: { title: 'time/op', unit: 'ns', better: 'lower' },
   aloneNs: { title: 'with none waiting', unit: 'ns', better: 'lower' },
+  commandNs: { title: 'run -- true', unit: 'ns', better: 'lower' },
+  bareNs: { title: 'node -e 0', unit: 'ns', better: 'lower' },
+  overBare: { title: 'ratio', unit: 'times', better: 'lower' },
   growth: { title: 'growth', unit: 'times', better: 'lower' },
 };
 
@@ -49,6 +52,7 @@ const shown = {
   'hand-over': ['handOver50', 'handOver99', 'handOver999', 'handOverMax'],
   process: ['firstLockNs', 'importNs'],
   worker: ['firstLockNs', 'importNs'],
+  command: ['overBare', 'commandNs', 'bareNs'],
   lockMemory: ['totalBytes', 'heapBytes', 'nativeBytes'],
   heldMemory: ['totalBytes', 'heapBytes', 'nativeBytes'],
   'dead-holder': ['deadHolder50', 'deadHolderMax'],

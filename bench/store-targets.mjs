@@ -1,6 +1,12 @@
 // The targets of leases in stores outside the process.
 
 import { ETCD3, ETCD_MANAGER, PUT_AND_DELETE } from './subjects/stores/etcd.mjs';
+import {
+  MARIADB_MANAGER,
+  MARIADB_STATEMENTS,
+  MYSQL2_MANAGER,
+  MYSQL2_STATEMENTS,
+} from './subjects/stores/mysql.mjs';
 import { POSTGRES_MANAGER, STATEMENTS } from './subjects/stores/postgres.mjs';
 import {
   REDIS_MANAGER,
@@ -57,6 +63,8 @@ export function storeTargets({ ratioTarget }) {
       atLeast(REDIS_PERMITS)(3, 'Redis, 8 clients want 3 permits at once', other),
     ),
     atMost(POSTGRES_MANAGER)(1.2, 'PostgreSQL, a hot key', STATEMENTS),
+    atMost(MYSQL2_MANAGER)(1.6, 'MySQL, a hot key', MYSQL2_STATEMENTS),
+    atMost(MARIADB_MANAGER)(1.6, 'MySQL, a hot key', MARIADB_STATEMENTS),
     atMost(ETCD_MANAGER)(1.3, 'etcd, a hot key', PUT_AND_DELETE),
     atLeast(ETCD_MANAGER)(1.5, 'etcd, a hot key', ETCD3),
   ];

@@ -14,8 +14,14 @@ export { Lease } from './lease/lease.js';
 export { LeaseLostError, LeaseStoreError, StaleTokenError } from './lease/contract/errors.js';
 export { deserializeError, serializeError } from './lease/contract/sent-errors.js';
 export { answerWithin } from './lease/contract/replies.js';
-export { LeaderElection, type LeaderElectionOptions } from './lease/leader-election.js';
+export {
+  LeaderElection,
+  type ElectionGround,
+  type ElectionHold,
+  type LeaderElectionOptions,
+} from './lease/leader-election.js';
 export { LeaseManager } from './lease/manager.js';
+export { revokeLease } from './lease/revoke.js';
 export { MemoryLeaseStore, type MemoryLeaseStoreOptions } from './lease/memory-store.js';
 export type {
   AdvancingClock,
@@ -31,6 +37,7 @@ export type {
   ReopenableLeaseStore,
   WakingLeaseStore,
 } from './lease/contract/lease-store.js';
+export type { ListedLease, ListingLeaseStore, ListLeasesOptions } from './lease/contract/listing.js';
 export type { SeveralKeysLeaseStore } from './lease/contract/several-keys.js';
 export type {
   AcquireLeaseOptions,

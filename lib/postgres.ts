@@ -10,6 +10,7 @@ export {
   type PostgresClientOptions,
   type PostgresLeaseStoreOptions,
   type PostgresPoolOptions,
+  type PostgresQueryClient,
 } from './stores/postgres/store.js';
 /** @internal */
 export { reopenPostgresLeaseStore } from './stores/postgres/store.js';

@@ -93,5 +93,9 @@ export const mutants = {
   'P2-joint-drops-queued': ['skip', 'permits-together', ASSERTION],
   'P1-dies-with-one': ['leave(DIE, 1);', 'permits-told', ASSERTION],
   'P3-reported-forever': ['skip;', 'permits-told', ASSERTION],
-  'P3-rolled-back-saw-it': ['left = (how == ROLL_BACK -> left : left & ~TOLD)', 'permits-told', ASSERTION],
+  'P3-rolled-back-saw-it': [
+    'left = (how == ROLL_BACK -> left : left & ~DEATH_REPORTED)',
+    'permits-told',
+    ASSERTION,
+  ],
 };

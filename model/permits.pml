@@ -1,7 +1,7 @@
-/* Permits: a stripe whose word counts its holders up to a limit. Invariants P1 – P3 are stated in native/core/table.h.
+/* Permits: a stripe whose word counts its holders up to a limit. Invariants P1 – P3 are stated in native/core/table/table.h.
  *
- *   lib/engine/fast-path.ts      takeShared, giveBackShared
- *   mode.h                       withHold with a limit, and TOLD
+ *   lib/engine/fast-path.ts      takeShared, releaseShared
+ *   mode.h                       withHold with a limit, and DEATH_REPORTED
  *   table.cc, table_grants.cc    take or link, leave, hand over, designate, withdraw; planBesideDesignated, planForSeveral, planForOne
  *   membership.cc                abandon: all permits of a thread that ended, in one exchange
  *
@@ -47,7 +47,7 @@
 #define QUEUED    128
 #define ABANDONED 64
 #define SHARED    32
-#define TOLD      16
+#define DEATH_REPORTED 16
 #define HOLDER    15
 
 #define count(x)  ((x) & HOLDER)
@@ -55,7 +55,7 @@
 
 /* withHold: whether there is a permit, and the word with one more taken. */
 #define admits(x) (isFree(x) || count(x) < LIMIT)
-#define taking(x) ((((x) + 1) | SHARED) | (((x) & ABANDONED) -> TOLD : 0))
+#define taking(x) ((((x) + 1) | SHARED) | (((x) & ABANDONED) -> DEATH_REPORTED : 0))
 
 #define WAITING    0
 #define DESIGNATED 1
@@ -172,9 +172,9 @@ inline afterLeaving(how, holds) {
      left = (count(seen) == holds -> seen & ~(SHARED | HOLDER) : seen - holds);
      left = (how == DIE -> left | ABANDONED : left);
      /* mutant: P3-reported-forever */
-     left = (how == RELEASE && (left & TOLD) -> left & ~ABANDONED : left);        /* keeps P3 */
+     left = (how == RELEASE && (left & DEATH_REPORTED) -> left & ~ABANDONED : left);        /* keeps P3 */
      /* mutant: P3-rolled-back-saw-it */
-     left = left & ~TOLD
+     left = left & ~DEATH_REPORTED
   fi
 }
 

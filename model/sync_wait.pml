@@ -24,7 +24,7 @@ inline fastTake(s, who) {
   fi
 }
 
-/* giveBack, giveBackShared: the same for leaving, if no thread waits or others keep sharing. */
+/* giveBack, releaseShared: the same for leaving, if no thread waits or others keep sharing. */
 inline fastGiveBack(s, who) {
   /* mutant: I3-last-share-wakes-none */
   ok = (shared[who] -> word[s] == (SHARED | 1) || holderOf(word[s]) > 1 : word[s] == slotOf(t));

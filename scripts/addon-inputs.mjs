@@ -25,10 +25,10 @@ export const isMain = (/** @type {string} */ moduleUrl) =>
 /** The files of the addon's own folders, relative, sorted, with forward slashes. */
 const ownFiles = () =>
   ['native/core', 'native/node'].flatMap((folder) =>
-    readdirSync(path.join(packageRoot, folder))
+    readdirSync(path.join(packageRoot, folder), { recursive: true, encoding: 'utf8' })
       .filter((name) => /\.(cc|h)$/.test(name))
-      .sort()
-      .map((name) => `${folder}/${name}`),
+      .map((name) => `${folder}/${name.replaceAll('\\', '/')}`)
+      .sort(),
   );
 
 /**

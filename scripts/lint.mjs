@@ -140,6 +140,7 @@ const checks = fix
       'marks of the core': () => run(process.execPath, ['scripts/mutate.mjs', '--list']),
       'marks of the model': () => run(process.execPath, ['model/run.mjs', '--list']),
       api: () => run(process.execPath, ['scripts/docs/api.mjs', '--check']),
+      options: () => run(process.execPath, ['scripts/docs/options.mjs', '--check']),
       'clang-format': clangFormat,
       'clang-tidy': clangTidy,
     };

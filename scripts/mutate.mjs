@@ -62,7 +62,8 @@ function readSources() {
   const sources = new Map();
   const marks = new Set();
   const wrong = [];
-  for (const file of readdirSync(core)) {
+  for (const file of readdirSync(core, { recursive: true, encoding: 'utf8' })) {
+    if (!/\.(cc|h)$/.test(file)) continue;
     const lines = readFileSync(path.join(core, file), 'utf8').split('\n');
     for (const [at, text] of lines.entries()) {
       const [, name] = mark.exec(text) ?? [];
@@ -88,11 +89,12 @@ function readSources() {
 function build(sources) {
   const texts = new Map([['core.cc', chooser + readFileSync(`${core}.cc`, 'utf8')]]);
   for (const [file, lines] of sources) texts.set(path.join('core', file), lines.join('\n'));
-  mkdirSync(path.join(mutated, 'core'), { recursive: true });
+  mkdirSync(mutated, { recursive: true });
   for (const file of readdirSync(mutated, { recursive: true, encoding: 'utf8' }))
     if (file.endsWith('.cc') && !texts.has(file)) rmSync(path.join(mutated, file));
   for (const [file, text] of texts) {
     const target = path.join(mutated, file);
+    mkdirSync(path.dirname(target), { recursive: true });
     // An unchanged file is not compiled again.
     if (!existsSync(target) || readFileSync(target, 'utf8') !== text) writeFileSync(target, text);
   }

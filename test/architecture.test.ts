@@ -54,8 +54,8 @@ const layers: Layer[] = [
   // An engine, or what both use: no engine knows the other.
   { of: /^lib\/engine\/\w+\//, may: 'common/|engine/contract/' },
   { of: /^lib\/engine\//, may: 'common/|engine/' },
-  // Only to take the profile that an environment variable asks for, by `import()`.
-  { of: /^lib\/lock\/handle\.ts$/, may: 'common/|engine/|lock/|profile/(?:program-file|whole-program)\\.ts' },
+  // Only to start the profile that an environment variable requests.
+  { of: /^lib\/lock\/handle\.ts$/, may: 'common/|engine/|lock/|profile/requested\\.ts' },
   { of: /^lib\/lock\//, may: 'common/|engine/' },
   { of: /^lib\/profile\//, may: 'common/|engine/' },
   { of: /^lib\/web-locks\//, may: 'common/|engine/' },
@@ -64,14 +64,16 @@ const layers: Layer[] = [
   // The contract between managers and stores.
   { of: /^lib\/file\//, may: 'common/|process/' },
   { of: /^lib\/lease\/contract\//, may: 'common/' },
+  // Elects over either.
+  { of: /^lib\/lease\/leader-election\.ts$/, may: 'common/|lease/|process/' },
   { of: /^lib\/lease\//, may: 'common/|engine/|lease/' },
   // A store knows leases by the contract that it implements, and no other store.
   { of: /^lib\/stores\/[\w-]+\//, may: 'common/|stores/[\\w-]+\\.ts|lease/contract/' },
   { of: /^lib\/stores\//, may: 'common/|lease/contract/' },
   // Tools for tests of a store: they know stores by their contract, and managers, which run on any store.
-  { of: /^lib\/testing\//, may: 'common/|lease/contract/|lease/manager\\.ts' },
+  { of: /^lib\/testing\//, may: 'common/|lease/contract/|lease/(manager|revoke)\\.ts' },
   // The command, which nothing imports.
-  { of: /^lib\/command\//, may: 'common/|engine/|process/' },
+  { of: /^lib\/command\//, may: 'common/|engine/|lease/|process/|stores/' },
   { of: /^lib\/index\.ts$/, may: 'common/|lock/|lease/' },
   { of: /^lib\/web-locks\.ts$/, may: 'common/|web-locks/' },
   { of: /^lib\/metrics\//, may: 'common/|engine/' },
@@ -84,8 +86,8 @@ const layers: Layer[] = [
 
 /** The only folder that knows the addon. */
 const nativeEngine = /^lib\/engine\/native\//;
-/** The only file that loads a client library, which the user of a Redis store installs. */
-const clientLoader = /^lib\/stores\/redis\/own-client\.ts$/;
+/** The only file that loads client libraries, which users of stores install. */
+const clientLoader = /^lib\/stores\/client-packages\.ts$/;
 
 /** The only files that need a package, which becomes part of the bundle. */
 const bundled = new Map([
@@ -165,10 +167,27 @@ function includeEdges(text: string): Edge[] {
 
 const hostHeader = /^<(node|napi|js_native|uv|v8|cppgc|libplatform)([./_-].*)?>$/;
 
+/** The folders of the core, each with the others whose headers it may include. */
+const coreFolders: Record<string, readonly string[]> = {
+  base: [],
+  table: ['base'],
+  files: ['base', 'table'],
+  leases: ['base', 'table'],
+  web_locks: ['base', 'table'],
+};
+
+const coreRules = Object.entries(coreFolders).map(([folder, others]): [string, (to: string) => boolean] => [
+  `native/core/${folder}/`,
+  (to) =>
+    to.startsWith('<')
+      ? !hostHeader.test(to)
+      : [folder, ...others].some((allowed) => to.startsWith(`core/${allowed}/`)),
+]);
+
 const nativeRules: Record<string, (to: string) => boolean> = {
-  'native/core.cc': (to) => /^core\/\w+\.cc$/.test(to),
+  ...Object.fromEntries(coreRules),
+  'native/core.cc': (to) => /^core\/\w+\/\w+\.cc$/.test(to),
   'native/node.cc': (to) => /^node\/\w+\.cc$/.test(to),
-  'native/core/': (to) => (to.startsWith('<') ? !hostHeader.test(to) : to.startsWith('core/')),
   'native/test/': (to) => (to.startsWith('<') ? !hostHeader.test(to) : /^(core|test)\//.test(to)),
   // Node-API only: a header of V8, libuv or Node would tie the binary to one version of Node.
   'native/node/': (to) =>
@@ -224,10 +243,19 @@ describe('lib', () => {
 describe('native', () => {
   const graph = graphOf(filesUnder('native', /\.(cc|h)$/), (_file, text) => includeEdges(text));
 
-  it('keeps the core free of Node, and the node layer on Node-API', () => {
+  it('keeps the core free of Node and its folders in order, and the node layer on Node-API', () => {
     expect([...graph.keys()].some((file) => file.startsWith('native/core/'))).toBe(true);
     expect([...graph.keys()].some((file) => file.startsWith('native/node/'))).toBe(true);
     expect(nativeViolations(graph)).toEqual([]);
+  });
+
+  it('has no cycle of headers', () => {
+    const headers = [...graph].filter(([file]) => file.endsWith('.h'));
+    const named = headers.map(([file, edges]): [string, Edge[]] => [
+      file,
+      edges.map((edge) => ({ ...edge, to: `native/${edge.to}` })),
+    ]);
+    expect(cycles(new Map(named))).toEqual([]);
   });
 });
 
@@ -266,11 +294,15 @@ describe('the check itself refuses', () => {
   });
 
   it.each([
-    ['native/core/table.h', '#include <napi.h>'],
-    ['native/core/table.cc', '#include <node_api.h>'],
-    ['native/core/table.cc', '  #  include <uv.h>'],
-    ['native/core/table.cc', '#include "node/environment.h"'],
-    ['native/core/table.cc', '#include "table.h"'],
+    ['native/core/table/table.h', '#include <napi.h>'],
+    ['native/core/table/table.cc', '#include <node_api.h>'],
+    ['native/core/table/table.cc', '  #  include <uv.h>'],
+    ['native/core/table/table.cc', '#include "node/environment.h"'],
+    ['native/core/table/table.cc', '#include "table.h"'],
+    ['native/core/base/hash.h', '#include "core/table/mode.h"'],
+    ['native/core/table/table.h', '#include "core/files/lock_file.h"'],
+    ['native/core/leases/lease_table.h', '#include "core/web_locks/web_locks.h"'],
+    ['native/core/new_file.h', '#include "core/base/sync.h"'],
     ['native/node/addon.cc', '#include <v8.h>'],
     ['native/node/addon.cc', '#include "test/helpers.h"'],
     ['native/test/table_test.cc', '#include "node/environment.h"'],

@@ -36,5 +36,7 @@ it.runIf(process.platform === 'linux')(
 it('.ci/run runs all tests: those that npm test leaves out are a separate step', () => {
   expect(scripts['test']).toBe('vitest run --project quick');
   expect(scripts['test:slow']).toBe('vitest run --project slow --project faults');
-  expect(textOf('.ci/run')).toMatch(/npm ci && npm test'[^]*npm run test:slow'/);
+  expect(textOf('.ci/run')).toMatch(
+    /npm ci && npm run install:recipes && npm run install:tools && npm test'[^]*npm run test:slow'/,
+  );
 });

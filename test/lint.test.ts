@@ -4,7 +4,7 @@ import { unknownNames } from '../scripts/lint/names.mjs';
 const project = {
   'lib/lock/guard.ts':
     "export class Guard {\n  release(): void {}\n}\nexport const options = { 'lease-ttl': 1, mode: 'shared' };\nconst guard = 1;\n",
-  'native/core/table.h':
+  'native/core/table/table.h':
     'class Table {\n public:\n  bool leave(int stripe);\n};\nconstexpr int kQueued = 1;\n',
   'native/core/waits.h': 'class Waits { void release(); };\n',
   'scripts/run.mjs':
@@ -23,7 +23,7 @@ describe('a name in a comment', () => {
     'of C++, with its class: `Table::leave`, Table::leave(), std::mutex',
     'a word of a command in a sentence: `EVALSHA`',
     'what Node and JavaScript have: `Atomics.wait`, `worker_threads`, `AbortSignal`, performance.now(), codePointAt',
-    'a path: `core/table.h`, native/core/table.h, `guard.ts`, `lib/lock/`, `dist/any.js`, lib/<name>/x.ts',
+    'a path: `core/table/table.h`, native/core/table/table.h, `guard.ts`, `lib/lock/`, `dist/any.js`, lib/<name>/x.ts',
     'an expression: `a + undefinedThing`, `x -> y`',
     'a product: JavaScript, 4 KiB, Benchmark.js, https://example.com/someCamelCase.ts',
   ])('exists where it is %s', (comment) => {

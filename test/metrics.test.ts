@@ -28,8 +28,8 @@ describe('every metric', () => {
     expect(Object.keys(METRIC_CELLS).sort()).toEqual(declared.sort());
   });
 
-  it('that core/layout.h has a cell for has the same one in contract/layout.ts', () => {
-    const cells = [...constantsOf('core/layout.h')].flatMap(([name, cell]): [string, number][] => {
+  it('that core/table/layout.h has a cell for has the same one in contract/layout.ts', () => {
+    const cells = [...constantsOf('core/table/layout.h')].flatMap(([name, cell]): [string, number][] => {
       const metric = /^k(\w+)Cell$/.exec(name)?.[1];
       if (metric === undefined || metric === 'Token') return [];
       return [[metric.charAt(0).toLowerCase() + metric.slice(1), cell]];

@@ -51,9 +51,10 @@ class Children {
    * @param {Subject} subject
    * @param {unknown} shared
    * @param {Workload['how']} how
+   * @param {number} [threads]
    */
-  async startMany(count, subject, shared, how) {
-    const data = JSON.stringify({ subject: subject.name, shared, how, key: KEY });
+  async startMany(count, subject, shared, how, threads = 1) {
+    const data = JSON.stringify({ subject: subject.name, shared, how, key: KEY, threads });
     const children = Array.from({ length: count }, () =>
       fork(new URL('./processes-worker.mjs', import.meta.url), [data], { stdio: 'inherit' }),
     );
@@ -83,7 +84,7 @@ function order(child, order, answer) {
  *
  * @type {(typeof measures)['grants']}
  */
-async function grants({ how, processes }, subject, effort) {
+async function grants({ how, processes, threads }, subject, effort) {
   const shared = subject.create({ stripes: 1 });
   const file = path.join(String(shared), 'counts');
   writeFileSync(file, new Float64Array(2));
@@ -94,11 +95,12 @@ async function grants({ how, processes }, subject, effort) {
       subject,
       shared,
       how,
+      threads,
     );
     const times = { warmup: LONGER * effort.warmup, window: LONGER * effort.window };
-    const reports = await Promise.all(
-      all.map((child) => order(child, { count: { file, ...times } }, 'counted')),
-    );
+    const reports = (
+      await Promise.all(all.map((child) => order(child, { count: { file, ...times } }, 'counted')))
+    ).flat();
     const [begun, ended] = countsIn(file);
     const counted = sum(reports.map(({ all }) => all));
     const done = reports.map(({ done }) => done);

@@ -3,6 +3,7 @@ import { atomicsMutex } from './atomics-mutex.mjs';
 import { asyncMutex } from './async-mutex.mjs';
 import { asyncLock } from './async-lock.mjs';
 import { awaitSemaphore } from './await-semaphore.mjs';
+import { lockedFileFloors, lockedFiles } from './locked-files.mjs';
 import { processLocks } from './process-locks.mjs';
 import { promiseQueue } from './promise-queue.mjs';
 import { nodeLocks } from './node-locks.mjs';
@@ -92,6 +93,8 @@ const everything = [
   ...Object.values(storeSubjects),
   stripelockWebLocks,
   ...processLocks,
+  ...lockedFiles,
+  ...lockedFileFloors,
   ...observedSubjects,
   stateOf,
 ];

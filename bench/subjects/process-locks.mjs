@@ -21,7 +21,7 @@ process.once('exit', () => {
 });
 
 /** What processes share: a folder, which goes with the process that made it. */
-function makeFolder() {
+export function makeFolder() {
   const folder = mkdtempSync(path.join(os.tmpdir(), 'stripelock-bench-'));
   folders.push(folder);
   return folder;
@@ -57,7 +57,7 @@ export const processLock = ours('stripelock ProcessLock', 1);
 export const spreadProcessLock = ours('stripelock ProcessLock, 16 files', 16);
 
 /** The length of each pause is computed before the first attempt, so not a large number of retries. */
-const RETRIES = { forever: true, retries: 10, minTimeout: 1, maxTimeout: 20, factor: 1.5 };
+export const RETRIES = { forever: true, retries: 10, minTimeout: 1, maxTimeout: 20, factor: 1.5 };
 
 /**
  * It retries by timers, and is given short pauses; by default it does not retry.
@@ -143,7 +143,7 @@ const BINARY = path.resolve(import.meta.dirname, '../../build/bench/bare-fcntl.n
  *
  * @returns {((file: number) => boolean) | undefined}
  */
-function barePair() {
+export function barePair() {
   try {
     if (!existsSync(BINARY) || statSync(BINARY).mtimeMs < statSync(SOURCE).mtimeMs) {
       mkdirSync(path.dirname(BINARY), { recursive: true });

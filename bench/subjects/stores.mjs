@@ -3,6 +3,7 @@
 
 import { etcdServer, etcdSubjects } from './stores/etcd.mjs';
 import { mongodbServer, mongodbSubjects } from './stores/mongodb.mjs';
+import { mysqlServer, mysqlSubjects } from './stores/mysql.mjs';
 import { postgresServer, postgresSubjects } from './stores/postgres.mjs';
 import { redisServer, redisSubjects } from './stores/redis.mjs';
 import { sqliteSubjects } from './stores/sqlite.mjs';
@@ -11,9 +12,10 @@ export const storeSubjects = {
   ...redisSubjects,
   ...sqliteSubjects,
   ...postgresSubjects,
+  ...mysqlSubjects,
   ...mongodbSubjects,
   ...etcdSubjects,
 };
 
 /** @type {readonly import('../support/servers.mjs').Server[]} */
-export const servers = [redisServer, postgresServer, mongodbServer, etcdServer];
+export const servers = [redisServer, postgresServer, mysqlServer, mongodbServer, etcdServer];

@@ -44,6 +44,7 @@ export const loadStore = (name) => load(`stripelock/${name}`);
 /**
  * @typedef {object} Stores
  * @property {typeof import('stripelock/etcd')} etcd
+ * @property {typeof import('stripelock/mysql')} mysql
  * @property {typeof import('stripelock/postgres')} postgres
  * @property {typeof import('stripelock/mongodb')} mongodb
  * @property {typeof import('stripelock/redis')} redis
@@ -53,11 +54,20 @@ export const loadStore = (name) => load(`stripelock/${name}`);
 /** @returns {Promise<typeof import('stripelock/web-locks')>} */
 export const loadWebLocks = () => load('stripelock/web-locks');
 
-/** Whether the package has locks between processes. */
-export function hasProcessLock() {
+/** @param {string} entry */
+function hasEntry(entry) {
   const file = path.join(PACKAGE_FOLDER, 'package.json');
-  return './process' in (JSON.parse(readFileSync(file, 'utf8')).exports ?? {});
+  return `./${entry}` in (JSON.parse(readFileSync(file, 'utf8')).exports ?? {});
 }
+
+/** Whether the package has locks between processes. */
+export const hasProcessLock = () => hasEntry('process');
+
+/** Whether the package has files that several programs change. */
+export const hasLockedFile = () => hasEntry('file');
+
+/** @returns {Promise<typeof import('stripelock/file')>} */
+export const loadFile = () => load('stripelock/file');
 
 /** @returns {Promise<typeof import('stripelock/process')>} */
 export const loadProcess = () => load('stripelock/process');

@@ -3,10 +3,17 @@
 import { floors } from '../subjects/floors.mjs';
 import { asyncLock } from '../subjects/async-lock.mjs';
 import { asyncMutex } from '../subjects/async-mutex.mjs';
+import { processLock } from '../subjects/process-locks.mjs';
 import { stripelock } from '../subjects/stripelock.mjs';
 
 const ENGINES = [stripelock('native'), stripelock('javascript')];
 const STRIPES = 1024;
+
+const STARTING = {
+  process: [...ENGINES, asyncMutex, asyncLock],
+  worker: ENGINES,
+  command: [processLock],
+};
 
 /**
  * @param {string} name
@@ -22,7 +29,7 @@ const starts = (name, measure) => ({
   keys: 1,
   stripes: STRIPES,
   floors: [],
-  subjects: measure === 'worker' ? ENGINES : [...ENGINES, asyncMutex, asyncLock],
+  subjects: STARTING[measure],
 });
 
 /**
@@ -47,6 +54,7 @@ const memory = (name, measure, subjects) => ({
 export const first = [
   starts('import, and the first lock of a process', 'process'),
   starts('import, and the first lock of a worker, not the first worker', 'worker'),
+  starts('the command `stripelock run -- true`, against `node -e 0`', 'command'),
   {
     name: 'sync, hot string key, after 1000 other locks were dropped',
     group: 'first',

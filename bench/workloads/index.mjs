@@ -4,6 +4,7 @@ import { contendedSync, contendedSyncProduct } from './contended-sync.mjs';
 import { first } from './first.mjs';
 import { handOver } from './hand-over.mjs';
 import { leases } from './leases.mjs';
+import { files } from './locked-files.mjs';
 import { observation } from './observation.mjs';
 import { processes } from './processes.mjs';
 import { stores } from './stores.mjs';
@@ -57,7 +58,7 @@ import { webLocks } from './web-locks.mjs';
  *
  * @typedef {object} StartsOnly
  * @property {'starts'} runner
- * @property {'process' | 'worker'} measure
+ * @property {'process' | 'worker' | 'command'} measure
  *
  * @typedef {object} ClientsOnly
  * @property {'clients'} runner
@@ -71,6 +72,7 @@ import { webLocks } from './web-locks.mjs';
  * @property {'grants' | 'released' | 'killed' | 'waiting'} measure
  * @property {'sync' | 'async'} how Whether they block, or wait in their event loops.
  * @property {number} processes
+ * @property {number} [threads] The number of threads of each process; 1 if not given.
  *
  * @typedef {Common & SingleOnly} SingleWorkload
  * @typedef {Common & ThreadsOnly} ThreadsWorkload
@@ -101,6 +103,7 @@ export const workloads = [
   ...stores,
   ...webLocks,
   ...processes,
+  ...files,
   ...observation,
 ];
 

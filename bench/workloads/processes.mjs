@@ -1,5 +1,6 @@
 // Locks between the processes of a machine.
 
+import { keyNamed } from '../support/keys.mjs';
 import {
   bareFcntl,
   fsNativeExtensions,
@@ -29,7 +30,13 @@ const free = (name, operation) => ({
 });
 
 /**
- * The kernel goes through all keys of a file that are held, whoever holds them.
+ * The kernel searches its list of the file's locks up to the key's position, so the cost of one key depends on its hash. Many
+ * keys show the mean.
+ */
+const MANY = 64;
+
+/**
+ * Keys of a file whose other keys are held.
  *
  * @param {number} held
  * @returns {import('./index.mjs').SingleWorkload}
@@ -38,6 +45,8 @@ const besideHeld = (held) => ({
   ...free(`blocking, beside ${held.toLocaleString('en')} held`, 'sync'),
   subjects: [processLock, spreadProcessLock],
   floors: [],
+  keys: MANY,
+  makeKeys: () => Array.from({ length: MANY }, (_, i) => keyNamed(i)),
   held,
 });
 
@@ -62,6 +71,7 @@ const together = (name, measure, how, more = {}) => ({
 
 /** What does not wait by blocking cannot do it. */
 const grants = { processes: 8, mostRounds: 3 };
+const pairs = { ...grants, processes: 4, threads: 2 };
 
 /** @type {readonly import('./index.mjs').Workload[]} */
 export const processes = [
@@ -71,6 +81,9 @@ export const processes = [
   besideHeld(1000),
   together('8 at one key', 'grants', 'sync', { ...grants, subjects: [processLock, fsNativeExtensions] }),
   together('8 at one key', 'grants', 'async', { ...grants, subjects: everybody }),
+  together('4 with 2 threads each at one key', 'grants', 'sync', pairs),
+  together('4 with 2 threads each at one key', 'grants', 'async', pairs),
+  together('1 with 4 threads at one key', 'grants', 'async', { ...grants, processes: 1, threads: 4 }),
   together('from a release to the next holder', 'released', 'sync', {
     mostRounds: 3,
     subjects: [processLock, fsNativeExtensions],

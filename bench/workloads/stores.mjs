@@ -7,6 +7,7 @@ const { roundTrips, redis, redisAlone, redlock, redlockShort, sqlite, sqliteAlon
 const { redisPermits, semaphore, semaphoreShort } = storeSubjects;
 const { putAndDelete, transactions, etcd, etcdAlone, etcd3 } = storeSubjects;
 const { statements, quickStatements, postgres, postgresAlone } = storeSubjects;
+const { mysql2Statements, mariadbStatements, mysql2, mariadb, mysqlAlone } = storeSubjects;
 const { updates, mongodb, mongodbAlone } = storeSubjects;
 
 /**
@@ -72,4 +73,8 @@ export const stores = [
     floors: [statements, quickStatements],
   }),
   workload('PostgreSQL, 8 clients want a key at once', 'postgres', [postgres], { clients: 8 }),
+  workload('MySQL, a hot key', 'mysql', [mysql2, mariadb, mysqlAlone], {
+    floors: [mysql2Statements, mariadbStatements],
+  }),
+  workload('MySQL, 8 clients want a key at once', 'mysql', [mysql2], { clients: 8 }),
 ];

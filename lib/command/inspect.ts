@@ -1,17 +1,16 @@
 import { statSync } from 'node:fs';
 import type { LockKey } from '../common/types.js';
-import { ProcessLock, type ProcessHolder } from '../process/process-lock.js';
+import { inspectFile, type ProcessHolder } from '../process/process-lock.js';
 import type { InspectRequest } from './arguments.js';
+import { aligned } from './table.js';
 import { printable, timeText } from './words.js';
 
 /** The holders and waiters, as a table or as JSON. */
-export async function inspect({ path, json }: InspectRequest): Promise<string> {
-  // A ProcessLock would create a missing file, and turn an empty one into a lock file.
+export function inspect({ path, access, json }: InspectRequest): string {
+  // Opening it would create a missing file, and turn an empty one into a lock file.
   const size = statSync(path, { throwIfNoEntry: false })?.size ?? 0;
   if (size === 0) throw new Error(`there is no lock file ${path}`);
-  const lock = new ProcessLock({ path });
-  const keys = lock.inspect();
-  await lock.close();
+  const keys = inspectFile(path, access);
   if (json)
     return JSON.stringify(
       keys.map((each) => ({ ...each, key: plainKey(each.key) })),
@@ -44,16 +43,4 @@ function keyText(key: LockKey | undefined): string {
   if (key === undefined) return '(unknown)';
   if (key === '') return '(empty key)';
   return key instanceof Uint8Array ? `0x${Buffer.from(key).toString('hex')}` : printable(String(key));
-}
-
-function aligned(rows: readonly (readonly string[])[]): string {
-  const widths = rows[0]!.map((_, column) => Math.max(...rows.map((row) => row[column]!.length)));
-  return rows
-    .map((row) =>
-      row
-        .map((cell, i) => cell.padEnd(widths[i]!))
-        .join('  ')
-        .trimEnd(),
-    )
-    .join('\n');
 }

@@ -3,26 +3,36 @@
 
 import { mkdirSync, readFileSync, realpathSync } from 'node:fs';
 import path from 'node:path';
-import { defaultPath, FAILED, HELP, parse, UsageError, type Request, type RunRequest } from './arguments.js';
+import { defaultPath, FAILED, HELP, parse, UsageError, type PlainRequest } from './arguments.js';
 import { inspect } from './inspect.js';
-import { run, type Ending } from './run.js';
+import { ENDING, type Ending } from './child.js';
+import { run } from './run.js';
 import { say } from './words.js';
 
-async function main(args: readonly string[]): Promise<Ending> {
+/** `isFinal`: requests to a server that is gone may be pending, and do not keep this process alive. */
+async function main(args: readonly string[]): Promise<Ending & { isFinal?: boolean }> {
   const request = parse(args);
   if (request.what === 'run') {
-    if (request.path === defaultPath())
+    if (request.path === defaultPath(request.limit))
       mkdirSync(path.dirname(request.path), { recursive: true, mode: 0o700 });
     return run(request);
   }
-  process.stdout.write(await outputOf(request));
+  if ('store' in request) {
+    // Loaded only here: the other subcommands start without stores.
+    const { leases, runWithLease } = await import('./with-store.js');
+    if (request.what === 'run with a lease') return { ...(await runWithLease(request)), isFinal: true };
+    const { output, code } = await leases(request);
+    process.stdout.write(`${output}\n`);
+    return { code };
+  }
+  process.stdout.write(outputOf(request));
   return { code: 0 };
 }
 
-async function outputOf(request: Exclude<Request, RunRequest>): Promise<string> {
+function outputOf(request: PlainRequest): string {
   switch (request.what) {
     case 'inspect':
-      return `${await inspect(request)}\n`;
+      return `${inspect(request)}\n`;
     case 'version':
       return `${version()}\n`;
     default:
@@ -37,23 +47,19 @@ function version(): string {
   return (JSON.parse(readFileSync(manifest, 'utf8')) as { version: string }).version;
 }
 
-/**
- * Signals that usually end programs from outside. With any other signal, this process might overwrite the command's
- * core dump.
- */
-const ENDING: readonly string[] = ['SIGHUP', 'SIGINT', 'SIGKILL', 'SIGTERM'];
-
 async function end(): Promise<void> {
-  const { code, signal } = await main(process.argv.slice(2)).catch((error: unknown): Ending => {
+  const { code, signal, isFinal } = await main(process.argv.slice(2)).catch((error: unknown) => {
     const { message } = error as Error;
     say(error instanceof UsageError ? `${message}; stripelock --help explains it` : message);
-    return { code: FAILED };
+    return { code: FAILED, signal: undefined, isFinal: true };
   });
   process.exitCode = code;
-  if (signal === undefined || !ENDING.includes(signal)) return;
-  // End by the same signal as the command, so that a shell sees the same.
-  process.removeAllListeners(signal);
-  process.kill(process.pid, signal);
+  // With any other signal, this process might overwrite the command's core dump.
+  if (signal !== undefined && (signal === 'SIGKILL' || ENDING.includes(signal))) {
+    // End by the same signal as the command, so that a shell sees the same.
+    process.removeAllListeners(signal);
+    process.kill(process.pid, signal);
+  } else if (isFinal === true) process.exit();
 }
 
 // The reader of the output may be gone; the command keeps running.

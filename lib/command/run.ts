@@ -1,36 +1,28 @@
-import { spawn, type ChildProcess, type StdioOptions } from 'node:child_process';
-import { once } from 'node:events';
+import type { StdioOptions } from 'node:child_process';
 import { fstatSync, readdirSync, statSync, type BigIntStats } from 'node:fs';
-import { constants } from 'node:os';
 import { LockTimeoutError } from '../common/errors.js';
-import { clearTimeout, performance, setTimeout } from '../common/host.js';
-import { terminalSignals } from '../engine/select.js';
+import { performance } from '../common/host.js';
 import type { ProcessGuard } from '../process/guard.js';
 import { ProcessLock } from '../process/process-lock.js';
-import type { RunRequest } from './arguments.js';
-import { nameOf, processText, say, secondsText, timeText } from './words.js';
+import type { FileRunRequest } from './arguments.js';
+import { runChild, type Ending } from './child.js';
+import { reportHolders } from './waiting.js';
+import { nameOf, processText, say, secondsText, showCommand, timeText } from './words.js';
 
-/** How the command ended, and so how this process ends. */
-export interface Ending {
-  readonly code: number;
-  /** The signal that ended the command. */
-  readonly signal?: NodeJS.Signals;
-}
-
-/** Runs a program under the lock. */
-export async function run(request: RunRequest): Promise<Ending> {
-  // The title that other processes see as the holder: the command, because they wait for it.
-  process.title = ['stripelock', 'run', '--', ...request.command].join(' ');
-  const lock = new ProcessLock({ path: request.path });
+/** Runs a program under a lock file. */
+export async function run(request: FileRunRequest): Promise<Ending> {
+  showCommand(request.command);
+  const { path, limit, access } = request;
+  const lock = new ProcessLock({ path, limit, access });
   const guard = await acquire(lock, request);
   if (guard === undefined) return { code: request.conflictExitCode };
-  const ending = await runUnder(lock, request);
+  const ending = await runChild({ ...request, stdio: streamsFor(lock.path) });
   // Explicit, because a grandchild that still runs may keep the descriptor open.
   guard.release();
   return ending;
 }
 
-async function acquire(lock: ProcessLock, request: RunRequest): Promise<ProcessGuard | undefined> {
+async function acquire(lock: ProcessLock, request: FileRunRequest): Promise<ProcessGuard | undefined> {
   const { path, key, mode, timeout, verbose } = request;
   const asked = performance.now();
   const guard = lock.tryAcquire(key, { mode }) ?? (timeout > 0 ? await waitFor(lock, request) : undefined);
@@ -46,30 +38,22 @@ async function acquire(lock: ProcessLock, request: RunRequest): Promise<ProcessG
   return guard;
 }
 
-/** Milliseconds until the first report of the holders that it waits for, and between later checks for changes. */
-const FIRST_REPORT = 300;
+/** Milliseconds between checks for other holders. Each reads the file's page. */
 const REPORT_INTERVAL = 1000;
 
 /** Waits, and reports the holders that it waits for. Undefined after a timeout. */
 async function waitFor(
   lock: ProcessLock,
-  { path, key, mode, timeout }: RunRequest,
+  { path, key, mode, timeout }: FileRunRequest,
 ): Promise<ProcessGuard | undefined> {
-  let reported = '';
-  const report = (): void => {
-    const holders = holdersText(lock, key);
-    if (holders !== '' && holders !== reported) say(`waits for ${nameOf(path, key)}: ${holders}`);
-    if (holders !== '') reported = holders;
-    timer = setTimeout(report, REPORT_INTERVAL);
-  };
-  let timer = setTimeout(report, FIRST_REPORT);
+  const stop = reportHolders(nameOf(path, key), REPORT_INTERVAL, () => holdersText(lock, key));
   try {
     return await lock.acquire(key, { mode, timeout });
   } catch (error) {
     if (error instanceof LockTimeoutError) return undefined;
     throw error;
   } finally {
-    clearTimeout(timer);
+    stop();
   }
 }
 
@@ -132,45 +116,4 @@ function descriptorsOf(path: string): number[] {
     });
   if (found.length === 0) throw new Error(`${path} was deleted or replaced`);
   return found;
-}
-
-async function runUnder(lock: ProcessLock, { command, verbose }: RunRequest): Promise<Ending> {
-  const [program, ...args] = command;
-  const stdio = streamsFor(lock.path);
-  const running: Running = {};
-  // Registered before the command starts, so that no signal ends only this process.
-  forwardSignals(running);
-  try {
-    running.child = spawn(program, args, { stdio });
-    const [code, signal] = (await once(running.child, 'exit')) as [number | null, NodeJS.Signals | null];
-    if (verbose) say(signal === null ? `the command ended with code ${code}` : `${signal} ended the command`);
-    return signal === null ? { code: code! } : { code: 128 + constants.signals[signal], signal };
-  } catch (error) {
-    const { code, message } = error as NodeJS.ErrnoException;
-    say(`cannot run ${JSON.stringify(program)}: ${code === 'ENOENT' ? 'there is no such command' : message}`);
-    return { code: code === 'ENOENT' ? 127 : 126 };
-  }
-}
-
-interface Running {
-  child?: ChildProcess;
-}
-
-const FORWARDED: readonly NodeJS.Signals[] = ['SIGHUP', 'SIGINT', 'SIGQUIT', 'SIGTERM', 'SIGUSR1', 'SIGUSR2'];
-/** A terminal sends these to all processes of its foreground process group, which includes the command. */
-const TERMINAL_SIGNALS: readonly NodeJS.Signals[] = ['SIGINT', 'SIGQUIT'];
-
-/**
- * Forwards each signal, unless it came from a terminal: a second SIGINT makes many programs end without cleaning up.
- */
-function forwardSignals(running: Running): void {
-  const terminal = terminalSignals();
-  for (const signal of FORWARDED.filter((name) => name in constants.signals)) {
-    const number = constants.signals[signal];
-    const mayBeOfTerminal = TERMINAL_SIGNALS.includes(signal);
-    process.on(signal, () => {
-      if (!(mayBeOfTerminal && terminal.take(number))) running.child?.kill(signal);
-    });
-    if (mayBeOfTerminal) terminal.count(number);
-  }
 }

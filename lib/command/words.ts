@@ -5,15 +5,22 @@ export function say(text: string): void {
   process.stderr.write(`stripelock: ${text}\n`);
 }
 
+/** Makes the command the title of this process, because other processes wait for it. The title replaces the arguments. */
+export function showCommand(command: readonly string[]): void {
+  process.title = ['stripelock', 'run', '--', ...command].join(' ');
+}
+
 /** Removes control characters that a terminal would interpret, because other processes wrote the text. */
 export function printable(text: string): string {
   // eslint-disable-next-line no-control-regex
   return text.replace(/[\u0000-\u001f\u007f-\u009f]/g, '?');
 }
 
+/** A key in messages. */
+export const quoted = (key: string): string => printable(JSON.stringify(key));
+
 /** The name of a key of a file in messages. */
-export const nameOf = (path: string, key: string): string =>
-  printable(key === '' ? path : JSON.stringify(key));
+export const nameOf = (path: string, key: string): string => (key === '' ? printable(path) : quoted(key));
 
 /** For example "pid 4711 (make build)". */
 export function processText({ pid, title }: ProcessHolder): string {

@@ -1,7 +1,8 @@
-import { offsetOf } from './clock-offset.js';
-import { hrtime, performance } from './host.js';
+import { performance, sharedNow } from './host.js';
 
-let read = monotonic;
+const COMPARISONS = 16;
+
+let read = sharedNow;
 let counting = false;
 /** The offset from {@link elapsed} to {@link localNow}; undefined until a time is converted. */
 let offset: number | undefined;
@@ -53,7 +54,13 @@ export function setClock(clock: () => number): void {
   offset = offsetOf(read);
 }
 
-/** The same in all threads, unlike `performance.now()`, which starts with its thread. */
-function monotonic(): number {
-  return Number(hrtime()) / 1e6;
+/**
+ * The offset, in milliseconds, from another clock to `performance.now()`, where both run at the same rate. Each
+ * comparison underestimates it by the time between its two readings, so the largest is the closest. A time of the other
+ * clock plus this offset is never later than the true time.
+ */
+export function offsetOf(clock: () => number): number {
+  let largest = -Infinity;
+  for (let i = 0; i < COMPARISONS; i++) largest = Math.max(largest, performance.now() - clock());
+  return largest;
 }

@@ -1,7 +1,7 @@
 import { performance as hostPerformance } from 'node:perf_hooks';
 import timers from 'node:timers';
 import { runInThisContext } from 'node:vm';
-import { SignalTimer } from './signal-timer.js';
+import { MessageChannel, type MessagePort } from 'node:worker_threads';
 
 /*
  * The functions of the host, captured when the package is loaded. A test may replace timers with fake ones temporarily,
@@ -14,11 +14,12 @@ export const performance = { now: hostPerformance.now.bind(hostPerformance) };
 /** Nanoseconds on a clock that all threads of the process share. */
 export const hrtime: () => bigint = process.hrtime.bigint.bind(process.hrtime);
 
-const MILLISECOND = 1e6;
-const OFFSET = Number(hrtime()) / MILLISECOND - performance.now();
-/** Milliseconds on the clock of {@link hrtime}, but cheaper to read. */
+/**
+ * Milliseconds on the clock of {@link hrtime}, the same in all threads, unlike `performance.now()`, which starts with
+ * its thread.
+ */
 export function sharedNow(): number {
-  return performance.now() + OFFSET;
+  return Number(hrtime()) / 1e6;
 }
 
 export const { setTimeout, clearTimeout } = timers;
@@ -34,7 +35,7 @@ const SETTLED = Promise.resolve();
  */
 export const defer: (run: () => void, unused: undefined) => unknown = Promise.prototype.then.bind(SETTLED);
 
-/** Calls `run` after a turn of the event loop. If this throws on a stack overflow, `run` will not be called. */
+/** Calls `run` after a turn of the event loop. If this throws, `run` will not be called. */
 export const afterTurn: (run: () => void) => unknown = setImmediate;
 
 /** `Promise.resolve`, as safe from failure as {@link defer}. The value must not have a `then`. */
@@ -51,6 +52,48 @@ export const HostFinalizationRegistry = ((): typeof FinalizationRegistry => {
     return FinalizationRegistry;
   }
 })();
+
+/** Keeps the event loop alive while any {@link SignalTimer} should. */
+let keeper: MessagePort | undefined;
+let keeping = 0;
+
+/**
+ * The timer for a package that was loaded while timers were faked. Fake timers do not replace `AbortSignal.timeout`.
+ */
+class SignalTimer {
+  readonly #signal: AbortSignal;
+  readonly #callback: () => void;
+  #keeps = false;
+  readonly #onAbort = (): void => {
+    this.unref();
+    this.#callback();
+  };
+
+  constructor(callback: () => void, milliseconds: number) {
+    this.#callback = callback;
+    this.#signal = AbortSignal.timeout(milliseconds);
+    this.#signal.addEventListener('abort', this.#onAbort, { once: true });
+    this.ref();
+  }
+
+  ref(): void {
+    if (this.#keeps) return;
+    this.#keeps = true;
+    keeper ??= new MessageChannel().port1;
+    if (++keeping === 1) keeper.ref();
+  }
+
+  unref(): void {
+    if (!this.#keeps) return;
+    this.#keeps = false;
+    if (--keeping === 0) keeper?.unref();
+  }
+
+  stop(): void {
+    this.unref();
+    this.#signal.removeEventListener('abort', this.#onAbort);
+  }
+}
 
 /** Opaque, because timers of some hosts are not objects. */
 export type Timer = unknown;

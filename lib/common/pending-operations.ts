@@ -1,17 +1,20 @@
 /** Operations under way that a close waits for. */
 export class PendingOperations {
-  readonly #operations = new Set<Promise<void>>();
+  #count = 0;
+  readonly #waiters: (() => void)[] = [];
 
   /** Counts the operation until it settles, and returns it. */
   add<T>(operation: Promise<T>): Promise<T> {
-    const end = (): void => void this.#operations.delete(ended);
-    const ended: Promise<void> = operation.then(end, end);
-    this.#operations.add(ended);
+    this.#count++;
+    const end = (): void => {
+      if (--this.#count === 0) for (const wake of this.#waiters.splice(0)) wake();
+    };
+    operation.then(end, end);
     return operation;
   }
 
   /** Resolves when all operations have settled, including those that are added before. */
   async settled(): Promise<void> {
-    while (this.#operations.size > 0) await Promise.all(this.#operations);
+    while (this.#count > 0) await new Promise<void>((resolve) => this.#waiters.push(resolve));
   }
 }

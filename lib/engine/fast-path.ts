@@ -1,5 +1,5 @@
 import { threadBound } from '../common/thread-bound.js';
-import { type AsyncWaiter, type LockTable, type Outcome, type Request } from './contract/engine.js';
+import type { LockTable } from './contract/engine.js';
 import { STRIPE_SHIFT, TOKEN_CELL, wordIndex } from './contract/layout.js';
 import { HOLDER_MASK, SHARED } from './contract/lock-word.js';
 import { countedMode, EXCLUSIVE_MODE, mostHolds, SHARED_MODE, type Mode } from './contract/mode.js';
@@ -11,17 +11,17 @@ const ADDRESS_SHIFT = STRIPE_SHIFT + 2;
 /** The word of a stripe with one shared hold and no other flag. */
 const ONE_SHARE = SHARED | 1;
 
-/** The error of the last `giveBackMany` that did not return 0. */
+/** The error of the last `releaseMany` that did not return 0. */
 export let overflowError: unknown;
 
 /**
- * The part of a guard that reaches its table. The functions below are the transitions of a stripe's word that need no
- * engine; see `lock-word.ts` for the states, and `mode.ts` for what a mode admits.
+ * The changes of a stripe's word that need no engine; `lock-word.ts` lists the states, and `mode.ts` the holders that a mode
+ * admits. If the word is in any other state, a release calls the engine, and an acquisition reports that it failed.
  *
- * Code with a guard must not reach these functions, because it could release keys that others hold. So they are static,
- * and no object leads to the class.
+ * Each guard refers to an instance. Programs could reach its methods through a guard, and release keys that others hold. So
+ * the functions are static, and no object leads to the class.
  *
- * One of these functions throws only on a stack overflow, and has then changed nothing (keeps T1).
+ * A function that throws has changed nothing; only a stack overflow makes it throw (keeps T1).
  */
 export class FastPath {
   /** Guards refer to this object, so they cannot be posted to another thread either. */
@@ -56,7 +56,7 @@ export class FastPath {
   }
 
   /** Releases a stripe that is held exclusively. */
-  static giveBack(this: void, path: FastPath, stripe: number): void {
+  static release(this: void, path: FastPath, stripe: number): void {
     const slot = path.#slot;
     const compareExchange = path.#compareExchange;
     const word =
@@ -66,7 +66,7 @@ export class FastPath {
     if (word !== slot) path.#table.release(stripe, EXCLUSIVE_MODE);
   }
 
-  /** Takes a stripe that is free or held shared, or one of its permits (keeps P1 of `native/core/table.h`). */
+  /** Takes a stripe that is free or held shared, or one of its permits (keeps P1 of `native/core/table/table.h`). */
   static takeShared(this: void, path: FastPath, stripe: number): boolean {
     const shares = path.#shares ?? openShares(path);
     const word = path.#words[wordIndex(stripe)]!;
@@ -81,9 +81,9 @@ export class FastPath {
   }
 
   /** Releases a shared hold, or a permit. */
-  static giveBackShared(this: void, path: FastPath, stripe: number): void {
+  static releaseShared(this: void, path: FastPath, stripe: number): void {
     const word = path.#words[wordIndex(stripe)]!;
-    const shares = path.#shares!;
+    const shares = path.#shares ?? openShares(path);
     const counted = path.#counted;
     const next = word === ONE_SHARE ? 0 : word - 1;
     // Without permits, waiters care only about the last shared hold, so the others are released without the engine.
@@ -101,16 +101,13 @@ export class FastPath {
     return code === EXCLUSIVE_MODE.code ? take(path, stripe) : takeShared(path, stripe);
   }
 
-  /** {@link giveBack}, in the mode with this code. */
-  static giveBackIn(this: void, path: FastPath, stripe: number, code: number): void {
-    if (code === EXCLUSIVE_MODE.code) giveBack(path, stripe);
-    else giveBackShared(path, stripe);
+  /** {@link release}, in the mode with this code. */
+  static releaseIn(this: void, path: FastPath, stripe: number, code: number): void {
+    if (code === EXCLUSIVE_MODE.code) release(path, stripe);
+    else releaseShared(path, stripe);
   }
 
-  /**
-   * Takes stripes in order, up to the first that is not free, and returns how many. A stack overflow ends it, too. The
-   * engine continues in both cases.
-   */
+  /** Takes stripes in order, up to the first that is not free, and returns how many. A stack overflow also ends the loop. */
   static takeMany(this: void, path: FastPath, stripes: readonly number[], code: number): number {
     let taken = 0;
     try {
@@ -118,7 +115,7 @@ export class FastPath {
       if (code === EXCLUSIVE_MODE.code) while (taken < stripes.length && take(path, stripes[taken]!)) taken++;
       else while (taken < stripes.length && takeShared(path, stripes[taken]!)) taken++;
     } catch {
-      // The stripes taken so far stay with the caller (keeps T1).
+      // The guard keeps the stripes that were taken, and the engine continues (keeps T1).
     }
     return taken;
   }
@@ -128,7 +125,7 @@ export class FastPath {
    * unless the stack overflowed. The result is a number because creating an object could overflow the stack again, and
    * the count would be lost.
    */
-  static giveBackMany(
+  static releaseMany(
     this: void,
     path: FastPath,
     stripes: readonly number[],
@@ -137,28 +134,15 @@ export class FastPath {
   ): number {
     let left = count;
     try {
-      if (code === EXCLUSIVE_MODE.code) for (; left > 0; left--) giveBack(path, stripes[left - 1]!);
-      else for (; left > 0; left--) giveBackShared(path, stripes[left - 1]!);
+      if (code === EXCLUSIVE_MODE.code) for (; left > 0; left--) release(path, stripes[left - 1]!);
+      else for (; left > 0; left--) releaseShared(path, stripes[left - 1]!);
     } catch (error) {
       overflowError = error;
     }
     return left;
   }
 
-  /** Continues an acquisition in the engine: for a waiter, or without one in a sync wait. */
-  static acquire(
-    this: void,
-    path: FastPath,
-    request: Request,
-    waiter: AsyncWaiter | undefined,
-  ): Outcome | undefined {
-    const table = path.#table;
-    // The fast path may have skipped this because of a stack overflow.
-    if (request.mode.counted) openShares(path);
-    return waiter === undefined ? table.acquireSync(request) : table.acquireAsync(request, waiter);
-  }
-
-  /** Must be called before a stripe is taken in a mode with counted holders. */
+  /** The holds of this thread, by stripe, in the mode with counted holders. */
   static openShares(this: void, path: FastPath): Int32Array {
     return (path.#shares ??= path.#table.shares ?? path.#table.openShares());
   }
@@ -187,7 +171,7 @@ export class FastPath {
   }
 }
 
-/** Constants, also in the modules that use the other functions, so that V8 calls and inlines them directly. */
-const { openShares, take, takeShared, giveBack, giveBackShared, exchange, exchangeAtomic } = FastPath;
+/** The functions are constants, here and in the modules that use them, so that V8 calls and inlines them directly. */
+const { openShares, take, takeShared, release, releaseShared, exchange, exchangeAtomic } = FastPath;
 
 Reflect.deleteProperty(FastPath.prototype, 'constructor');

@@ -1,6 +1,6 @@
-import { getEnvironmentData, setEnvironmentData } from 'node:worker_threads';
 import { fromEnvironment } from '../common/environment.js';
 import { LockError } from '../common/errors.js';
+import { warnOnce } from '../common/warnings.js';
 import type { ContentionEngine } from './contract/contention.js';
 import type { Engine, EngineName, LockTable } from './contract/engine.js';
 import {
@@ -30,7 +30,7 @@ import { loadNativeEngine, OtherVersion } from './native/engine.js';
 let javascript: Engine | undefined;
 let javascriptLeases: LeaseEngine | undefined;
 let javascriptWebLocks: WebLockEngine | undefined;
-/** May belong to another evaluation of the package in this thread: see `native/engine.ts`. */
+/** The native engine. It may belong to another evaluation of the package in this thread: see `native/engine.ts`. */
 let native: ReturnType<typeof loadNativeEngine> | undefined;
 let nativeLeases: LeaseEngine | undefined;
 let nativeWebLocks: WebLockEngine | undefined;
@@ -215,20 +215,11 @@ function fallBack(): void {
       { cause: nativeFailure },
     );
   }
-  warnOnce();
+  warnOnce(
+    'STRIPELOCK_NO_ADDON',
+    `the native addon could not be loaded, so locks use the slower JavaScript engine.\n${failureReason()}`,
+  );
 }
 
 const failureReason = (): string =>
   nativeFailure instanceof Error ? nativeFailure.message : String(nativeFailure);
-
-const WARNED = 'stripelock: warned that the addon is missing';
-
-/** One warning per process, not per thread: workers inherit their parent's environment data. */
-function warnOnce(): void {
-  if (getEnvironmentData(WARNED) === true) return;
-  setEnvironmentData(WARNED, true);
-  process.emitWarning(
-    `the native addon could not be loaded, so locks use the slower JavaScript engine.\n${failureReason()}`,
-    { type: 'StripelockWarning', code: 'STRIPELOCK_NO_ADDON' },
-  );
-}

@@ -56,10 +56,25 @@ function* linkAt(place: string): Steps<string | undefined> {
   }
 }
 
+/** Throws if the path leads to a folder, a device or a pipe. Other faults show when the file is read. */
+export function* checkKind(file: string): Steps<void> {
+  let stats: Stats;
+  try {
+    stats = yield* steps.stat(file);
+  } catch {
+    return;
+  }
+  if (!stats.isFile()) throw kindError(file);
+}
+
 /** The contents of a file, or undefined if it does not exist. */
 export function* read(file: string, maxBytes: number, timeout: number): Steps<Contents | undefined> {
   try {
-    const descriptor = yield* untilPermitted(() => steps.open(file, READ), timeout, isTransientForReaders);
+    const descriptor = yield* untilPermitted(
+      () => steps.open(file, READ),
+      timeout,
+      isTransientWithoutPermission,
+    );
     try {
       const stats = yield* steps.fstat(descriptor);
       if (!stats.isFile()) throw kindError(file);
@@ -87,12 +102,14 @@ export function* writeBeside(
   bytes: Uint8Array,
   before: Stats | undefined,
   mode: number,
+  timeout: number,
 ): Steps<string> {
   const temporary = `${target}.stripelock-new`;
   try {
     if (before !== undefined) yield* steps.access(target, constants.W_OK);
-    yield* remove(temporary);
-    const descriptor = yield* steps.open(temporary, 'wx', before === undefined ? mode : PRIVATE);
+    yield* untilPermitted(() => remove(temporary), timeout, isTransientWithoutPermission);
+    const make = (): Steps<number> => steps.open(temporary, 'wx', before === undefined ? mode : PRIVATE);
+    const descriptor = yield* untilPermitted(make, timeout, isTransientWithoutPermission);
     try {
       yield* steps.writeFile(descriptor, bytes);
       if (before !== undefined) yield* keepOwnerAndMode(target, descriptor, before);
@@ -168,8 +185,9 @@ function* remove(file: string): Steps<void> {
 }
 
 const isTransient = (error: unknown): boolean => TRANSIENT.has(codeOf(error));
-/** Without EACCES: a reader that lacks the permission must not wait. */
-const isTransientForReaders = (error: unknown): boolean => isTransient(error) && codeOf(error) !== 'EACCES';
+/** Without EACCES: a process that lacks the permission must not wait. Before a rename, the temporary file has proved it. */
+const isTransientWithoutPermission = (error: unknown): boolean =>
+  isTransient(error) && codeOf(error) !== 'EACCES';
 
 /** Repeats an operation that may fail for a short time. */
 function* untilPermitted<R>(

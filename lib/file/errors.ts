@@ -1,35 +1,17 @@
-import { codeOf, LockError } from '../common/errors.js';
+import { invalidArg, LockError } from '../common/errors.js';
+import { fileReason } from '../common/file-reasons.js';
 
 const quoted = (file: string): string => `file ${JSON.stringify(file)}`;
 
-const REASONS: Readonly<Record<string, string>> = {
-  EACCES: 'this user has no permission',
-  EDQUOT: "the user's disk quota is exhausted",
-  EFBIG: 'the system does not allow so large a file',
-  EISDIR: 'it is a folder',
-  ELOOP: 'too many symbolic links lead to it',
-  EMFILE: 'too many files are open',
-  ENFILE: 'too many files are open',
-  ENOENT: 'its folder does not exist',
-  ENOSPC: 'the disk is full',
-  ENOTDIR: 'its folder does not exist',
-  EPERM: 'this user has no permission',
-  EROFS: 'its file system is read-only',
-};
-
-function reasonOf(cause: unknown): string {
-  return REASONS[String(codeOf(cause))] ?? String((cause as Error | undefined)?.message ?? cause);
-}
-
 export function readError(file: string, cause: unknown): LockError {
-  return new LockError('ERR_FILE_READ', `${quoted(file)} could not be read: ${reasonOf(cause)}`, { cause });
+  return new LockError('ERR_FILE_READ', `${quoted(file)} could not be read: ${fileReason(cause)}`, { cause });
 }
 
 /** `written` lists the files of the same update that already have their new contents. */
 export function writeError(file: string, cause: unknown, written: readonly string[] = []): LockError {
   const others =
     written.length === 0 ? '' : `. Already written by the same update: ${written.map(quoted).join(', ')}`;
-  const message = `${quoted(file)} could not be written and is unchanged: ${reasonOf(cause)}${others}`;
+  const message = `${quoted(file)} could not be written and is unchanged: ${fileReason(cause)}${others}`;
   return new LockError('ERR_FILE_WRITE', message, { cause });
 }
 
@@ -61,6 +43,15 @@ export function ownerError(file: string, cause: unknown): LockError {
 /** `where` is the position of the fault, if it is known. */
 export function parseError(file: string, where: string | undefined, cause: unknown): LockError {
   const place = where === undefined ? '' : ` at ${where}`;
-  const message = `${quoted(file)} could not be parsed${place}: ${String((cause as Error | undefined)?.message ?? cause)}`;
+  const message = `${quoted(file)} could not be parsed${place}: ${messageOf(cause)}`;
   return new LockError('ERR_FILE_PARSE', message, { cause });
 }
+
+/** `stringify` failed. A TypeError, because the value is an argument of the caller. */
+export function stringifyError(file: string, cause: unknown): TypeError {
+  const error = invalidArg(`the new value of ${quoted(file)} could not be converted: ${messageOf(cause)}`);
+  error.cause = cause;
+  return error;
+}
+
+const messageOf = (cause: unknown): string => String((cause as Error | undefined)?.message ?? cause);

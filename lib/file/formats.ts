@@ -1,12 +1,12 @@
 import { parse as parseTolerantly, type ParseError } from 'jsonc-parser';
 import { isBytes } from '../common/bytes.js';
 import { invalidArgType } from '../common/errors.js';
-import { parseError } from './errors.js';
+import { parseError, stringifyError } from './errors.js';
 
 /** Converts between a file's bytes and its value. `file` is the path, for errors. */
 export interface FileFormat<T> {
   decode(bytes: Uint8Array, file: string): T;
-  encode(value: T): Uint8Array;
+  encode(value: T, file: string): Uint8Array;
 }
 
 export const bytesFormat: FileFormat<Uint8Array> = {
@@ -33,12 +33,20 @@ export function textFormat<T>(parse: (text: string) => T, stringify: (value: T) 
         throw parseError(file, place, error);
       }
     },
-    encode(value) {
-      const text: unknown = stringify(value);
+    encode(value, file) {
+      const text = stringified(value, stringify, file);
       if (typeof text !== 'string') throw invalidArgType('the new contents', 'a string', text);
       return encoder.encode(text);
     },
   };
+}
+
+function stringified<T>(value: T, stringify: (value: T) => string, file: string): unknown {
+  try {
+    return stringify(value);
+  } catch (error) {
+    throw stringifyError(file, error);
+  }
 }
 
 const INDENTATION = 2;
@@ -47,7 +55,7 @@ export const parseJson = (text: string): never => JSON.parse(text) as never;
 
 export function stringifyJson(value: unknown): string {
   const text = JSON.stringify(value, undefined, INDENTATION) as string | undefined;
-  if (text === undefined) throw invalidArgType('the new value', 'one that JSON can represent', value);
+  if (text === undefined) throw new TypeError('JSON cannot represent it');
   return `${text}\n`;
 }
 

@@ -1,19 +1,29 @@
 import path from 'node:path';
+import { inspect, type InspectOptions } from 'node:util';
 import { checkFunction } from '../common/checks.js';
 import { invalidArg, invalidArgType } from '../common/errors.js';
 import { performance } from '../common/host.js';
 import { isThenable } from '../common/run-held.js';
-import { threadBound } from '../common/thread-bound.js';
+import { inspectBound, threadBound } from '../common/thread-bound.js';
 import type { HostSignal, HostUrl, SyncResult } from '../common/types.js';
 import { ProcessLock } from '../process/process-lock.js';
 import type { ProcessGuard } from '../process/guard.js';
-import { discard, flushFolder, read, replace, targetOf, writeBeside, type Contents } from './contents.js';
+import { resolvePath } from '../process/options.js';
+import {
+  checkKind,
+  discard,
+  flushFolder,
+  read,
+  replace,
+  targetOf,
+  writeBeside,
+  type Contents,
+} from './contents.js';
 import { missingError, sizeError } from './errors.js';
 import { bytesFormat, textFormat, type FileFormat } from './formats.js';
 import { operation, run, runSync, type Steps } from './operations.js';
 import {
   resolveFileOptions,
-  resolvePath,
   resolveUpdateOptions,
   type FileSettings,
   type LockedFileOptions,
@@ -63,7 +73,7 @@ export class LockedFile<T = unknown> {
   /** @internal */
   constructor(file: string | HostUrl, options: LockedRawFileOptions<T> | undefined, raw: FileFormat<T>);
   constructor(file: string | HostUrl, options: LockedFileOptions<T> = {}, raw?: FileFormat<T>) {
-    this.path = resolvePath(file);
+    this.path = resolvePath(file, 'path');
     this.#settings = resolveFileOptions(options, raw);
   }
 
@@ -144,6 +154,15 @@ export class LockedFile<T = unknown> {
     return (await run(LockedFile.#update(list, change, waiting))) as unknown as V;
   }
 
+  /**
+   * What `console.log` shows.
+   *
+   * @internal
+   */
+  [inspect.custom](_depth: number, options: InspectOptions): string {
+    return inspectBound(this, options);
+  }
+
   static *#update(
     files: readonly LockedFile[],
     change: Change,
@@ -156,6 +175,8 @@ export class LockedFile<T = unknown> {
       if (first !== i)
         throw invalidArg(`files[${i}] and files[${first}] are the same file, ${JSON.stringify(target)}`);
     });
+    // So that no lock file is created beside a folder or a device.
+    for (const target of targets) yield* checkKind(target);
     const guards: ProcessGuard[] = [];
     try {
       const end = performance.now() + timeout;
@@ -185,15 +206,15 @@ export class LockedFile<T = unknown> {
       if (next[i] === undefined) return [];
       const target = targets[i]!;
       const { format, maxBytes, mode, timeout } = file.#settings;
-      const bytes = format.encode(next[i]);
+      const bytes = format.encode(next[i], target);
       if (bytes.length > maxBytes) throw sizeError(target, bytes.length, maxBytes);
       return [{ target, bytes, stats: before[i]?.stats, mode, timeout }];
     });
     const temporaries: string[] = [];
     const written: string[] = [];
     try {
-      for (const { target, bytes, stats, mode } of fresh) {
-        temporaries.push(yield* writeBeside(target, bytes, stats, mode));
+      for (const { target, bytes, stats, mode, timeout } of fresh) {
+        temporaries.push(yield* writeBeside(target, bytes, stats, mode, timeout));
       }
       for (const [i, { target, timeout }] of fresh.entries()) {
         yield* replace(target, temporaries[i]!, timeout, written);

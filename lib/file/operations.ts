@@ -1,6 +1,6 @@
 import fs from 'node:fs';
 import { promisify } from 'node:util';
-import { pause as asyncPause } from '../common/pause.js';
+import { pause as asyncPause } from '../common/timers.js';
 
 /*
  * A sequence of file operations is written once, as a generator that yields each call of `node:fs`. `runSync` makes the
@@ -49,6 +49,7 @@ export const realpath = operation<[string], string>(
   promisify<string, string>(fs.realpath),
 );
 export const rename = operation<[string, string], unknown>(fs.renameSync, promisify(fs.rename));
+export const stat = operation<[string], fs.Stats>(fs.statSync, promisify<string, fs.Stats>(fs.stat));
 export const unlink = operation<[string], unknown>(fs.unlinkSync, promisify(fs.unlink));
 export const writeFile = operation<[number, Uint8Array], unknown>(
   fs.writeFileSync,

@@ -1,10 +1,7 @@
-import path from 'node:path';
-import { fileURLToPath } from 'node:url';
 import {
   checkCount,
   checkFunction,
   checkPart,
-  checkPath,
   checkSignal,
   checkTimeout,
   DEFAULT_TIMEOUT,
@@ -31,13 +28,13 @@ export interface LockedFileOptions<T> {
   /** The largest file that is read or written, in bytes. Default 67_108_864 (64 MiB). */
   maxBytes?: number;
   /**
-   * Milliseconds to wait for the lock, and again for a rename that the system refuses because another program has the file
+   * Milliseconds to wait for the lock, and again for each operation that the system refuses because another program has a file
    * open. Default 5000. Infinity waits forever.
    */
   timeout?: number;
   /** Aborting ends the wait for the lock and rejects with signal.reason. */
   signal?: HostSignal;
-  /** Locks a key of this lock, which is the file's path. Default: a separate lock file, `path` with `.lock` at its end. */
+  /** Locks a key of this lock, which is the file's path. Its limit must be 1. Default: a separate lock file, `path` with `.lock` at its end. */
   lock?: ProcessLock;
 }
 
@@ -105,6 +102,9 @@ export function resolveFileOptions<T>(options: LockedFileOptions<T>, raw?: FileF
   if (lock !== undefined && !(lock instanceof ProcessLock)) {
     throw invalidArgType('options.lock', 'a ProcessLock', lock);
   }
+  if (lock !== undefined && lock.limit !== 1) {
+    throw outOfRange('options.lock.limit', '1, so that updates exclude each other', lock.limit);
+  }
   return {
     format,
     initial: initialOf(options, format),
@@ -129,12 +129,6 @@ export function resolveUpdateOptions(
   };
 }
 
-/** The absolute path. Throws a TypeError for anything but a path or a `file:` URL. */
-export function resolvePath(given: unknown): string {
-  const file = given instanceof URL ? fileURLToPath(given) : given;
-  return path.resolve(checkPath(file, 'path', 'the path of a file, or a file URL'));
-}
-
 function formatOf<T>({ parse = parseJson, stringify = stringifyJson }: LockedFileOptions<T>): FileFormat<T> {
   checkFunction(parse, 'options.parse');
   checkFunction(stringify, 'options.stringify');
@@ -145,6 +139,6 @@ function formatOf<T>({ parse = parseJson, stringify = stringifyJson }: LockedFil
 function initialOf<T>({ initial }: LockedFileOptions<T>, format: FileFormat<T>): (() => T) | undefined {
   if (initial === undefined) return undefined;
   if (typeof initial === 'function') return initial as () => T;
-  const bytes = format.encode(initial);
+  const bytes = format.encode(initial, 'options.initial');
   return () => format.decode(bytes, 'options.initial');
 }

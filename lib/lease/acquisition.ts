@@ -16,7 +16,7 @@ import type { LeaseSource } from './lease-source.js';
 const ROUNDS = 3;
 /** Milliseconds: a timer is later than this only if the event loop was blocked. */
 const BLOCKED = 5;
-/** Milliseconds: after a refusal, an error mentions only an attempt that the store has not answered for longer. */
+/** After a refusal, an error mentions an unanswered attempt only if the store has been silent for more milliseconds than this. */
 const SILENCE = 100;
 
 /** Nothing was taken: another owner has the key, or goes first. */
@@ -39,15 +39,15 @@ export interface Answers {
 }
 
 /**
- * An acquisition of n keys, of which one is the usual case. It is
+ * An acquisition of one key or several. Its states:
  *
- *   together     in the line of the key that it was refused last, at first of its first key: it asks for all keys, and
- *                takes all or none, so a job that holds one key for long does not keep others from the rest
- *   one by one   after ROUNDS changes of line: it asks for the key in whose line it stands, and keeps those before it
- *   settled      granted, failed, timed out or aborted; what it is granted now goes back
+ *   together     It stands in the line of the key that was refused last, initially of its first key. It asks for all keys,
+ *                and takes all or none. So it holds no key while another job holds one of the others for long.
+ *   one by one   After ROUNDS changes of line, it asks only for the key in whose line it stands, and keeps the keys before.
+ *   settled      It was granted, failed, timed out or was aborted. It gives back later grants.
  *
- * An acquisition that keeps a key waits for a later key, so there is no cycle. It gets its turn in each line, so it does not
- * starve. It waits for one key at a time, and changes lines only after its attempt has ended.
+ * An acquisition that keeps a key waits only for later keys, so acquisitions cannot wait in a cycle. It gets its turn in each
+ * line, so it does not starve. It waits for one key at a time, and changes lines only after its attempt has ended.
  */
 export class Acquisition implements Due, Abortable {
   readonly promise: Promise<Lease | undefined>;
@@ -65,8 +65,8 @@ export class Acquisition implements Due, Abortable {
   readonly #wait: Wait;
   /** All attempts have one owner. If the answer with a grant was lost, the next attempt is granted the same again. */
   #requester: Requester;
-  /** What it keeps while it waits for the rest. */
-  readonly #taken = new Map<string, Hold>();
+  /** The holds that it keeps while it waits for the rest. If it takes one key after the other, they are its first keys. */
+  readonly #taken: Hold[] = [];
   /** The key in whose line it stands; undefined if it does not wait. */
   #at: string | undefined;
   #round = 0;
@@ -189,18 +189,26 @@ export class Acquisition implements Due, Abortable {
     return `the store said ${Math.floor(now - last)} ms ago that ${held}, and ${silent} since`;
   }
 
+  /**
+   * The keys to ask for. The key of its line comes first: if the store refuses that key, a store that takes one key at a
+   * time has taken nothing.
+   */
+  get #wanted(): readonly string[] {
+    const at = this.#at;
+    if (at === undefined || this.#keys.length === 1) return this.#keys;
+    return this.#round >= ROUNDS ? [at] : [at, ...this.#keys.filter((key) => key !== at)];
+  }
+
   async #attempt(inTurn: boolean, slots?: readonly number[]): Promise<boolean> {
     const grants = this.#grants;
     const at = this.#at;
-    const others = this.#round >= ROUNDS ? [] : this.#keys.filter((key) => key !== at);
-    const goesFirst = inTurn ? others.find((key) => grants.isAwaited(key)) : undefined;
+    const wanted = this.#wanted;
+    const goesFirst = inTurn ? wanted.find((key) => key !== at && grants.isAwaited(key)) : undefined;
     if (goesFirst !== undefined) return this.#answered({ refused: goesFirst });
     this.#asking = true;
     let answer: Answer;
     try {
-      // The key of its line comes first: if that is refused, a store that takes one key at a time has taken nothing.
-      const keys = at === undefined ? others : [at, ...others];
-      answer = await grants.tryAll(keys, this.#requester, this.#terms, slots);
+      answer = await grants.tryAll(wanted, this.#requester, this.#terms, slots);
     } catch (error) {
       return this.#failed(error);
     }
@@ -240,19 +248,19 @@ export class Acquisition implements Due, Abortable {
   }
 
   #wasGranted(holds: readonly Hold[]): void {
-    for (const hold of holds) this.#taken.set(hold.key, hold);
+    const taken = this.#taken;
+    taken.push(...holds);
     if (this.#settled) return;
-    const next = this.#keys.find((key) => !this.#taken.has(key));
-    if (next !== undefined) {
-      this.#move(next, false);
-    } else if (this.#round > 0 && [...this.#taken.values()].some((hold) => !hold.checkHeld())) {
-      // Some of it was lost while it waited for the rest.
+    if (taken.length < this.#keys.length) {
+      this.#move(this.#keys[taken.length]!, false);
+    } else if (this.#round > 0 && taken.some((hold) => !hold.checkHeld())) {
+      // Some holds were lost while the acquisition waited for the rest.
       this.#giveBack();
       this.#replaceRequester();
       this.#move(this.#keys[0]!, false);
     } else {
-      const lease = createLease(this.#keys.map((key) => this.#taken.get(key)!));
-      this.#taken.clear();
+      if (taken.length > 1) taken.sort(byKey);
+      const lease = createLease(taken.splice(0));
       if (this.limit > 1) this.slot = lease.slot;
       if (this.#settle(this.limit > 1)) this.#resolve(lease);
     }
@@ -268,7 +276,7 @@ export class Acquisition implements Due, Abortable {
     const before = this.#at!;
     if (key === before) return;
     this.#at = key;
-    this.#grants.lines.leave(before, this, !this.#taken.has(before));
+    this.#grants.lines.leave(before, this, !this.#taken.some((hold) => hold.key === before));
     queueMicrotask(() => {
       if (!this.#settled) this.#join(key, wasRefused);
     });
@@ -298,8 +306,11 @@ export class Acquisition implements Due, Abortable {
 
   /** Everything: what it has, and what it may have been granted without an answer. */
   #giveBack(): void {
-    const taken = [...this.#taken.values()];
-    this.#taken.clear();
-    this.#grants.giveBack(this.#requester, this.#terms, taken);
+    this.#grants.giveBack(this.#requester, this.#terms, this.#taken.splice(0));
   }
+}
+
+/** The order that all acquisitions share: by UTF-16 code units. */
+function byKey(one: Hold, other: Hold): number {
+  return one.key < other.key ? -1 : 1;
 }

@@ -38,8 +38,8 @@ class OpenedGate {
  *
  * Memory is bounded: beyond its capacity the gate forgets the keys with the lowest tokens, and keeps the highest token
  * that it has forgotten. A key that it does not remember admits no token lower than that one. So a stale token is never
- * admitted. But the holder of a forgotten key may be refused although it has no successor, if its token is older than
- * those of as many other keys as the gate remembers. It then takes a new lease.
+ * admitted. But the holder of a forgotten key may be refused although it has no successor: its token is then older than the
+ * tokens of all remembered keys. It must take a new lease.
  */
 export class FencingGate {
   /**

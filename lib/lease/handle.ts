@@ -1,7 +1,7 @@
 import { invalidArgType, LockError, ONLY_FOR_THREADS, outOfRange } from '../common/errors.js';
 import { leaseEngine } from '../engine/select.js';
 
-/** What a handle of a lease table or a gate carries to another thread. */
+/** The fields of a handle by which another thread opens the same lease table or gate. */
 export interface HandleFields {
   readonly kind: string;
   readonly engine: 'native' | 'javascript';

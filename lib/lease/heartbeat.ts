@@ -1,10 +1,10 @@
 import { localNow } from '../common/elapsed.js';
 import type { LockError } from '../common/errors.js';
-import { pause, settledWithin } from '../common/pause.js';
+import { pause, settledWithin } from '../common/timers.js';
 import { PendingOperations } from '../common/pending-operations.js';
 import { isPermanent, storeFailure } from './contract/errors.js';
 import type { Backoff } from './contract/options.js';
-import { EXPIRED, type HeldKey, type Hold } from './hold.js';
+import { EXPIRED, type Hold } from './hold.js';
 import type { Schedule } from './schedule.js';
 import type { StoreRequests } from './store-requests.js';
 
@@ -34,7 +34,7 @@ export interface KnownGrants {
  * renewed by one of them: by that thread as long as it has a `background`.
  */
 export class Heartbeat {
-  readonly schedule: Schedule<HeldKey>;
+  readonly schedule: Schedule<Hold>;
   readonly #requests: StoreRequests;
   readonly #backoff: Backoff;
   /** Undefined in a thread that only renews what another one holds. */
@@ -46,7 +46,7 @@ export class Heartbeat {
 
   constructor(
     requests: StoreRequests,
-    schedule: Schedule<HeldKey>,
+    schedule: Schedule<Hold>,
     backoff: Backoff,
     grants?: KnownGrants,
     ending = new PendingOperations(),
@@ -97,7 +97,7 @@ export class Heartbeat {
    * Extends it to `ttl` milliseconds from now. False if it is not held any more. Rejects with a LeaseStoreError; it is then
    * still held until its deadline.
    */
-  async renew(held: HeldKey, ttl: number, info?: string): Promise<boolean> {
+  async renew(held: Hold, ttl: number, info?: string): Promise<boolean> {
     if (!held.checkHeld()) return false;
     const renewed = await held.during(() => this.#inOrderOf(held, () => this.#renew(held, ttl, info)));
     if (renewed !== 'late') return renewed;
@@ -141,40 +141,31 @@ export class Heartbeat {
     }
   }
 
-  /**
-   * Ends the holds, a few at a time. A release that fails is repeated, by the backoff, until its lease expires. Resolves to the
-   * error of a release that failed to the end.
-   */
-  async endAll(holds: readonly Hold[]): Promise<LockError | undefined> {
-    const { initial, max } = this.#backoff;
+  /** As {@link repeat} for the ends of these holds. */
+  endAll(holds: readonly Hold[]): Promise<LockError | undefined> {
     // In real time: the manager's clock may stand still.
     const ahead = localNow() - this.schedule.now();
-    let failure: LockError | undefined;
-    let left: readonly Ending[] = holds.map((hold) => ({ hold, endsAt: hold.expiresAt + ahead }));
-    for (let length = initial; ; length = Math.min(2 * length, max)) {
-      const soon = localNow() + length;
-      const failed = await this.#endOnce(left);
-      left = failed.filter(({ endsAt, error }) => endsAt > soon && !isPermanent(error));
-      failure ??= failed.find((ending) => !left.includes(ending))?.error;
-      if (left.length === 0) return failure;
-      await pause(length);
-    }
+    return this.repeat(holds.map((hold) => ({ send: () => this.end(hold), endsAt: hold.expiresAt + ahead })));
   }
 
-  /** Resolves to the endings that failed. After the first failure, expired leases are skipped. */
-  async #endOnce(endings: readonly Ending[]): Promise<readonly FailedEnding[]> {
-    const rest = endings.values();
-    const failed: FailedEnding[] = [];
-    const endNext = async (): Promise<void> => {
-      for (const ending of rest) {
-        if (failed.length > 0 && ending.endsAt <= localNow()) continue;
-        await this.end(ending.hold).catch((error: unknown) => {
-          failed.push({ ...ending, error: error as LockError });
-        });
-      }
-    };
-    await Promise.all(Array.from({ length: Math.min(MOST_RELEASES, endings.length) }, endNext));
-    return failed;
+  /**
+   * Sends the releases, a few at a time. One that fails is repeated, by the backoff, until its lease expires. Resolves to the
+   * error of the first that failed to the end. `closing`: when it aborts, they are sent once more at once, and never again. With
+   * it, pauses do not keep the process alive.
+   */
+  async repeat(releases: readonly Release[], closing?: AbortSignal): Promise<LockError | undefined> {
+    const { initial, max } = this.#backoff;
+    let failure: LockError | undefined;
+    let left = releases;
+    for (let length = initial; ; length = Math.min(2 * length, max)) {
+      const repeatsUntil = closing?.aborted === true ? Infinity : localNow() + length;
+      const failed = await sendEach(left);
+      const again = failed.filter(({ endsAt, error }) => endsAt > repeatsUntil && !isPermanent(error));
+      failure ??= failed.find((release) => !again.includes(release))?.error;
+      if (again.length === 0) return failure;
+      left = again;
+      await pause(length, closing, closing === undefined);
+    }
   }
 
   /** Call after a hold was lost: no renewal follows. */
@@ -184,19 +175,19 @@ export class Heartbeat {
   }
 
   /** Makes the renewing thread stop, after the operations sent before. Later operations wait for that. */
-  stop(held: HeldKey): Promise<void> {
+  stop(held: Hold): Promise<void> {
     return this.#ending.add(this.#inOrderOf(held, () => held.detach(), this.#timeLeft(held)));
   }
 
-  #inOrderOf<T>(held: HeldKey, operation: () => Promise<T>, patience?: number): Promise<T> {
+  #inOrderOf<T>(held: Hold, operation: () => Promise<T>, patience?: number): Promise<T> {
     return this.inOrder(this.stableOwners ? held.name : held, operation, patience);
   }
 
-  #timeLeft(held: HeldKey): number {
+  #timeLeft(held: Hold): number {
     return Math.max(0, held.expiresAt - this.schedule.now());
   }
 
-  async #renew(held: HeldKey, ttl: number, info: string | undefined): Promise<boolean | 'late'> {
+  async #renew(held: Hold, ttl: number, info: string | undefined): Promise<boolean | 'late'> {
     if (!held.checkHeld()) return false;
     // A shorter time than is left counts from now on.
     held.plan(this.schedule.now() + ttl);
@@ -204,7 +195,7 @@ export class Heartbeat {
   }
 
   /** `late`: extended, but the answer came too late to count. */
-  async #send(held: HeldKey, ttl: number, info: string | undefined): Promise<boolean | 'late'> {
+  async #send(held: Hold, ttl: number, info: string | undefined): Promise<boolean | 'late'> {
     const { schedule } = this;
     // The deadline counts from before the request.
     const until = schedule.now() + ttl;
@@ -232,12 +223,29 @@ export class Heartbeat {
   }
 }
 
-interface Ending {
-  readonly hold: Hold;
+/** The release of a lease. */
+interface Release {
+  readonly send: () => Promise<unknown>;
   /** When the lease expires, in real time. */
   readonly endsAt: number;
 }
 
-interface FailedEnding extends Ending {
+interface FailedRelease extends Release {
   readonly error: LockError;
+}
+
+/** Resolves to the releases that failed. After the first failure, expired leases are skipped. */
+async function sendEach(releases: readonly Release[]): Promise<readonly FailedRelease[]> {
+  const rest = releases.values();
+  const failed: FailedRelease[] = [];
+  const sendNext = async (): Promise<void> => {
+    for (const release of rest) {
+      if (failed.length > 0 && release.endsAt <= localNow()) continue;
+      await release.send().catch((error: unknown) => {
+        failed.push({ ...release, error: error as LockError });
+      });
+    }
+  };
+  await Promise.all(Array.from({ length: Math.min(MOST_RELEASES, releases.length) }, sendNext));
+  return failed;
 }

@@ -2,6 +2,7 @@ import { threadId } from 'node:worker_threads';
 import { leaseChannels, type LeaseMessage } from '../common/diagnostics.js';
 import { quotedKeys, type LockError } from '../common/errors.js';
 import { afterTurn, HostFinalizationRegistry, queueMicrotask } from '../common/host.js';
+import { warn } from '../common/warnings.js';
 import { LeaseLostError } from './contract/errors.js';
 import type { FencingToken } from './contract/lease-store.js';
 import type { Backoff, LeaseTerms } from './contract/options.js';
@@ -38,36 +39,36 @@ export interface Background extends LocalDeadline {
   end(): Promise<void>;
 }
 
-/** The terms on which a key is renewed, in milliseconds. */
-export type RenewalTerms = Pick<LeaseTerms, 'ttl' | 'every' | 'maxHold'>;
-
 /** A key that was granted. */
-export interface Grant<T extends RenewalTerms = RenewalTerms> {
+export interface Grant {
   readonly key: string;
   /** The key in the store, which differs for permits. */
   readonly name: string;
   /** The owner as the store knows it. */
   readonly owner: string;
-  readonly terms: T;
+  readonly terms: LeaseTerms;
+  readonly token: FencingToken;
   /** The time of the grant, on the heartbeat's clock, like all times here. */
   readonly since: number;
 }
 
 /**
- * A key that a heartbeat renews: its state, its local deadline and the time of its next renewal. The deadline counts from
- * the moment before the last answered request was sent, so it is never later than the store's. Its state is
+ * A key that was granted, and that a heartbeat renews: its state, its local deadline and the time of its next renewal. The
+ * deadline counts from the moment before the last answered request was sent, so it is never later than the store's. Its state is
  *
  *   held       its local deadline is ahead; if the last renewal failed, it is lost at the deadline unless a retry succeeds
  *   lost       the deadline has passed, or the store has said so, or another grant has replaced it
- *   released   its last holder has released it
+ *   released   its last user has released it
  *
- * It never leaves the latter two.
+ * It never leaves the latter two. Leases of the manager's thread use it. If another thread renews it, that thread has a separate
+ * hold of the grant, with the same deadline, which only renews.
  */
-export abstract class HeldKey<T extends RenewalTerms = RenewalTerms> implements Due, Grant<T> {
+export class Hold implements Due, Grant {
   readonly key: string;
   readonly name: string;
   readonly owner: string;
-  readonly terms: T;
+  readonly terms: LeaseTerms;
+  readonly token: FencingToken;
   readonly since: number;
   /** When the schedule runs it next: to renew it, to warn its holder, or because it expires. */
   deadline = Infinity;
@@ -86,16 +87,32 @@ export abstract class HeldKey<T extends RenewalTerms = RenewalTerms> implements 
   #background: Background | undefined;
   #isPostponed = false;
 
+  #minHold: number;
+  #mayBeReplaced = false;
+  #users = 0;
+  /**
+   * The lease, until the first renewal. Only then is it registered with the garbage collector, because registering costs half as
+   * much as an acquisition.
+   */
+  #kept: object | undefined;
+  #wasRenewed = false;
+  #listeners: Set<LossListener> | undefined;
+  /** Whether the holder has been warned of the current failures. */
+  #warned = false;
+
   /** The schedule does not have it yet. */
-  constructor(heartbeat: Heartbeat, { key, name, owner, terms, since }: Grant<T>, local?: LocalDeadline) {
+  constructor(heartbeat: Heartbeat, grant: Grant, local?: LocalDeadline) {
+    const { terms, since } = grant;
     this.heartbeat = heartbeat;
-    this.key = key;
-    this.name = name;
-    this.owner = owner;
+    this.key = grant.key;
+    this.name = grant.name;
+    this.owner = grant.owner;
+    this.token = grant.token;
     this.terms = terms;
     this.since = since;
     this.#local = local ?? { time: since + terms.ttl };
     this.#next = since + terms.every;
+    this.#minHold = terms.minHold;
   }
 
   /** The local deadline. */
@@ -198,6 +215,11 @@ export abstract class HeldKey<T extends RenewalTerms = RenewalTerms> implements 
   answered(): void {
     this.#failures = 0;
     this.#failure = undefined;
+    this.#warned = false;
+    this.#wasRenewed = true;
+    const kept = this.#kept;
+    this.#kept = undefined;
+    if (kept !== undefined) this.keep(kept);
   }
 
   /** A renewal has failed. */
@@ -218,15 +240,6 @@ export abstract class HeldKey<T extends RenewalTerms = RenewalTerms> implements 
     this.#next = now + Math.min(initial * 2 ** this.#failures++, max, every, half);
   }
 
-  /** Frees it if it has expired here: in the store it may still be held. True if this call freed it. */
-  freeExpired(): Promise<boolean> {
-    return Promise.resolve(false);
-  }
-
-  abstract announceRenewal(ttl: number): void;
-  abstract announceFailure(operation: 'renew' | 'release', error: LockError): void;
-  protected abstract wasLost(reason: string, error?: LeaseLostError): void;
-
   /** See {@link Due}. A retry has its own pauses. */
   get slack(): number {
     return this.#failures === 0 && this.#renewsAt < this.expiresAt ? this.terms.every / EARLY : 0;
@@ -234,31 +247,13 @@ export abstract class HeldKey<T extends RenewalTerms = RenewalTerms> implements 
 
   /** Schedules it for its renewal, or for the time when it expires, or for its warning; or for `latest`, if that is earlier. */
   plan(latest = Infinity): void {
-    this.heartbeat.schedule.set(this, Math.min(this.#renewsAt, this.expiresAt, this.warnAt, latest));
-  }
-
-  protected get isRenewing(): boolean {
-    return this.#renewals > 0;
-  }
-
-  /** When to {@link warn} its holder; Infinity for never. */
-  protected get warnAt(): number {
-    return Infinity;
-  }
-
-  protected warn(_now: number): void {
-    return;
-  }
-
-  /** Whether this thread's heartbeat renews it. */
-  protected get isRenewedHere(): boolean {
-    return true;
+    this.heartbeat.schedule.set(this, Math.min(this.#renewsAt, this.expiresAt, this.#warnAt, latest));
   }
 
   /** Called by the schedule. */
   run(now: number): void {
     if (this.#postpones(now) || !this.checkHeld()) return;
-    if (now >= this.warnAt) this.warn(now);
+    if (now >= this.#warnAt) this.#warn(now);
     if (this.ended) return;
     if (this.#renewsAt - this.slack > now) {
       this.plan();
@@ -266,53 +261,6 @@ export abstract class HeldKey<T extends RenewalTerms = RenewalTerms> implements 
     }
     // Failures of the store are retried until the deadline, and then the lease is lost. No other code needs the error.
     this.heartbeat.renew(this, this.terms.ttl).catch(() => undefined);
-  }
-
-  #end(reason: string): void {
-    this.#ended = reason;
-    this.heartbeat.schedule.clear(this);
-  }
-
-  /** When a timer renews it; Infinity for never. */
-  get #renewsAt(): number {
-    const { since, terms } = this;
-    if (this.isRenewing || !this.isRenewedHere || this.#next - since >= terms.maxHold) return Infinity;
-    return this.#next;
-  }
-
-  /**
-   * Whether it has expired while a renewal has no answer yet. If the event loop was blocked, the answer may have arrived, and
-   * Node runs timers before it reads sockets. So the verdict waits until the event loop has turned.
-   */
-  #postpones(now: number): boolean {
-    if (!this.heartbeat.schedule.hasTimers || !this.isRenewing || now < this.expiresAt) return false;
-    this.heartbeat.schedule.set(this, Infinity);
-    if (this.#isPostponed) return true;
-    this.#isPostponed = true;
-    afterTurn(() => {
-      this.#isPostponed = false;
-      if (this.checkHeld()) this.plan();
-    });
-    return true;
-  }
-}
-
-/** A grant that leases of this thread use. */
-export class Hold extends HeldKey<LeaseTerms> {
-  readonly token: FencingToken;
-  #minHold: number;
-  #mayBeReplaced = false;
-  #users = 0;
-  /** Its leases, until its first renewal. Then they are only watched: that costs as much as half an acquisition. */
-  #kept: Set<object> | undefined = new Set();
-  #listeners: Set<LossListener> | undefined;
-  /** Whether the holder has been warned of the current failures. */
-  #warned = false;
-
-  constructor(heartbeat: Heartbeat, grant: Grant<LeaseTerms>, token: FencingToken) {
-    super(heartbeat, grant);
-    this.token = token;
-    this.#minHold = grant.terms.minHold;
   }
 
   /** Milliseconds until the local deadline. */
@@ -348,13 +296,13 @@ export class Hold extends HeldKey<LeaseTerms> {
 
   /** Notices if the lease is garbage-collected, until {@link drop}. */
   keep(lease: object): void {
-    if (this.#kept) this.#kept.add(lease);
+    if (this.#kept === undefined && !this.#wasRenewed) this.#kept = lease;
     else collected.register(lease, this, lease);
   }
 
   /** The lease was released. */
   drop(lease: object): void {
-    if (this.#kept) this.#kept.delete(lease);
+    if (this.#kept === lease) this.#kept = undefined;
     else collected.unregister(lease);
   }
 
@@ -366,12 +314,12 @@ export class Hold extends HeldKey<LeaseTerms> {
     warnForgotten(this.key);
   }
 
-  /** Whether all leases have left. */
+  /** Whether its last user has left. It is not renewed any more. */
   get unused(): boolean {
     return this.#users === 0;
   }
 
-  /** The token that a release names. Undefined if the store may have replaced the grant, in an answer that was lost. */
+  /** The token that a release names. Undefined if the store may have replaced the grant by a newer one, whose answer was lost. */
   get knownToken(): FencingToken | undefined {
     return this.#mayBeReplaced ? undefined : this.token;
   }
@@ -381,8 +329,8 @@ export class Hold extends HeldKey<LeaseTerms> {
   }
 
   /**
-   * The same owner asks for the key again. A grant replaces this one, perhaps without an answer, and lasts until `until`. Returns
-   * a function to call if nothing was granted.
+   * Call it when the same owner asks for the key again. A grant would then replace the grant of this hold, even if its answer is
+   * lost, and last until `until`. Returns a function to call if nothing was granted.
    */
   mayEndAt(until: number): () => void {
     const { expiresAt, deadline } = this;
@@ -418,7 +366,7 @@ export class Hold extends HeldKey<LeaseTerms> {
   }
 
   /** Releases it for a caller who did not get to use it, whatever its `minHold`. */
-  discard(): Promise<boolean> {
+  giveBack(): Promise<boolean> {
     this.skipMinHold();
     return this.leave() ? this.release() : Promise.resolve(false);
   }
@@ -431,25 +379,17 @@ export class Hold extends HeldKey<LeaseTerms> {
       if (leaseChannels.released.hasSubscribers)
         leaseChannels.released.publish({ ...this.#message, held: schedule.now() - this.since });
     }
-    // If another key was lost and this one has not expired, the store may still have it. The heartbeat leaves a later grant
-    // of the same owner.
+    // If another key of the lease was lost and this one has not expired, the store may still have this grant. The heartbeat ends
+    // only this grant, and no later one of the same owner.
     const isOurs = this.lostReason === OTHER_LOST && schedule.now() < this.expiresAt;
     return this.isReleased || isOurs ? this.heartbeat.end(this) : this.freeExpired();
   }
 
   /** A stable owner may have another lease of the key by now, so its lost lease is left to expire. */
-  override freeExpired(): Promise<boolean> {
+  freeExpired(): Promise<boolean> {
     const { heartbeat } = this;
     if (this.lostReason !== EXPIRED || heartbeat.stableOwners) return Promise.resolve(false);
     return heartbeat.end(this);
-  }
-
-  override answered(): void {
-    super.answered();
-    this.#warned = false;
-    const kept = this.#kept;
-    this.#kept = undefined;
-    for (const lease of kept ?? []) this.keep(lease);
   }
 
   announceGrant(waited: number): void {
@@ -476,21 +416,18 @@ export class Hold extends HeldKey<LeaseTerms> {
     return { key: this.key, token: this.token, holder: this.owner, threadId };
   }
 
-  protected override get isRenewedHere(): boolean {
-    return this.background === undefined && !this.unused;
-  }
-
-  protected override get warnAt(): number {
+  /** When to warn its holder; Infinity for never. */
+  get #warnAt(): number {
     const { expiresAt, failure } = this;
     const { warning, ttl, every } = this.terms;
     if (!warning || this.#warned) return Infinity;
     const at = expiresAt - warning.before;
-    if (failure !== undefined || this.isRenewing) return at;
-    // The renewing thread should have renewed it by then.
+    if (failure !== undefined || this.#renewals > 0) return at;
+    // By the later of these times, the renewing thread should have renewed the lease.
     return this.background === undefined ? Infinity : Math.max(at, expiresAt - ttl + every);
   }
 
-  protected override warn(now: number): void {
+  #warn(now: number): void {
     this.#warned = true;
     const { key, token, owner, expiresAt, failure } = this;
     try {
@@ -502,14 +439,42 @@ export class Hold extends HeldKey<LeaseTerms> {
       });
     }
   }
+
+  #end(reason: string): void {
+    this.#ended = reason;
+    this.heartbeat.schedule.clear(this);
+  }
+
+  /** When a timer renews it; Infinity for never. */
+  get #renewsAt(): number {
+    const { since, terms } = this;
+    if (this.#renewals > 0 || this.#background !== undefined || this.unused) return Infinity;
+    return this.#next - since >= terms.maxHold ? Infinity : this.#next;
+  }
+
+  /**
+   * Whether it has expired while a renewal has no answer yet. If the event loop was blocked, the answer may have arrived, and
+   * Node runs timers before it reads sockets. So the verdict waits until the event loop has turned.
+   */
+  #postpones(now: number): boolean {
+    if (!this.heartbeat.schedule.hasTimers || this.#renewals === 0 || now < this.expiresAt) return false;
+    this.heartbeat.schedule.set(this, Infinity);
+    if (this.#isPostponed) return true;
+    this.#isPostponed = true;
+    afterTurn(() => {
+      this.#isPostponed = false;
+      if (this.checkHeld()) this.plan();
+    });
+    return true;
+  }
 }
 
 const collected = new HostFinalizationRegistry<Hold>((hold) => hold.forgotten());
 
 function warnForgotten(key: string): void {
-  process.emitWarning(
+  warn(
+    'STRIPELOCK_LEASE_FORGOTTEN',
     `the lease of ${quotedKeys([key])} was garbage-collected while held, so nobody can release it: ` +
       'it is not renewed any more, and ends with its TTL',
-    { type: 'StripelockWarning', code: 'STRIPELOCK_LEASE_FORGOTTEN' },
   );
 }

@@ -2,7 +2,7 @@ import { threadId } from 'node:worker_threads';
 import { leaseChannels } from '../common/diagnostics.js';
 import { localNow, setClock, timerNow } from '../common/elapsed.js';
 import { quotedKeys, keyName, type LockError } from '../common/errors.js';
-import { pause } from '../common/pause.js';
+import { pause } from '../common/timers.js';
 import { PendingOperations } from '../common/pending-operations.js';
 import { randomName } from '../common/random-name.js';
 import { engineClock } from '../engine/select.js';
@@ -28,7 +28,7 @@ import { Hold } from './hold.js';
 import { Schedule } from './schedule.js';
 import { type Requester, StoreRequests } from './store-requests.js';
 import type { Acquisition, Answer } from './acquisition.js';
-import { handOn, WaitingLines } from './waiting-lines.js';
+import { wakeNext, WaitingLines } from './waiting-lines.js';
 
 /** Milliseconds between two checks whether all leases have ended. Notifying of each end would make releases slower. */
 const DRAIN_LOOK = 5;
@@ -71,12 +71,10 @@ export class LeaseSource implements KnownGrants {
   #purgeAt = FEW_KEPT;
   /** Attempts and releases that the store has not answered, and renewing threads that are stopping. */
   readonly #operations = new PendingOperations();
-  /** Keys that may have been granted in an answer that was lost, and are being freed. */
-  readonly #freeing = new PendingOperations();
-  /** Whether such a key is tried only once more. */
-  #isClosing = false;
-  #endPauses!: () => void;
-  readonly #closing = new Promise<void>((resolve) => (this.#endPauses = resolve));
+  /** Keys that may have been granted in an answer that was lost, and are being given back. */
+  readonly #givingBack = new PendingOperations();
+  /** Aborts when such a key is tried only once more. */
+  readonly #closing = new AbortController();
   /** The first failure to give back a grant that came after the manager was closed. */
   #lateFailure: unknown;
 
@@ -90,7 +88,7 @@ export class LeaseSource implements KnownGrants {
     this.stableOwners = this.#owner !== undefined;
     const source = settings.clock === undefined ? sourceOf(store) : undefined;
     this.#background = source && new BackgroundStore(source, settings.backoff);
-    this.#requests = new StoreRequests(store, (key) => handOn(store, key));
+    this.#requests = new StoreRequests(store, (key) => wakeNext(store, key));
     this.#heartbeat = new Heartbeat(this.#requests, this.schedule, this.backoff, this, this.#operations);
     this.#inspectNow = inspectingNow(store);
     this.lines = new WaitingLines(this, store);
@@ -106,7 +104,7 @@ export class LeaseSource implements KnownGrants {
    * One attempt of an acquisition, all or none; of a key with a limit, at any of its slots. `slots`: those to try, in that
    * order, if not all. Rejects with a LeaseStoreError.
    */
-  async tryAll(
+  tryAll(
     keys: readonly string[],
     requester: Requester,
     terms: LeaseTerms,
@@ -114,18 +112,16 @@ export class LeaseSource implements KnownGrants {
   ): Promise<Answer> {
     if (terms.limit > 1)
       return this.#trySlots(keys[0]!, requester, terms, slots ?? fromAny(allSlots(terms.limit)));
-    if (!this.stableOwners) return this.#ask(keys, requester, terms);
-    let answer: Answer | undefined;
-    while (answer === undefined) answer = await this.#tryInOrder(keys, requester, terms);
-    return answer;
+    return this.stableOwners ? this.#tryStable(keys, requester, terms) : this.#ask(keys, requester, terms);
   }
 
-  /** Releases, in reverse, the holds that the requester uses, and frees what it may have been granted without an answer. */
+  /** Releases, in reverse, the holds that the requester uses, and gives back what it may have been granted without an answer. */
   giveBack(requester: Requester, terms: LeaseTerms, holds: readonly Hold[] = []): void {
-    for (const hold of [...holds].reverse()) void this.#leave(hold, requester, terms);
+    for (let i = holds.length - 1; i >= 0; i--) void this.#leave(holds[i]!, requester, terms);
     const { unsure } = requester;
+    if (unsure === undefined) return;
     requester.unsure = undefined;
-    for (const key of unsure ?? []) this.#freeLater(key, requester.owner, terms.ttl);
+    for (const key of unsure) this.#giveBackLater(key, requester.owner, terms.ttl);
   }
 
   /** Whether another acquisition waits for the key, and goes first. */
@@ -166,7 +162,7 @@ export class LeaseSource implements KnownGrants {
     return latest !== undefined && latest !== hold;
   }
 
-  /** With stable owners: whether the `minHold` of the key's last lease has not ended. Until then this manager does not take it again. */
+  /** With stable owners: whether the `minHold` of the key's last lease still runs. Until it ends, this manager does not take the key. */
   #isKept(name: string): boolean {
     if (this.schedule.now() < (this.#kept.get(name) ?? -Infinity)) return true;
     this.#kept.delete(name);
@@ -204,9 +200,8 @@ export class LeaseSource implements KnownGrants {
     for (const hold of holds) hold.lose('its manager was closed');
     const failed = await this.#heartbeat.endAll(holds);
     await this.#operations.settled();
-    this.#isClosing = true;
-    this.#endPauses();
-    await this.#freeing.settled();
+    this.#closing.abort();
+    await this.#givingBack.settled();
     this.#background?.close();
     const failure = failed ?? this.#lateFailure;
     if (failure !== undefined) throw failure as Error;
@@ -274,6 +269,14 @@ export class LeaseSource implements KnownGrants {
     return { refused: key };
   }
 
+  /** One attempt of a stable owner. */
+  async #tryStable(keys: readonly string[], requester: Requester, terms: LeaseTerms): Promise<Answer> {
+    for (;;) {
+      const answer = await this.#tryInOrder(keys, requester, terms);
+      if (answer !== undefined) return answer;
+    }
+  }
+
   /**
    * Joins the leases that this owner has, if it shares them, and asks for the other keys after earlier operations on them. A
    * renewal of a joined lease does not wait for the other keys. Undefined if a joined lease was lost before those were asked for.
@@ -319,10 +322,10 @@ export class LeaseSource implements KnownGrants {
   /** Releases what the requester uses. A release that fails is repeated. Never rejects. */
   async #leave(hold: Hold, requester: Requester, { ttl }: LeaseTerms): Promise<void> {
     try {
-      await hold.discard();
+      await hold.giveBack();
     } catch {
       requester.isSpent = true;
-      this.#freeLater(hold.name, requester.owner, ttl);
+      this.#giveBackLater(hold.name, requester.owner, ttl);
     }
   }
 
@@ -378,7 +381,7 @@ export class LeaseSource implements KnownGrants {
     const tokens = answer;
     const waited = timerNow() - started;
     const holds = keys.map((key, i) => {
-      return new Hold(this.#heartbeat, { key, name: names[i]!, owner, terms, since: at }, tokens[i]!);
+      return new Hold(this.#heartbeat, { key, name: names[i]!, owner, terms, token: tokens[i]!, since: at });
     });
     for (const hold of holds) {
       if (terms.background) this.#background!.add(hold);
@@ -399,35 +402,22 @@ export class LeaseSource implements KnownGrants {
   }
 
   /**
-   * Frees a key that may have been granted although the attempt failed, because the answer was lost. A release that fails is
+   * Gives back a key that may have been granted although the attempt failed, because the answer was lost. A release that fails is
    * repeated, by the backoff, until the lease would have expired; after {@link close} once. It does not keep the process alive.
    */
-  #freeLater(key: string, owner: string, ttl: number): void {
-    const endsAt = localNow() + ttl;
-    const { initial, max } = this.backoff;
-    const free = async (): Promise<void> => {
-      for (let length = initial; ; length = Math.min(2 * length, max)) {
-        const isLast = this.#isClosing;
-        try {
-          await this.#freeUnheld(key, owner);
-          return;
-        } catch {
-          if (isLast || localNow() + length >= endsAt) return;
-        }
-        await Promise.race([pause(length, undefined, false), this.#closing]);
-      }
-    };
-    void this.#freeing.add(free());
+  #giveBackLater(key: string, owner: string, ttl: number): void {
+    const release = { send: () => this.#releaseUnheld(key, owner), endsAt: localNow() + ttl };
+    void this.#givingBack.add(this.#heartbeat.repeat([release], this.#closing.signal));
   }
 
-  /** Frees what an attempt may have been granted, unless the same owner holds the key through another attempt. */
-  #freeUnheld(key: string, owner: string): Promise<boolean> {
+  /** Gives back what an attempt may have been granted, unless the same owner holds the key through another attempt. */
+  #releaseUnheld(key: string, owner: string): Promise<boolean> {
     return this.#inOrder(key, async () => {
       return this.latest(key) === undefined && (await this.#release(key, owner));
     });
   }
 
-  /** Frees a grant that is not held. Without a token, the grant that the store has for the owner ends. */
+  /** Releases a grant that is not held. Without a token, the grant that the store has for the owner ends. */
   #release(key: string, owner: string, token?: FencingToken): Promise<boolean> {
     const released = this.#requests.release(key, owner, token).catch((error: unknown) => {
       const failure = storeFailure('release', key, error);

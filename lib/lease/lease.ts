@@ -9,14 +9,14 @@ const THREAD_BOUND = threadBound('Lease', 'create a LeaseManager there, over the
 
 /** For managers only: a lease of these holds, in the order in which their keys are taken. */
 export let createLease: (holds: readonly Hold[]) => Lease;
-/** For managers only: releases a lease that nobody got to use, whatever its `minHold`. */
-export let discardLease: (lease: Lease) => Promise<boolean>;
+/** For managers only: releases a lease that its caller did not use, whatever its `minHold`. */
+export let giveBackLease: (lease: Lease) => Promise<boolean>;
 
 /**
  * A key that is held in a store for a limited time, and renewed on request. It belongs to the thread that acquired it.
  *
  * It may have several keys: then it is held while all of them are, has one deadline, and is renewed and released as a
- * whole. Each key has a token of its own: see {@link tokens}.
+ * whole. Each key has a separate token: see {@link tokens}.
  *
  * A lease can expire at any time: between reading {@link held} and the next step, the process can be paused for longer
  * than the lease lasts. So pass {@link token} along with every write, and have the resource refuse tokens lower than
@@ -24,7 +24,7 @@ export let discardLease: (lease: Lease) => Promise<boolean>;
  */
 export class Lease implements AsyncDisposable {
   /**
-   * Enumerable, so that structured clone refuses it.
+   * An enumerable property that cannot be cloned, so that structured clone refuses the whole object.
    *
    * @internal
    */
@@ -35,7 +35,7 @@ export class Lease implements AsyncDisposable {
   #releasing: Promise<boolean> | undefined = undefined;
   /** Ends the other holds when one of several is lost. */
   readonly #others: LossListener | undefined;
-  /** The holds that it was the last to use when it was released, and has not freed. */
+  /** The holds of which this lease was the last user when it was released, and which are not freed yet. */
   #toFree: Hold[] | undefined = undefined;
 
   private constructor(holds: readonly Hold[]) {
@@ -55,8 +55,8 @@ export class Lease implements AsyncDisposable {
   }
 
   /**
-   * Which of the key's holders this is, where it was acquired with a limit: 0 … limit - 1, the same as long as it is held,
-   * and nobody else's in that time. 0 without a limit.
+   * The number of this holder among the holders of a key with a limit, 0 … limit - 1. It stays the same while the lease is
+   * held, and no other holder has it during that time. 0 without a limit.
    */
   get slot(): number {
     return this.#holds[0]?.terms.slot ?? 0;
@@ -75,7 +75,7 @@ export class Lease implements AsyncDisposable {
     return new Map(this.#holds.map(({ key, token }) => [key, token]));
   }
 
-  /** Who holds it, as the store knows it; '' without keys. */
+  /** The owner that was passed to the store; '' without keys. */
   get holder(): string {
     return this.#holds[0]?.owner ?? '';
   }
@@ -141,9 +141,9 @@ export class Lease implements AsyncDisposable {
   }
 
   /**
-   * Replaces its info, which others see by `inspect` of the store, and renews it. At most 1024 bytes in UTF-8; '' for
-   * none. The result is that of {@link renew}, with the lease's own ttl. Leases that share it share its info. A store that
-   * keeps no infos ignores it.
+   * Replaces the text that the store keeps with the lease and `inspect` shows, and renews the lease by its own ttl. At most
+   * 1024 bytes in UTF-8; '' for none. Resolves and rejects as {@link renew} does. Leases that share a key share its info. A
+   * store that keeps no infos ignores it.
    */
   async setInfo(info: string): Promise<boolean> {
     checkInfo(info);
@@ -152,9 +152,9 @@ export class Lease implements AsyncDisposable {
 
   /**
    * True if this call freed it, with all of its keys. Idempotent; never frees another holder's lease; never rejects because it was lost.
-   * Before the `minHold` of its terms is over, it leaves the rest of that time to the store, and is true, too. Rejects
-   * with LeaseStoreError when the store fails. Then the lease is not renewed any more and ends with its TTL at
-   * the latest, and the call can be repeated.
+   * If its `minHold` has not expired, it leaves the rest of that time to the store, and also returns true. Rejects with
+   * LeaseStoreError when the store fails. Then the lease is not renewed any more and ends with its TTL at the latest, and the
+   * call can be repeated.
    */
   release(): Promise<boolean> {
     const before = this.#releasing;
@@ -197,7 +197,7 @@ export class Lease implements AsyncDisposable {
 
   static {
     createLease = (holds) => new Lease(holds);
-    discardLease = (lease) => {
+    giveBackLease = (lease) => {
       for (const hold of lease.#holds) hold.skipMinHold();
       return lease.release();
     };
@@ -208,7 +208,7 @@ function checkHeld(holds: readonly Hold[]): boolean {
   return holds.every((hold) => hold.checkHeld());
 }
 
-/** The one that was lost first. */
+/** The hold that was lost first. */
 function firstLost(holds: readonly Hold[]): Hold | undefined {
   let other: Hold | undefined;
   for (const hold of holds) {
@@ -247,7 +247,7 @@ function abortedBy(lost: Hold): AbortController {
   return controller;
 }
 
-/** They may have different ones, if other leases share them. 1 without keys, where it does not matter. */
+/** Holds may have different TTLs, if other leases share them. 1 without keys, where it does not matter. */
 function longestTtl(holds: readonly Hold[]): number {
   let longest = 1;
   for (const { terms } of holds) longest = Math.max(longest, terms.ttl);
@@ -260,6 +260,7 @@ function renewAll(holds: readonly Hold[], ttl: number, info?: string): Promise<b
 
 /** Leaves in the list what could not be freed. True if all were freed, and these are all holds of the lease. */
 async function freeAll(holds: Hold[], isWhole = true): Promise<boolean> {
+  if (holds.length === 1 && isWhole) return holds[0]!.release();
   const results = await Promise.allSettled(holds.map((hold) => hold.release()));
   const failed = holds.filter((_, i) => results[i]!.status === 'rejected');
   holds.splice(0, holds.length, ...failed);

@@ -1,7 +1,7 @@
 import { inspect, type InspectOptions } from 'node:util';
 import { callArguments, checkBoolean } from '../common/checks.js';
 import { invalidArgType, outOfRange } from '../common/errors.js';
-import { pause } from '../common/pause.js';
+import { pause } from '../common/timers.js';
 import { inspectBound, threadBound } from '../common/thread-bound.js';
 import { Acquisition } from './acquisition.js';
 import { managerClosed } from './contract/errors.js';
@@ -22,7 +22,7 @@ import {
 } from './contract/options.js';
 import { checkKeys } from './contract/several-keys.js';
 import { LeaseSource } from './lease-source.js';
-import { createLease, discardLease, type Lease } from './lease.js';
+import { createLease, giveBackLease, type Lease } from './lease.js';
 import { MemoryLeaseStore } from './memory-store.js';
 
 const THREAD_BOUND = threadBound('LeaseManager', 'create one there, over the same store');
@@ -41,7 +41,7 @@ export let takesItsOwn: (leases: LeaseManager) => boolean;
  */
 export class LeaseManager {
   /**
-   * Enumerable, so that structured clone refuses it.
+   * An enumerable property that cannot be cloned, so that structured clone refuses the whole object.
    *
    * @internal
    */
@@ -69,8 +69,8 @@ export class LeaseManager {
   }
 
   /**
-   * One attempt: undefined when another live holder has it, or one of several keys. Rejects with LeaseStoreError when the store fails, or
-   * grants so late that the lease has already expired: then it is never granted.
+   * One attempt. Resolves to undefined if another live holder has the key, or one of several keys. Rejects with LeaseStoreError if
+   * the store fails, or if its grant arrives after the lease has expired; such a lease is never returned.
    */
   async tryAcquire(
     keys: string | readonly string[],
@@ -84,8 +84,8 @@ export class LeaseManager {
    * Waits up to timeout (default 5000 ms), which keeps the process alive. Rejects with LockTimeoutError or
    * signal.reason. Store failures are retried until then, and the last one is the error's cause.
    *
-   * Within a manager, waiters are served in order of arrival. The first one asks the store repeatedly, by `backoff`, and at once
-   * when the store reports a release. In memory, a lease that is released or expires wakes its waiters in every thread, and
+   * Within a manager, waiters are served in order of arrival. The first one asks the store repeatedly, with the pauses of `backoff`,
+   * and at once when the store reports a release. In memory, a lease that is released or expires wakes its waiters in every thread, and
    * threads take turns.
    *
    * Several keys are taken all or none, for one lease, and a list without keys is valid, as for a `StripedLock`. They
@@ -123,7 +123,7 @@ export class LeaseManager {
     const lease = await (options === undefined ? this.acquire(keys) : this.#acquireOrTry(keys, options));
     if (!lease) return undefined;
     if (options?.signal?.aborted === true) {
-      await discardLease(lease).catch(() => undefined);
+      await giveBackLease(lease).catch(() => undefined);
       throw options.signal.reason;
     }
     try {
@@ -134,15 +134,15 @@ export class LeaseManager {
   }
 
   /**
-   * Stops every renewal and releases every lease it holds, whose signals abort. Acquisitions that wait are rejected
-   * with a LockError, code ERR_LEASE_MANAGER_CLOSED, and so are later ones. Waits for attempts that the store has not
-   * answered yet, and gives back what they were granted. Releases that fail are repeated until their leases expire.
+   * Stops all renewals, aborts the signals of all held leases, and releases the leases. Waiting and later acquisitions are
+   * rejected with a LockError, code ERR_LEASE_MANAGER_CLOSED. Waits for attempts that the store has not answered yet, and
+   * gives their grants back. Releases that fail are repeated until their leases expire.
    * Idempotent. Rejects with a LeaseStoreError if the store failed to the end, and at once if it refuses for good. The
    * store stays open: it belongs to the caller, who closes it afterwards.
    *
-   * With `drain`, leases that are held stay held and renewed until their holders have released them, for so many
-   * milliseconds at most. A later call can shorten that time, and ends it without `drain`. Rejects with a TypeError
-   * (ERR_INVALID_ARG_TYPE) or RangeError (ERR_OUT_OF_RANGE) for bad options, and closes nothing then.
+   * With `drain`, held leases stay held and renewed until their holders have released them, for at most `drain` milliseconds.
+   * A later call can shorten that time; a later call without `drain` ends it. Rejects with a TypeError (ERR_INVALID_ARG_TYPE)
+   * or RangeError (ERR_OUT_OF_RANGE) for bad options, and then closes nothing.
    */
   async close(options?: LeaseCloseOptions): Promise<void> {
     const drain = resolveDrain(options);
@@ -169,7 +169,7 @@ export class LeaseManager {
     await this.#grants.close();
   }
 
-  /** What comes before every attempt at so many keys. */
+  /** The checks before each attempt. `keys` is the number of keys. */
   #begin(options: TryAcquireLeaseOptions | undefined, keys: number): LeaseTerms {
     const terms = resolveTerms(this.#settings, options);
     if (terms.limit > 1 && keys !== 1)
@@ -179,8 +179,8 @@ export class LeaseManager {
     return terms;
   }
 
-  /** `options`: checked for their names. */
-  async #try(
+  /** `options`: checked for their names. Throws what is wrong with the others. */
+  #try(
     keys: string | readonly string[],
     options: TryAcquireLeaseOptions | undefined,
     signal: AbortSignal | undefined,
@@ -188,17 +188,17 @@ export class LeaseManager {
     const checked = checkKeys(keys);
     const terms = this.#begin(options, checked.length);
     signal?.throwIfAborted();
-    if (checked.length === 0) return createLease([]);
+    if (checked.length === 0) return Promise.resolve(createLease([]));
     return new Acquisition(this.#grants, checked, terms, { timeout: 0, signal }).once();
   }
 
-  /** `options`: checked for their names. */
-  async #acquire(keys: string | readonly string[], options?: AcquireLeaseOptions): Promise<Lease> {
+  /** As {@link #try}. */
+  #acquire(keys: string | readonly string[], options?: AcquireLeaseOptions): Promise<Lease> {
     const checked = checkKeys(keys);
     const terms = this.#begin(options, checked.length);
     const wait = resolveWait(options);
     wait.signal?.throwIfAborted();
-    if (checked.length === 0) return createLease([]);
+    if (checked.length === 0) return Promise.resolve(createLease([]));
     return new Acquisition(this.#grants, checked, terms, wait).wait();
   }
 

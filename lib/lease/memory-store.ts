@@ -23,6 +23,13 @@ import {
   type ReopenableLeaseStore,
   type WakingLeaseStore,
 } from './contract/lease-store.js';
+import {
+  listedLease,
+  resolveList,
+  type ListedLease,
+  type ListingLeaseStore,
+  type ListLeasesOptions,
+} from './contract/listing.js';
 import { Schedule, type Due } from './schedule.js';
 import { checkHandle, numberOf, type HandleFields } from './handle.js';
 
@@ -66,18 +73,18 @@ class OpenedTable {
  * there with {@link MemoryLeaseStore.from}. Each operation is one short native call, decided when its promise is
  * returned.
  *
- * A lease lasts as long as its TTL, even if the thread that took it ends. Tokens have 64 bits, rise over the whole table
- * and start at the wall clock's nanoseconds since 1970. Released leases leave the table at once, expired ones as
+ * A lease lasts as long as its TTL, even if the thread that took it ends. Tokens have 64 bits. Each is higher
+ * than all earlier ones of the table, whatever the key; they start at the wall clock's nanoseconds since 1970. Released leases leave the table at once, expired ones as
  * other leases are taken, so that memory is bounded by the leases that are held.
  *
  * If the addon cannot be loaded, the store works within one thread. Other threads cannot open its handle
  * (LockError, code ERR_LOCK_ENGINE).
  */
 export class MemoryLeaseStore
-  implements InfoLeaseStore, ExactLeaseStore, WakingLeaseStore, ReopenableLeaseStore
+  implements InfoLeaseStore, ExactLeaseStore, WakingLeaseStore, ReopenableLeaseStore, ListingLeaseStore
 {
   /**
-   * Enumerable, so that structured clone refuses it.
+   * An enumerable property that cannot be cloned, so that structured clone refuses the whole object.
    *
    * @internal
    */
@@ -111,8 +118,9 @@ export class MemoryLeaseStore
   }
 
   /**
-   * The same leases, in another thread (or again in this one). Throws a TypeError for what is not a handle, or if only
-   * one side has a clock of its own; a LockError (ERR_LOCK_ENGINE) for a handle of another process.
+   * The same leases, in another thread (or again in this one). Throws a TypeError for a value that is not a handle, or if a
+   * clock was passed to only one of this store and the one that made the handle. Throws a LockError (ERR_LOCK_ENGINE) for a
+   * handle of another process.
    */
   static from(
     handle: HandleOf<'stripelock/memory-lease-store'>,
@@ -163,16 +171,11 @@ export class MemoryLeaseStore
   }
 
   async release(key: string, owner: string, token?: FencingToken): Promise<boolean> {
-    checkArguments(key, owner);
-    const granted = token === undefined ? undefined : checkToken(token);
-    // No lease has the token 0, which stands for any token in the table.
-    return granted !== 0n && this.#table.release(key, owner, this.#at(), granted);
+    return this.#end(key, owner, 0, token);
   }
 
   async keep(key: string, owner: string, ttl: number, token: FencingToken): Promise<boolean> {
-    checkArguments(key, owner);
-    const granted = checkToken(token);
-    return granted !== 0n && this.#table.keep(key, owner, checkTtl(ttl), this.#at(), granted);
+    return this.#end(key, owner, checkTtl(ttl), checkToken(token));
   }
 
   async inspect(key: string): Promise<InfoLeaseState | undefined> {
@@ -187,7 +190,18 @@ export class MemoryLeaseStore
   inspectNow(key: string): InfoLeaseState | undefined {
     const state = this.#table.inspect(checkKey(key), this.#at());
     if (state === undefined || this.#margin === 0) return state;
-    return { ...state, remaining: Math.max(1, state.remaining - this.#margin) };
+    return { ...state, remaining: this.#withoutMargin(state.remaining) };
+  }
+
+  /**
+   * The leases that are held, in the order of their keys. One native call visits all of them; calls of other threads wait
+   * for it.
+   */
+  async list(options?: ListLeasesOptions): Promise<readonly ListedLease[]> {
+    const { prefix, limit } = resolveList(options);
+    return this.#table.list(prefix, limit, this.#at()).map(({ key, remaining, ...state }) => {
+      return listedLease(key, { ...state, remaining: this.#withoutMargin(remaining) });
+    });
   }
 
   /**
@@ -216,6 +230,14 @@ export class MemoryLeaseStore
     return inspectBound(this, options);
   }
 
+  /** Leaves the key taken for `keepFor` milliseconds. Without a token it ends any grant of the owner. */
+  #end(key: string, owner: string, keepFor: number, token: FencingToken | undefined): boolean {
+    checkArguments(key, owner);
+    const granted = token === undefined ? undefined : checkToken(token);
+    // No lease has the token 0, which stands for any token in the table.
+    return granted !== 0n && this.#table.end(key, owner, keepFor, this.#at(), granted);
+  }
+
   #await(key: string): AwaitedKey {
     const table = this.#table;
     const remaining = (): number | undefined => table.inspect(key, this.#at())?.remaining;
@@ -227,6 +249,11 @@ export class MemoryLeaseStore
   /** The `at` of the table's calls: NaN if it reads its own clock. */
   #at(): number {
     return this.#clock === undefined ? NaN : readClock(this.#clock);
+  }
+
+  /** The remaining time as the holder knows it, from that in the table. */
+  #withoutMargin(remaining: number): number {
+    return this.#margin === 0 ? remaining : Math.max(1, remaining - this.#margin);
   }
 
   /** The TTL to ask the table for. */

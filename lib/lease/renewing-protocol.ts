@@ -45,7 +45,7 @@ export interface AddCommand extends Grant {
   readonly deadline: SharedArrayBuffer;
 }
 
-/** An event of a lease. `serializeError` has made the errors. */
+/** An event of a lease. Errors have the form that `serializeError` returns. */
 export type LeaseReport =
   | { readonly op: 'renewed'; readonly lease: Id; readonly ttl: number }
   | { readonly op: 'failed'; readonly lease: Id; readonly error: unknown }

@@ -1,6 +1,7 @@
 import { Worker } from 'node:worker_threads';
 import { countsSuspension, fromLocal, toLocal } from '../common/elapsed.js';
 import { LockError } from '../common/errors.js';
+import { warn } from '../common/warnings.js';
 import { answerWithin } from './contract/replies.js';
 import { storeFailure } from './contract/errors.js';
 import type { LeaseStoreSource } from './contract/lease-store.js';
@@ -152,10 +153,10 @@ class RenewingThread {
     for (const { reject } of this.#calls.values()) reject(error);
     const left = leases.filter((lease) => lease.takeOver(error)).length;
     if (left === 0) return;
-    process.emitWarning(`${error.message}. From now on the event loop renews its leases: ${left}`, {
-      type: 'StripelockWarning',
-      code: 'STRIPELOCK_RENEWAL_ENDED',
-    });
+    warn(
+      'STRIPELOCK_RENEWAL_ENDED',
+      `${error.message}. From now on the event loop renews its leases: ${left}`,
+    );
   }
 
   #error(why: string): Error {
@@ -182,8 +183,7 @@ class BackgroundLease implements Background {
   constructor(hold: Hold, thread: RenewingThread, store: Id) {
     this.#hold = hold;
     this.#thread = thread;
-    const { key, name, owner, since, expiresAt, terms } = hold;
-    const { ttl, every, maxHold } = terms;
+    const { key, name, owner, token, since, expiresAt, terms } = hold;
     this.time = expiresAt;
     thread.add(this, {
       op: 'add',
@@ -192,7 +192,9 @@ class BackgroundLease implements Background {
       key,
       name,
       owner,
-      terms: { ttl, every, maxHold },
+      token,
+      // A function cannot be posted, and this thread warns.
+      terms: { ...terms, warning: undefined },
       since: fromLocal(since),
       deadline: this.#shared.memory,
     });

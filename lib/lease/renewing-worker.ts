@@ -9,29 +9,34 @@ import { messageOf } from './contract/errors.js';
 import type { LeaseStore, LeaseStoreSource } from './contract/lease-store.js';
 import { serializeError } from './contract/sent-errors.js';
 import { Heartbeat } from './heartbeat.js';
-import { EXPIRED, HeldKey } from './hold.js';
+import { EXPIRED, Hold } from './hold.js';
 import { MemoryLeaseStore } from './memory-store.js';
 import { Schedule } from './schedule.js';
 import { StoreRequests } from './store-requests.js';
 
 /**
- * A key that this thread renews for a hold of the manager's thread. Both share one deadline. The hold receives the reports, frees
- * the key, and checks by itself whether it has expired.
+ * A hold of a grant that this thread renews for a hold of the manager's thread. Both share one deadline. The manager's hold
+ * receives the reports, frees the key, and checks by itself whether it has expired.
  */
-class RenewedKey extends HeldKey {
+class RenewedHold extends Hold {
   readonly #id: Id;
 
   constructor(heartbeat: Heartbeat, command: AddCommand) {
     super(heartbeat, command, new SharedDeadline(command.deadline));
     this.#id = command.lease;
+    this.join();
     this.plan();
   }
 
-  announceRenewal(ttl: number): void {
+  override freeExpired(): Promise<boolean> {
+    return Promise.resolve(false);
+  }
+
+  override announceRenewal(ttl: number): void {
     report({ op: 'renewed', lease: this.#id, ttl });
   }
 
-  announceFailure(_operation: 'renew' | 'release', error: Error): void {
+  override announceFailure(_operation: 'renew' | 'release', error: Error): void {
     report({ op: 'failed', lease: this.#id, error: serializeError(error) });
   }
 
@@ -41,7 +46,7 @@ class RenewedKey extends HeldKey {
     await this.heartbeat.stop(this);
   }
 
-  protected wasLost(reason: string): void {
+  protected override wasLost(reason: string): void {
     if (reason !== EXPIRED) report({ op: 'lost', lease: this.#id, reason });
   }
 }
@@ -54,7 +59,7 @@ if (clock) setClock(clock);
 
 const port = parentPort!;
 const stores = new Map<Id, { readonly store: LeaseStore; readonly heartbeat: Heartbeat }>();
-const held = new Map<Id, RenewedKey>();
+const held = new Map<Id, RenewedHold>();
 
 const report = (message: Report): void => port.postMessage(message);
 
@@ -81,7 +86,7 @@ async function execute(command: Command): Promise<boolean> {
       await close(command.store);
       break;
     case 'add':
-      held.set(command.lease, new RenewedKey(stores.get(command.store)!.heartbeat, command));
+      held.set(command.lease, new RenewedHold(stores.get(command.store)!.heartbeat, command));
       break;
     case 'renew': {
       const key = held.get(command.lease);
@@ -102,7 +107,7 @@ async function open({ store, backoff, source, ...holder }: Command & { readonly 
   }
   const made = await reopen(source);
   await made.inspect(UNUSED);
-  const schedule = new Schedule<HeldKey>(undefined, false, elapsed);
+  const schedule = new Schedule<Hold>(undefined, false, elapsed);
   const heartbeat = new Heartbeat(new StoreRequests(made, () => undefined), schedule, backoff);
   stores.set(store, { store: made, heartbeat });
 }

@@ -1,5 +1,4 @@
-import { DeadlineTimer } from '../common/deadline-timer.js';
-import type { Timed } from '../common/deadlines.js';
+import { DeadlineTimer, type Timed } from '../common/deadlines.js';
 import { timerNow } from '../common/elapsed.js';
 import { onAdvance, readClock, type Clock } from './contract/lease-store.js';
 
@@ -67,7 +66,7 @@ export class Schedule<T extends Due = Due> {
     return this.#entries.size;
   }
 
-  /** What is scheduled, without what is currently running. */
+  /** The scheduled entries, without the one that is currently running. */
   entries(): T[] {
     return this.#entries.toArray();
   }

@@ -22,7 +22,7 @@ const PROBES = 2;
 /** The owner for which an acquisition asks the store. It uses the holds that are granted until there is a lease. */
 export interface Requester {
   readonly owner: string;
-  /** The keys that it may have been granted without an answer. */
+  /** The keys that the store may have granted to it in an answer that was lost. */
   unsure: Set<string> | undefined;
   /** A release has failed. The store may execute it later, and free what the same owner has been granted since. */
   isSpent: boolean;
@@ -41,8 +41,9 @@ interface PendingRequest extends Renewal, KeyRelease {
  * All requests to a store that change something, as if each store could do them with several keys at once.
  *
  * Renewals and releases that are asked for in the same turn go in one request: leases of all owners together, or, if the store
- * cannot do that, those that differ only in their keys. Each answer stands alone. A key that such a request leaves undecided is
- * sent by itself, and so are all its keys if it has failed although the store can be reached.
+ * cannot do that, those that differ only in their keys. Each answer stands alone. If such a request leaves a key
+ * undecided, that key is sent again by itself. If the request fails although the store can be reached, each of its keys is sent
+ * by itself.
  *
  * An attempt first sends the renewals and releases that were asked for. A store that acquires one key at a time is asked for one
  * after the other, and what it granted is rolled back when a later key is refused.
@@ -60,7 +61,7 @@ export class StoreRequests {
 
   /** As `renew` of the store. */
   renew(key: string, owner: string, ttl: number, info?: string): Promise<boolean> {
-    return this.#collect({ key, owner, ttl, info, token: undefined });
+    return this.#collect(key, owner, ttl, info, undefined);
   }
 
   /** `token`: the grant's token. Undefined if the answer with it was lost: then the owner's current grant ends. */
@@ -68,7 +69,7 @@ export class StoreRequests {
     const store = this.#store;
     const named = isExact(store) ? (token ?? (await grantOf(store, key, owner))) : undefined;
     if (named === undefined && isExact(store)) return false;
-    const freed = await this.#collect({ key, owner, ttl: NaN, info: undefined, token: named });
+    const freed = await this.#collect(key, owner, NaN, undefined, named);
     if (freed) this.#freed(key);
     return freed;
   }
@@ -93,18 +94,36 @@ export class StoreRequests {
     granted: (key: string) => void,
   ): Promise<readonly FencingToken[] | number> {
     const store = this.#store;
-    this.#flush();
+    if (this.#collected.length > 0) this.#flush();
     if (keys.length === 1) {
       const token = await this.#tryOne(keys[0]!, requester, terms);
       return token === undefined ? 0 : [token];
     }
     if (!canDoTogether(store, keys)) return this.#tryOneByOne(keys, requester, terms, granted);
     const { ttl, info } = terms;
-    return noting(requester, keys, () => store.tryAcquireAll(keys, requester.owner, ttl, ...extra(info)));
+    try {
+      const answer = await store.tryAcquireAll(keys, requester.owner, ttl, ...extra(info));
+      for (const key of keys) requester.unsure?.delete(key);
+      return answer;
+    } catch (error) {
+      for (const key of keys) mayBeGranted(requester, key, error);
+      throw error;
+    }
   }
 
-  #tryOne(key: string, requester: Requester, { ttl, info }: LeaseTerms): Promise<FencingToken | undefined> {
-    return noting(requester, [key], () => this.#store.tryAcquire(key, requester.owner, ttl, ...extra(info)));
+  async #tryOne(
+    key: string,
+    requester: Requester,
+    { ttl, info }: LeaseTerms,
+  ): Promise<FencingToken | undefined> {
+    try {
+      const token = await this.#store.tryAcquire(key, requester.owner, ttl, ...extra(info));
+      requester.unsure?.delete(key);
+      return token;
+    } catch (error) {
+      mayBeGranted(requester, key, error);
+      throw error;
+    }
   }
 
   async #tryOneByOne(
@@ -146,13 +165,24 @@ export class StoreRequests {
   #flush(): void {
     const collected = this.#collected;
     this.#collected = [];
-    for (const requests of this.#groupsOf(collected)) void this.#send(requests);
+    for (const requests of this.#groupsOf(collected)) {
+      const [first] = requests;
+      if (requests.length === 1) first!.resolve(this.#askOne(first!));
+      else void this.#askTogether(requests);
+    }
   }
 
-  #collect(request: Omit<PendingRequest, 'resolve'>): Promise<boolean> {
+  #collect(
+    key: string,
+    owner: string,
+    ttl: number,
+    info: string | undefined,
+    token: FencingToken | undefined,
+  ): Promise<boolean> {
     return new Promise((resolve) => {
       if (this.#collected.length === 0) defer(() => this.#flush(), undefined);
-      if (this.#collected.push({ ...request, resolve }) === MOST_KEYS) this.#flush();
+      const count = this.#collected.push({ key, owner, ttl, info, token, resolve });
+      if (count === MOST_KEYS) this.#flush();
     });
   }
 
@@ -170,7 +200,7 @@ export class StoreRequests {
     return [...groups.values()].map((group) => [...group.values()]);
   }
 
-  async #send(requests: readonly PendingRequest[]): Promise<void> {
+  async #askTogether(requests: readonly PendingRequest[]): Promise<void> {
     const keys = requests.map(({ key }) => key);
     let answers: readonly (boolean | undefined)[];
     try {
@@ -256,16 +286,7 @@ function leftOver(requester: Requester, key: string): void {
   requester.isSpent = true;
 }
 
-/**
- * The answer. The keys may have been granted although it was lost; but a store that refuses for good has granted nothing.
- */
-async function noting<T>(requester: Requester, keys: readonly string[], ask: () => Promise<T>): Promise<T> {
-  try {
-    const answer = await ask();
-    for (const key of keys) requester.unsure?.delete(key);
-    return answer;
-  } catch (error) {
-    if (!isPermanent(error)) for (const key of keys) (requester.unsure ??= new Set()).add(key);
-    throw error;
-  }
+/** An attempt has failed. Its answer may be lost; but a store that refuses for good has granted nothing. */
+function mayBeGranted(requester: Requester, key: string, error: unknown): void {
+  if (!isPermanent(error)) (requester.unsure ??= new Set()).add(key);
 }

@@ -15,11 +15,11 @@ const managersOf = new WeakMap<LeaseStore, Set<WaitingLines>>();
  * Called when a manager of this thread has released the key of the store called `name`. Wakes a waiter of the manager whose
  * turn it is, unless the store reports releases by itself.
  */
-export function handOn(store: LeaseStore, name: string): void {
+export function wakeNext(store: LeaseStore, name: string): void {
   const managers = managersOf.get(store);
   if (managers === undefined) return;
   for (const manager of managers) {
-    if (!manager.handOn(name)) continue;
+    if (!manager.wakeNext(name)) continue;
     managers.delete(manager);
     managers.add(manager);
     return;
@@ -31,8 +31,8 @@ export function handOn(store: LeaseStore, name: string): void {
  * polls the store, with growing pauses, so thousands of waiters burden the store no more than one. After a grant the next one
  * becomes the first.
  *
- * An acquisition with a limit stands in the line of each slot. Only the first in the line of a slot may take that slot. The
- * waiters for one key with one limit are a {@link WaiterGroup}, which stands in the same lines as a whole.
+ * An acquisition with a limit stands in the line of each slot. Only the first in the line of a slot may take that slot. All
+ * waiters for the same key with the same limit are a {@link WaiterGroup}. The group stands in those lines as one waiter.
  */
 export class WaitingLines {
   readonly grants: LeaseSource;
@@ -82,9 +82,9 @@ export class WaitingLines {
   }
 
   /** False if no acquisition waits for the key of the store. */
-  handOn(name: string): boolean {
+  wakeNext(name: string): boolean {
     const group = this.first(name);
-    group?.handOn(name);
+    group?.wakeNext(name);
     return group !== undefined;
   }
 
@@ -147,10 +147,10 @@ class WaiterGroup implements Due, Answers {
   #trying: readonly number[] = [];
   /** The next pause, in milliseconds, before jitter. */
   #step: number;
-  /** The slots released while an attempt had no answer: the answer may be older than the release. */
-  readonly #woken = new Set<number>();
-  /** Since when releases in this thread have been handed on to this group. */
-  #handingOnSince: number | undefined;
+  /** The slots released while an attempt had no answer: the answer may be older than the release. Undefined for none. */
+  #woken: Set<number> | undefined;
+  /** Since when releases in this thread have woken this group. */
+  #wokenSince: number | undefined;
   #stopListening: readonly (() => void)[] | undefined;
   #hasPaused = false;
 
@@ -175,8 +175,11 @@ class WaiterGroup implements Due, Answers {
 
   /** The {@link Acquisition.arrival} of its first waiter; Infinity without waiters. */
   get arrival(): number {
-    const [head] = this.waiters;
-    return head?.arrival ?? Infinity;
+    return this.#head?.arrival ?? Infinity;
+  }
+
+  get #head(): Acquisition | undefined {
+    return this.waiters.values().next().value;
   }
 
   /** Called by the schedule when a pause ends. */
@@ -186,11 +189,11 @@ class WaiterGroup implements Due, Answers {
 
   /** Starts an attempt of the head, for the slots that it may take. `slots`: those that may be free, if not all. */
   #ask(slots?: readonly number[]): void {
-    const [head] = this.waiters;
+    const head = this.#head;
     if (head === undefined) return;
     const asked = slots ?? fromAny(allSlots(this.limit));
     this.#trying = asked.filter((slot) => this.#lines.first(this.names[slot]!) === this);
-    this.#woken.clear();
+    this.#woken = undefined;
     if (this.#trying.length === 0) {
       this.pause();
       return;
@@ -205,7 +208,7 @@ class WaiterGroup implements Due, Answers {
   }
 
   leave(waiter: Acquisition, mayBeFree: boolean): void {
-    const [head] = this.waiters;
+    const head = this.#head;
     const shared = waiter === head ? this.#lines.sharedBy(this) : [];
     if (!this.waiters.delete(waiter)) return;
     if (this.waiters.size === 0) {
@@ -225,7 +228,7 @@ class WaiterGroup implements Due, Answers {
   #leftBy({ slot }: Acquisition): readonly number[] | undefined {
     if (slot === undefined) return undefined;
     const untried = this.#trying.slice(this.#trying.indexOf(slot) + 1);
-    return [...new Set([...untried, ...this.#woken])];
+    return [...new Set([...untried, ...(this.#woken ?? [])])];
   }
 
   /** The key of the store, which belongs to one of its slots, may be free. */
@@ -236,7 +239,8 @@ class WaiterGroup implements Due, Answers {
   /** Some of these slots may be free. Without `slots`, any of the key's. */
   wake(slots?: readonly number[]): void {
     if (this.#asking !== 0) {
-      for (const slot of slots ?? this.names.keys()) this.#woken.add(slot);
+      const woken = (this.#woken ??= new Set());
+      for (const slot of slots ?? this.names.keys()) woken.add(slot);
       return;
     }
     this.#grants.waiting.schedule.clear(this);
@@ -246,17 +250,17 @@ class WaiterGroup implements Due, Answers {
 
   /**
    * A lease of the key was released in this thread. Waiters of other threads and processes are not notified. So after this
-   * group was handed the key for as long as the longest pause, it leaves the others one such pause.
+   * group was woken for as long as the longest pause, it leaves the others one such pause.
    */
-  handOn(name: string): void {
+  wakeNext(name: string): void {
     const { backoff, waiting } = this.#grants;
     const now = waiting.schedule.now();
-    this.#handingOnSince ??= now;
-    if (now - this.#handingOnSince < backoff.max) {
+    this.#wokenSince ??= now;
+    if (now - this.#wokenSince < backoff.max) {
       this.wakeFor(name);
       return;
     }
-    this.#handingOnSince = undefined;
+    this.#wokenSince = undefined;
     this.#step = backoff.max;
     if (this.#asking === 0) this.pause();
   }
@@ -277,7 +281,7 @@ class WaiterGroup implements Due, Answers {
   }
 
   #pauseUnlessWoken(): void {
-    if (this.#woken.size > 0) this.wake([...this.#woken]);
+    if (this.#woken) this.wake([...this.#woken]);
     else this.pause();
   }
 
@@ -303,11 +307,11 @@ class WaiterGroup implements Due, Answers {
 
   /** One first pause before the head's timeout, or half of the time that is left if that pause would not fit. */
   #lastChance(): number {
-    const [head] = this.waiters;
+    const { endsAt } = this.#head!;
     const { backoff, waiting } = this.#grants;
-    const left = head!.endsAt - waiting.schedule.now();
-    if (left > 2 * backoff.initial) return head!.endsAt - backoff.initial;
-    return left > SHORTEST_CHANCE ? head!.endsAt - left / 2 : head!.endsAt;
+    const left = endsAt - waiting.schedule.now();
+    if (left > 2 * backoff.initial) return endsAt - backoff.initial;
+    return left > SHORTEST_CHANCE ? endsAt - left / 2 : endsAt;
   }
 
   #end(): void {

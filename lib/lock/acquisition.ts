@@ -2,7 +2,7 @@ import { threadId } from 'node:worker_threads';
 import { awaitAbort, forgetAbort, type Abortable } from '../common/abort.js';
 import { channels, type LockMessage } from '../common/diagnostics.js';
 import { keyName, lockDeadlock, LockError, lockTimeout } from '../common/errors.js';
-import { defer, performance } from '../common/host.js';
+import { defer, performance, resolved } from '../common/host.js';
 import type { LockKey } from '../common/types.js';
 import { DRAW_NONE, type BegunWait, type EndedWait } from '../engine/contract/contention.js';
 import type { AsyncWaiter, Failure, LockTable, Outcome } from '../engine/contract/engine.js';
@@ -18,22 +18,47 @@ import {
   stripeOf,
   stripesOf,
   takenBy,
+  tryEnter,
   type Guard,
 } from './guard.js';
 import type { KeyIndex } from './stripe-index.js';
-import { noteOf, traceHeld } from './trace.js';
+import { noteOf, traceHeld, type PublicMethods } from './trace.js';
 
-/** What an acquisition needs to know of its lock. */
+/** The parts of an acquisition that are different for a `ProcessLock`, whose keys are in a file. */
+export interface FileTerms {
+  /**
+   * Creates the guard that the promise resolves with. After a grant, this guard must exist before other code of this thread
+   * runs. Otherwise that code could block for the keys, and no code could release them.
+   */
+  guardOf(guard: Guard): object;
+  /** The error for a failed acquisition. */
+  failure(outcome: Failure, keys: readonly LockKey[], timeout: number): LockError;
+  /** The file's pending acquisitions, which `close()` ends. */
+  readonly pending: Set<Abortable>;
+  /** The public methods. A trace looks for the stack frame that called them. */
+  readonly methods: PublicMethods;
+}
+
+/** The parts of a lock that its acquisitions use. */
 export class LockContext {
   readonly name: string;
   readonly table: LockTable;
-  /** Whether guards have notes; see `trace.ts`. */
+  /** Whether acquisitions are traced: see `trace.ts`. */
   readonly trace: boolean;
   readonly index: KeyIndex;
-  /** The terms of acquisitions with the lock's own timeout and nothing that few have. Most waiters refer to these. */
+  /** The terms of an acquisition with the lock's default timeout and no details. Most waiters share this object. */
   readonly plain: Terms;
+  readonly file: FileTerms | undefined;
 
-  constructor(name: string, table: LockTable, trace: boolean, timeout: number, index: KeyIndex) {
+  constructor(
+    name: string,
+    table: LockTable,
+    trace: boolean,
+    timeout: number,
+    index: KeyIndex,
+    file?: FileTerms,
+  ) {
+    this.file = file;
     this.name = name;
     this.table = table;
     this.trace = trace;
@@ -42,35 +67,38 @@ export class LockContext {
   }
 }
 
-/** All of an acquisition but its guard and its outcome. */
+/** The fields that several acquisitions can share. */
 interface Terms {
   readonly lock: LockContext;
   readonly timeout: number;
   readonly details: Details | undefined;
 }
 
-/** What few acquisitions have. */
+/** Rarely used fields, in a separate object to keep {@link Acquisition} small. */
 interface Details {
-  /** What errors and messages show, if the guard's own keys can change while this waits. */
+  /** A copy of the keys for errors and messages, if the keys can change during the wait: see `copyOfKeys`. */
   readonly keys: readonly LockKey[] | undefined;
   readonly note: string | undefined;
-  /** For {@link channels}.wait; undefined if nobody listens. */
+  /** The start of the wait. Undefined unless subscribers, metrics or a profile observe waits. */
   readonly begun: Begun | undefined;
   readonly signal: AbortSignal | undefined;
-  /** Rejects a promise that the signal may end. */
+  /** The promise's reject function. A signal, or the `close()` of a file's lock, calls it to end the wait. */
   reject: ((reason: unknown) => void) | undefined;
 }
 
-/** How a wait began. */
+/** The start of a wait. */
 interface Begun extends BegunWait {
-  /** The first of the keys that was not free. */
+  /** The first key that was not free. */
   readonly key: LockKey;
   readonly stripe: number;
-  /** Whether a profile of contention is taken. */
+  /** Whether a profile of contention was running. */
   readonly isProfiled: boolean;
 }
 
-/** Nothing was unpinned since the keys were looked up (keeps N4 of `pinned-keys.ts`), so each still has its stripe. */
+/**
+ * Records the start of a wait, and finds the key of the first stripe that was not free. No key was unpinned since its
+ * first look-up (keeps N4 of `pinned-keys.ts`), so each still has its stripe.
+ */
 function begunOf(
   { index, table }: LockContext,
   guard: Guard,
@@ -78,7 +106,7 @@ function begunOf(
   isAsync: boolean,
 ): Begun {
   const stripe = stripesOf(guard)[takenBy(guard)]!;
-  const key = keys.length === 1 ? keys[0]! : keys.find((each) => index.stripeOf(each, 'keys[]') === stripe)!;
+  const key = keys.length === 1 ? keys[0]! : keys.find((each) => index.stripeOf(each, 0) === stripe)!;
   const { contention } = table;
   const isProfiled = contention?.isOn === true;
   const since = performance.now();
@@ -96,7 +124,9 @@ function termsOf(
   const keys = copyOfKeys(guard);
   const { plain, trace } = lock;
   const listens = channels.wait.hasSubscribers || lock.table.words[OBSERVED_INT] !== 0;
-  if (keys === undefined && !trace && !listens && signal === undefined) {
+  // The close() of a file's lock ends its pending acquisitions, like a signal.
+  const endable = signal !== undefined || (isAsync && lock.file !== undefined);
+  if (keys === undefined && !trace && !listens && !endable) {
     return timeout === plain.timeout ? plain : { lock, timeout, details: undefined };
   }
   const note = trace ? noteOf(guard) : undefined;
@@ -104,7 +134,7 @@ function termsOf(
   return { lock, timeout, details: { keys, note, begun, signal, reject: undefined } };
 }
 
-/** Those of the promise that is being made. */
+/** Set by {@link takeFunctions}: the functions of the promise that is being created. */
 const functions: {
   resolve: ((value: unknown) => void) | undefined;
   reject: ((reason: unknown) => void) | undefined;
@@ -114,22 +144,22 @@ const takeFunctions = (resolve: (value: unknown) => void, reject: (reason: unkno
   functions.reject = reject;
 };
 
-/** A promise's function; null once it is settled, undefined if there is none. */
+/** A promise's resolve function; null once it is settled, undefined for a sync acquisition. */
 type Resolve<G> = ((outcome: G | Promise<never>) => void) | null | undefined;
 
 /**
- * An acquisition that the fast path could not finish. It is also the engine's request. It counts its outcome, publishes
- * it to `node:diagnostics_channel`, and turns it into a guard or an error.
+ * An acquisition that the fast path could not finish. The object is also the request that the engine receives. It counts
+ * the outcome, publishes the outcome to `node:diagnostics_channel`, and converts it to a guard or an error.
  *
- * If it waits on the event loop ({@link promise}), it settles its promise exactly once, by grant, failure or abort. Of the
- * promise's functions it keeps only the one that resolves, unless there is a signal. The other one would take as much memory
- * as these fields; a promise that is resolved with a rejected one is rejected, too.
+ * An async acquisition (see {@link promise}) settles its promise exactly once, by grant, failure or abort. Without a
+ * signal it stores only the resolve function, and rejects by resolving with a rejected promise. A reject function would
+ * take as much memory as all fields of the acquisition.
  *
- * Thousands may wait in one thread, so it has few fields, and no private methods, which would cost each one more. Sync waits
- * have no class of their own: V8 does not inline the constructor of a class that extends another.
+ * Thousands of acquisitions can wait in one thread, so the class has few fields. It has no `#private` methods, because
+ * these would add a field. Sync waits use the same class, because V8 does not inline the constructor of a derived class.
  */
 export class Acquisition<G extends Guard> implements AsyncWaiter, Abortable {
-  // Declared, so that the constructor alone assigns them: see `docs/performance.md`.
+  // `declare` prevents an initial `undefined`: the constructor assigns each field once.
   declare readonly guard: G;
   declare ticket: number;
   declare queue: object | undefined;
@@ -195,8 +225,10 @@ export class Acquisition<G extends Guard> implements AsyncWaiter, Abortable {
     return this.#resolve === undefined ? 'sync' : 'async';
   }
 
-  /** Records and publishes that the guard holds its stripes now. It holds them even if this fails, on a stack overflow. */
-  tellGranted(waited: boolean): void {
+  /**
+   * Records and publishes the grant. Errors of listeners are ignored, because the guard holds its stripes in any case.
+   */
+  reportGranted(waited: boolean): void {
     const { guard } = this;
     try {
       if (this.note !== undefined) recordHeld(this.#terms.lock, guard);
@@ -205,13 +237,13 @@ export class Acquisition<G extends Guard> implements AsyncWaiter, Abortable {
         channels.abandoned.publish({ ...this.message(), stripes: guard.stripes });
       }
     } catch {
-      // The holder counts, and what is told of it does not.
+      // The grant is valid without the report.
     }
   }
 
-  /** The error for an outcome. */
+  /** Counts and publishes a failed acquisition, and returns its error. */
   failure(outcome: Failure): LockError {
-    const { table, name } = this.#terms.lock;
+    const { table, name, file } = this.#terms.lock;
     const lock = { name, exact: table.keys !== undefined };
     const details = (stripe: number): string | undefined =>
       this.note === undefined ? undefined : tracedHolders(table, stripe);
@@ -224,6 +256,7 @@ export class Acquisition<G extends Guard> implements AsyncWaiter, Abortable {
         if (channels.timeout.hasSubscribers) {
           channels.timeout.publish({ ...this.message(), timeout, stripe, holders });
         }
+        if (file !== undefined) break;
         return lockTimeout(lock, this.shownKeys(), timeout, stripe, holders, threadId, details(stripe));
       }
       case 'deadlock': {
@@ -233,16 +266,21 @@ export class Acquisition<G extends Guard> implements AsyncWaiter, Abortable {
         if (channels.deadlock.hasSubscribers) {
           channels.deadlock.publish({ ...this.message(), threads, stripes });
         }
+        if (file !== undefined) break;
         return lockDeadlock(lock, this.shownKeys(), threads, stripes, details(stripes[0]!));
       }
       case 'interrupted':
+        if (file !== undefined) break;
         return new LockError('ERR_LOCK_INTERRUPTED', 'this thread is being ended');
+      case 'failed':
+        break;
     }
+    return file!.failure(outcome, this.shownKeys(), this.timeout);
   }
 
-  /** The acquisition counts as `contended`. */
+  /** Reports the end of a wait that was counted as `contended` to metrics, the profile and subscribers. */
   private publishWait(outcome: EndedWait['outcome'], holders: readonly number[] = []): void {
-    // A single attempt is not a wait.
+    // A single attempt does not wait.
     if (this.timeout === 0) return;
     const begun = this.#terms.details?.begun;
     const { words, cells } = this.#terms.lock.table;
@@ -271,39 +309,42 @@ export class Acquisition<G extends Guard> implements AsyncWaiter, Abortable {
     return this.#terms.details?.keys?.slice() ?? this.guard.keys;
   }
 
-  /** Call this once, before the acquisition is passed to the engine. */
+  /** Creates the promise. Call this once, before the acquisition is passed to the engine. */
   promise(): Promise<G> {
-    // A function of its own for each promise would cost as much as the promise.
+    // All promises share one executor: a closure for each would cost as much as the promise.
     const last = functions;
     const promise = new Promise(takeFunctions);
     const { resolve, reject } = last;
-    // They would keep the promise alive, and with it the guard and the lock.
+    // A leftover reference would keep the promise alive, and with it the guard and the lock.
     last.resolve = last.reject = undefined;
     if (resolve === undefined) {
-      // The stack overflowed in that function, which has rejected the promise.
+      // The executor overflowed the stack, which rejected the promise. Handle that rejection later, and throw.
       defer(() => void promise.catch(() => undefined), undefined);
       throw new RangeError('Maximum call stack size exceeded');
     }
     this.#resolve = resolve;
-    const { details } = this.#terms;
-    if (details?.signal !== undefined) {
-      details.reject = reject;
-      awaitAbort(details.signal, this);
-    }
+    const { details, lock } = this.#terms;
+    if (details !== undefined) details.reject = reject;
+    if (lock.file !== undefined) lock.file.pending.add(this);
+    if (details?.signal !== undefined) awaitAbort(details.signal, this);
     return promise as Promise<G>;
   }
 
-  /** If this is called again after a stack overflow, it continues from there: the guard may have been released since. */
+  /**
+   * Settles the promise and reports the outcome. If this throws, call it again: it resumes at the failed step. The
+   * guard may have been released in between.
+   */
   settle(outcome: Outcome): void {
     if (this.#resolve) this.settlePromise(outcome, this.#resolve);
-    if (outcome.status === 'granted') this.tellGranted(outcome.waited);
+    if (outcome.status === 'granted') this.reportGranted(outcome.waited);
     this.forgetSignal();
   }
 
   private settlePromise(outcome: Outcome, resolve: (outcome: G | Promise<never>) => void): void {
     if (outcome.status === 'granted') {
       grant(this.guard, outcome.abandoned);
-      resolve(this.guard);
+      const { file } = this.#terms.lock;
+      resolve(file === undefined ? this.guard : (file.guardOf(this.guard) as G));
     } else {
       let reason: unknown;
       try {
@@ -316,20 +357,26 @@ export class Acquisition<G extends Guard> implements AsyncWaiter, Abortable {
     this.#resolve = null;
   }
 
-  /** Removes the listener from the signal. Never throws: a leftover listener changes nothing. */
+  /**
+   * Unsubscribes from the signal and from the file's `close()`. Never throws, because a leftover listener does no harm.
+   */
   private forgetSignal(): void {
-    const signal = this.#terms.details?.signal;
-    if (signal === undefined) return;
+    const { lock, details } = this.#terms;
+    const signal = details?.signal;
+    if (signal === undefined && lock.file === undefined) return;
     try {
+      lock.file?.pending.delete(this);
+      if (signal === undefined) return;
       forgetAbort(signal, this);
     } catch {
-      // The signal may be the program's own.
+      // The program may have replaced a method of the signal by one that throws.
     }
   }
 
   abort(reason: unknown): void {
     if (!this.table.cancel(this)) return;
-    // From here on this is not called again.
+    this.#terms.lock.file?.pending.delete(this);
+    // A cancelled acquisition is not settled by the engine.
     this.#terms.details!.reject!(reason);
     this.#resolve = null;
     Atomics.add(this.table.cells, METRIC_CELLS.aborts, 1n);
@@ -337,18 +384,23 @@ export class Acquisition<G extends Guard> implements AsyncWaiter, Abortable {
   }
 }
 
-/** `Promise.reject`, which no program replaces. */
+/** The original `Promise.reject`, which the program may replace after import. */
 const rejected: (reason: unknown) => Promise<never> = Promise.reject.bind(Promise);
 
-/** From now on `inspect()` shows what a traced guard holds. The note was made before the first stripe was taken. */
+/**
+ * Makes `inspect()` show the stripes of a traced guard, with the note that was created before the first stripe was
+ * taken.
+ */
 export function recordHeld({ name, table }: LockContext, guard: Guard): void {
-  // Settled again after a stack overflow, it may have been released since.
+  // If `settle` is called again, the guard may have been released in between.
   if (!guard.held) return;
   markTraced(guard);
   traceHeld(name, table, guard, stripesOf(guard), modeOf(guard));
 }
 
-/** A part of an error's message: the traced holders of a stripe, since when they hold it, and where they acquired it. */
+/**
+ * Text for an error message: the traced holders of a stripe, how long each has held it, and where each acquired it.
+ */
 function tracedHolders(table: LockTable, stripe: number): string | undefined {
   const state = table.inspect().find((candidate) => candidate.stripe === stripe);
   const traced = state?.holders.filter(({ acquiredAt }) => acquiredAt !== undefined) ?? [];
@@ -361,8 +413,8 @@ function tracedHolders(table: LockTable, stripe: number): string | undefined {
 }
 
 /*
- * If the fast path did not take all stripes of a guard, the engine continues in one of the functions below. If one of them
- * throws, the engine holds nothing for the guard, and the guard has what it had, or nothing (keeps T1).
+ * If the fast path fails to take all stripes of a guard, one of these functions passes the guard to the engine. If the function
+ * throws, the engine holds nothing. The guard then holds the stripes that the fast path took, or none (keeps T1).
  */
 
 /** One of {@link block}, {@link wait} and {@link attempt}. */
@@ -375,39 +427,49 @@ export type Continue<G extends Guard, R> = (
 
 /** Blocks this thread until the guard holds its stripes. */
 export function block<G extends Guard>(lock: LockContext, guard: G, timeout: number): G {
+  if (!lock.trace && tryEnter(guard, lock.table)) return guard;
   const acquisition = new Acquisition(lock, guard, timeout, undefined, false);
-  const outcome = continueTaking(guard, acquisition);
+  const outcome = continueTaking(guard, lock.table, acquisition);
   if (outcome.status !== 'granted') throw acquisition.failure(outcome);
-  acquisition.tellGranted(outcome.waited);
+  acquisition.reportGranted(outcome.waited);
   return guard;
 }
 
-/** Waits on the event loop. */
+/** Waits on the event loop for the guard's stripes. */
 export function wait<G extends Guard>(
   lock: LockContext,
   guard: G,
   timeout: number,
   signal: AbortSignal | undefined,
 ): Promise<G> {
+  if (lock.file !== undefined && !lock.trace) {
+    // Created before the attempt (keeps T1).
+    const value = lock.file.guardOf(guard);
+    if (tryEnter(guard, lock.table)) return resolved(value) as unknown as Promise<G>;
+  }
   const pending = new Acquisition(lock, guard, timeout, signal, true);
   const promise = pending.promise();
-  const outcome = continueTaking(guard, pending, pending);
+  const outcome = continueTaking(guard, lock.table, pending, pending);
   if (outcome === undefined) return promise;
-  // At once: its thread holds the stripes now, and would wait for itself if it blocked before the promise is resolved.
+  // After a grant, the promise must be resolved before this thread runs other code. Otherwise that code could block for
+  // stripes that this thread already holds.
   try {
     pending.settle(outcome);
   } catch {
-    // A stack overflow. Nobody else has the guard.
+    // Settle it in a microtask instead. Until then no other code has the guard.
     defer(() => pending.settle(outcome), undefined);
   }
   return promise;
 }
 
-/** One attempt of the engine. Undefined: the guard has nothing. */
+/** Makes one attempt through the engine. If a stripe is not free, returns undefined, and the guard holds nothing. */
 export function attempt<G extends Guard>(lock: LockContext, guard: G): G | undefined {
+  if (!lock.trace && tryEnter(guard, lock.table)) return guard;
   const stripes = stripesOf(guard);
   const request = { stripes, taken: takenBy(guard), mode: modeOf(guard), timeout: 0, note: undefined };
-  if (continueTaking(guard, request).status !== 'granted') return undefined;
+  const outcome = continueTaking(guard, lock.table, request);
+  if (outcome.status === 'failed') throw lock.file!.failure(outcome, guard.keys, 0);
+  if (outcome.status !== 'granted') return undefined;
   if (lock.trace) recordHeld(lock, guard);
   return guard;
 }

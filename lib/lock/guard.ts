@@ -4,17 +4,18 @@ import { LockError } from '../common/errors.js';
 import { expose } from '../common/exposed-class.js';
 import { defer } from '../common/host.js';
 import type { LockKey, LockMode } from '../common/types.js';
-import type { AsyncWaiter, Outcome, Request } from '../engine/contract/engine.js';
+import type { AsyncWaiter, LockTable, Outcome, Request } from '../engine/contract/engine.js';
 import { MODE_MASK, modeCoded, type Mode } from '../engine/contract/mode.js';
 import { overflowError, FastPath } from '../engine/fast-path.js';
 import type { KeySet } from './key-set.js';
 import { traceReleased } from './trace.js';
 
 /**
- * What a guard's state says: its mode's code, flags, and above them its only stripe, or how many of several are taken.
+ * The layout of a guard's state. The lowest bits are the code of its mode, followed by flags. The higher bits are a
+ * number: the guard's only stripe, or for a `KeySet` the number of its stripes that are taken.
  *
- * A const enum, so that the numbers themselves stand in the JavaScript: V8 inlines an acquisition and its release as a whole
- * only while they have few bytes of its code, and each use of a module's constant has five more.
+ * A const enum puts the numbers into the compiled JavaScript. V8 inlines an acquisition and its release only if their
+ * bytecode is short, and each use of a module's constant would add five bytes.
  */
 const enum State {
   MODE = MODE_MASK,
@@ -26,11 +27,14 @@ const enum State {
   FLAGS = 63,
   NUMBER_SHIFT = 6,
   TRACED_OR_MANY = TRACED | MANY,
-  /** Separate functions handle guards with any of these flags. So the code for the others stays short. */
+  /** Guards with any of these flags are handled by separate functions, so that the code for the others stays short. */
   NOT_PLAIN = MODE | HELD | TRACED | MANY,
 }
 
-/** Makes a guard that holds nothing yet. Call this before the first stripe is taken, so that nothing can fail afterwards. */
+/**
+ * Creates a guard that holds nothing yet. It must exist before its first stripe is taken, because creating it can throw
+ * (T1).
+ */
 export let createGuard: <K extends LockKey, M extends LockMode>(
   path: FastPath,
   key: K,
@@ -38,7 +42,7 @@ export let createGuard: <K extends LockKey, M extends LockMode>(
   mode: Mode,
 ) => Guard<K, M>;
 
-/** The same for any number of keys. */
+/** {@link createGuard} for any number of keys. */
 export let createGuardOfSet: <K extends LockKey, M extends LockMode>(
   path: FastPath,
   set: KeySet<K>,
@@ -46,57 +50,66 @@ export let createGuardOfSet: <K extends LockKey, M extends LockMode>(
 ) => Guard<K, M>;
 
 /**
- * The fast path: one compare-and-swap per stripe. False at the first stripe that is not free. The guard keeps the
- * stripes before it: {@link continueTaking} passes them on, or {@link AcquiredGuard.release} gives them back.
+ * The fast path: one compare-and-swap for each stripe. It stops at the first stripe that is not free, and returns
+ * false. The guard keeps the earlier stripes until {@link continueTaking} passes them to the engine, or
+ * {@link AcquiredGuard.release} frees them.
  */
 export let tryTake: (guard: Guard) => boolean;
 
-/** The mode that a guard was asked for. */
+/** The mode of a guard, before or after it was acquired. */
 export let modeOf: (guard: Guard) => Mode;
 
-/** The stripes of a guard, ascending, for the engine to go on with. Must not be changed. */
+/** The stripes of a guard, ascending. The caller must not change them. */
 export let stripesOf: (guard: Guard) => readonly number[];
 
 /** The only stripe of a guard, or -1 if it has several, or none. */
 export let stripeOf: (guard: Guard) => number;
 
-/**
- * A copy of the keys if they can change later: bytes can be written to, and their memory can be detached. Undefined if
- * they cannot.
- */
+/** A copy of the keys if some are bytes, which the program can change or detach later. Undefined otherwise. */
 export let copyOfKeys: (guard: Guard) => readonly LockKey[] | undefined;
 
-/** How many stripes, from the front, the fast path took. */
+/**
+ * The number of stripes, from the lowest, that a guard of several keys has taken. Always 0 for a guard of a single key.
+ */
 export let takenBy: (guard: Guard) => number;
 
 /**
- * Has the engine continue what the fast path began: in a sync wait, or for a waiter, which may then be pending.
- * Afterwards the guard has what the outcome says, or nothing while the waiter is pending. No function is called between
- * the engine's answer and that (keeps T1). If this throws, the engine has changed nothing, and the guard has what it
- * had.
+ * Passes a guard to the engine, which takes the remaining stripes. Without a waiter, the engine blocks this thread
+ * until the outcome. With a waiter, it may return undefined, and settles the waiter later.
+ *
+ * After a grant the guard holds all its stripes, otherwise none. The guard's state changes right after the engine's
+ * answer, without a function call in between (keeps T1). If this throws, no word and no state has changed.
  */
 export let continueTaking: {
-  (guard: Guard, request: Request): Outcome;
-  (guard: Guard, request: Request, waiter: AsyncWaiter): Outcome | undefined;
+  (guard: Guard, table: LockTable, request: Request): Outcome;
+  (guard: Guard, table: LockTable, request: Request, waiter: AsyncWaiter): Outcome | undefined;
 };
 
-/** From now on the guard reports its release to the trace. */
+/**
+ * Replaces the fast path if other processes can also hold the keys: see `LockTable.tryEnter`. Works only for a guard of one
+ * key in exclusive mode, and returns false for any other guard. Keeps T1 like {@link continueTaking}.
+ */
+export let tryEnter: (guard: Guard, table: LockTable) => boolean;
+
+/** Makes the guard report its release to the trace. */
 export let markTraced: (guard: Guard) => void;
 
-/** Records that the engine took all stripes for a pending waiter. */
+/** Marks the guard as held, after the engine took all its stripes for a pending waiter. */
 export let grant: (guard: Guard, abandoned: boolean) => void;
 
-const { take, takeIn, takeMany, giveBack, giveBackIn, giveBackMany, nextToken } = FastPath;
+const { take, takeIn, takeMany, release, releaseIn, releaseMany, nextToken } = FastPath;
 
-/** The tokens of guards. Most are never asked for, so a guard has no field for its own. */
+/** The tokens of guards. Most tokens are never read, so guards have no field for them. */
 const tokens = new WeakMap<object, bigint>();
 
-/** What {@link Guard} is. */
+/** The class behind {@link Guard}. */
 class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> implements Disposable {
   /**
-   * An own, enumerable property that structured clone refuses (see {@link FastPath}), because a copy of a guard in
-   * another thread would hold nothing. The other fields are private and few: the compare-and-swap waits for their
-   * writes, which are a large part of the cost of an acquisition.
+   * An own, enumerable property, so that structured clone refuses the guard (see {@link FastPath}): a copy in another
+   * thread would hold nothing.
+   *
+   * The other fields are private and few. The compare-and-swap waits for the writes to these fields, and the writes are a
+   * large part of the cost of an acquisition.
    *
    * @internal
    */
@@ -115,7 +128,10 @@ class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> 
     return (this.#state & State.MANY) !== 0 ? (this.#key as KeySet<K>).keys.slice() : [this.#key as K];
   }
 
-  /** Ascending, no duplicates. Taken in this order, released in reverse. */
+  /**
+   * The stripes of the keys, ascending and without duplicates. They are taken in this order and released in reverse
+   * order.
+   */
   get stripes(): readonly number[] {
     const state = this.#state;
     return (state & State.MANY) !== 0
@@ -134,17 +150,18 @@ class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> 
   }
 
   /**
-   * True when the thread of an earlier exclusive holder, or of the holder of a permit, ended without releasing: what the lock
-   * protects may be half-written. Told to shared holders and to the first exclusive one.
+   * True if the thread of an earlier holder ended without releasing an exclusive hold or a permit: the data that the
+   * lock protects may be half-written. Shared holders also get true, until an exclusive holder has got it.
    */
   get abandoned(): boolean {
     return (this.#state & State.ABANDONED) !== 0;
   }
 
   /**
-   * Fencing token: greater than that of every earlier holder of any of these stripes. The first one of a lock is the
-   * wall clock, in nanoseconds, when the lock was made. Assigned at the first read, which must happen while the guard
-   * is held: otherwise it throws a LockError with code ERR_LOCK_NOT_HELD. Once read, it stays readable.
+   * Fencing token, greater than the token of every earlier holder of any of these stripes. A new lock's tokens start at
+   * the wall clock in nanoseconds. The token is assigned at the first read, which must happen while the guard is held:
+   * otherwise it throws a LockError with code ERR_LOCK_NOT_HELD. Later reads return the same token, even after the
+   * release.
    */
   get token(): bigint {
     let token = tokens.get(this);
@@ -159,27 +176,28 @@ class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> 
   }
 
   /**
-   * Gives the stripes back. Idempotent: does nothing to stripes that somebody else has acquired since. If it throws, which
-   * only a stack overflow makes it do, and {@link held} is still true, it has done nothing and can be called again.
+   * Releases the keys. Idempotent: a second call does nothing, even if the keys were acquired again in between. Only a
+   * stack overflow makes it throw. If {@link held} is still true then, nothing was released, and it can be called
+   * again.
    */
   release(): void {
     const state = this.#state;
     if ((state & State.NOT_PLAIN) === State.HELD) {
-      // Here and below, the state changes after the stripe. So a stack overflow before that leaves a guard that can
-      // still be released. No function is called between the two (keeps T1).
-      giveBack(this.path, state >> State.NUMBER_SHIFT);
+      // Here and below, `#state` changes right after the stripe's word, with no function call between the changes (keeps T1).
+      // So after a stack overflow, the guard can still be released.
+      release(this.path, state >> State.NUMBER_SHIFT);
       this.#state = state ^ State.HELD;
     } else {
       AcquiredGuard.#releaseSlow(this);
     }
   }
 
-  // This and the next are static, because private methods would cost each guard a field.
+  // Here and below, private functions are static, because private methods would add a field to each guard.
   static #releaseSlow(this: void, guard: AcquiredGuard): void {
     const state = guard.#state;
     if ((state & State.HELD) === 0 && takenBy(guard) === 0) return;
     if ((state & State.TRACED_OR_MANY) === 0) {
-      giveBackIn(guard.path, state >> State.NUMBER_SHIFT, state & State.MODE);
+      releaseIn(guard.path, state >> State.NUMBER_SHIFT, state & State.MODE);
       guard.#state = state ^ State.HELD;
     } else {
       AcquiredGuard.#releaseTracedOrMany(guard);
@@ -194,13 +212,13 @@ class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> 
   }
 
   /**
-   * A stack overflow can end it between two stripes. Then the guard does not hold its keys any more, and gives back the rest
-   * from the microtask queue, or when it is released again. If none was given back, it still holds them.
+   * After a stack overflow, some stripes may be free and some not. Then the guard no longer counts as held, and a
+   * microtask frees the remaining stripes, unless another call of `release` frees them first.
    */
   static #releaseMany(this: void, guard: AcquiredGuard): void {
     const state = guard.#state;
     const count = state >> State.NUMBER_SHIFT;
-    const left = giveBackMany(guard.path, (guard.#key as KeySet).stripes, count, state & State.MODE);
+    const left = releaseMany(guard.path, (guard.#key as KeySet).stripes, count, state & State.MODE);
     if (left === 0 || left < count)
       guard.#state = (state & State.FLAGS & ~State.HELD) | (left << State.NUMBER_SHIFT);
     if (left === 0) return;
@@ -213,7 +231,7 @@ class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> 
     this.release();
   }
 
-  /** The same as `console.log` shows; bytes as numbers. */
+  /** The fields that `console.log` shows, with bytes as arrays of numbers. */
   toJSON(): object {
     const { stripes, mode, held, abandoned } = this;
     const keys = this.keys.map((key: LockKey) => (typeof key === 'object' ? Array.from(key) : key));
@@ -221,7 +239,7 @@ class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> 
   }
 
   /**
-   * What `console.log` shows.
+   * The text that `console.log` shows.
    *
    * @internal
    */
@@ -230,7 +248,7 @@ class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> 
     return `Guard ${inspect({ keys, stripes, mode, held, abandoned }, options)}`;
   }
 
-  /** {@link tryTake} for guards that are shared or have several keys. */
+  /** {@link tryTake} for guards that are not exclusive or have several keys. */
   static #tryTakeSlow(this: void, guard: AcquiredGuard): boolean {
     const state = guard.#state;
     if ((state & State.MANY) !== 0) return AcquiredGuard.#tryTakeMany(guard);
@@ -243,7 +261,7 @@ class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> 
     const state = guard.#state;
     const { stripes } = guard.#key as KeySet;
     const code = state & State.MODE;
-    // No function is called from the last change of a word to that of the state (keeps T1).
+    // No function is called between the last change of a word and the change of the state (keeps T1).
     const taken = takeMany(guard.path, stripes, code);
     const all = taken === stripes.length;
     guard.#state = state | (taken << State.NUMBER_SHIFT) | (all ? State.HELD : 0);
@@ -287,9 +305,11 @@ class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> 
 
     takenBy = (guard) => ((guard.#state & State.MANY) !== 0 ? guard.#state >> State.NUMBER_SHIFT : 0);
 
-    continueTaking = ((guard: Guard, request: Request, waiter?: AsyncWaiter) => {
-      const outcome = FastPath.acquire(guard.path, request, waiter);
+    continueTaking = ((guard: Guard, table: LockTable, request: Request, waiter?: AsyncWaiter) => {
       const many = (guard.#state & State.MANY) !== 0;
+      // The fast path has opened the shares already, unless it overflowed the stack.
+      if (request.mode.counted && table.shares === undefined) table.openShares();
+      const outcome = waiter === undefined ? table.acquireSync(request) : table.acquireAsync(request, waiter);
       const bare = many ? guard.#state & State.FLAGS : guard.#state;
       if (outcome === undefined || outcome.status !== 'granted') {
         guard.#state = bare;
@@ -299,6 +319,14 @@ class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> 
       }
       return outcome;
     }) as typeof continueTaking;
+
+    tryEnter = (guard, table) => {
+      const state = guard.#state;
+      if (table.tryEnter === undefined || (state & State.NOT_PLAIN) !== 0) return false;
+      if (!table.tryEnter(state >> State.NUMBER_SHIFT)) return false;
+      guard.#state = state | State.HELD;
+      return true;
+    };
 
     markTraced = (guard) => {
       guard.#state |= State.TRACED;
@@ -312,12 +340,13 @@ class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> 
   }
 }
 
-/** The class of guards, as users know it: only acquisitions make guards. @hidden */
+/** The public class of guards. Programs cannot construct guards. @hidden */
 export const Guard = expose(AcquiredGuard, 'Guard', 'Illegal constructor: a Guard comes from an acquisition');
 /**
- * Holds its keys, of type `K`, in mode `M`, until released. Only acquisitions make guards; `instanceof` works. Typed, so
- * that a function can ask for proof: `write(row, guard: Guard<string, 'exclusive'>)`. A guard of no keys holds nothing,
- * and is valid. It belongs to its thread: posting it to another one throws a DataCloneError.
+ * A hold of keys of type `K` in mode `M`, until it is released. Only acquisitions create guards, and `instanceof`
+ * works. A function can require a guard as proof of the hold: `write(row, guard: Guard<string, 'exclusive'>)`. A guard
+ * of no keys is valid and holds nothing. A guard belongs to its thread: posting it to another thread throws a
+ * DataCloneError.
  * @interface
  */
 export type Guard<K extends LockKey = LockKey, M extends LockMode = LockMode> = AcquiredGuard<K, M>;

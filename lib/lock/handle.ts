@@ -1,5 +1,4 @@
 import { checkBoolean, checkCount, checkString, checkTimeout } from '../common/checks.js';
-import { fromEnvironment } from '../common/environment.js';
 import { invalidArgType } from '../common/errors.js';
 import type {
   KeyedLockHandle,
@@ -11,22 +10,21 @@ import type { LockTable } from '../engine/contract/engine.js';
 import type { TableMemory } from '../engine/contract/table-memory.js';
 import { MAX_LIMIT, MAX_STRIPES } from '../engine/contract/layout.js';
 import { createTable, openTable } from '../engine/select.js';
-import { programFile } from '../profile/program-file.js';
-import type * as WholeProgramModule from '../profile/whole-program.js';
+import { startRequestedProfile } from '../profile/requested.js';
 import { resolveKeyedLockOptions, resolveLockOptions, type ResolvedLockOptions } from './options.js';
 
-/** Which class of lock a handle is of. */
+/** Describes one of the two lock classes. */
 interface LockKind {
   readonly mark: (StripedLockHandle | KeyedLockHandle)['kind'];
   readonly name: string;
-  /** Whether each key in use has a stripe of its own. */
+  /** Whether each key in use has a separate stripe. */
   readonly exact: boolean;
 }
 
 export const STRIPED: LockKind = { mark: 'stripelock/striped-lock', name: 'StripedLock', exact: false };
 export const KEYED: LockKind = { mark: 'stripelock/keyed-lock', name: 'KeyedLock', exact: true };
 
-/** What crosses threads: the shared memory, and what the locks of all threads must agree on. */
+/** The shared memory of a lock, and the settings that must be the same in all threads. */
 interface HandleFields extends TableMemory {
   readonly kind: LockKind['mark'];
   readonly stripes: number;
@@ -36,7 +34,7 @@ interface HandleFields extends TableMemory {
   readonly trace: boolean;
 }
 
-/** A lock's table, joined by this thread, and its settings. No program can get one. */
+/** A lock that this thread has opened: its table and its settings. Programs never see this object. */
 export class OpenedLock {
   readonly table: LockTable;
   readonly name: string;
@@ -46,7 +44,7 @@ export class OpenedLock {
   #handle: object | undefined;
 
   constructor(kind: LockKind, table: LockTable, settings: { name: string; timeout: number; trace: boolean }) {
-    profileIfAsked();
+    startRequestedProfile();
     this.#kind = kind;
     this.table = table;
     this.name = settings.name;
@@ -54,12 +52,12 @@ export class OpenedLock {
     this.trace = settings.trace;
   }
 
-  /** Whether it is one, without running code of the program, as `instanceof` would with a Proxy. */
+  /** Runs no code of the program, unlike `instanceof` with a Proxy. */
   static is(value: unknown): value is OpenedLock {
     return typeof value === 'object' && value !== null && #kind in value;
   }
 
-  /** The same object each time. Before the first, no other thread can open the lock. */
+  /** The same object each time. Before the first read, no other thread can open the lock. */
   get handle(): object {
     return (this.#handle ??= Object.freeze<HandleFields>({
       kind: this.#kind.mark,
@@ -73,7 +71,7 @@ export class OpenedLock {
   }
 }
 
-/** Reads each field once. */
+/** Reads each field of a handle once, because a getter could return another value later. */
 function fieldsOf({ mark, name: of }: LockKind, handle: unknown): HandleFields {
   try {
     const { kind, arena, buffer, offset, local, stripes, limit, name, timeout, trace } =
@@ -82,12 +80,12 @@ function fieldsOf({ mark, name: of }: LockKind, handle: unknown): HandleFields {
       return { kind, arena, buffer, offset, local, stripes, limit, name, timeout, trace };
     }
   } catch {
-    // Null, undefined, or an object with a getter that throws: not a handle either.
+    // Null, undefined and objects with a getter that throws are not handles.
   }
   throw invalidArgType('handle', `the handle of a ${of}`, handle);
 }
 
-/** Throws a TypeError if that is not a handle of a lock of this kind, or has been tampered with. */
+/** Opens the lock of a handle in this thread. Throws a TypeError if the handle is not intact, or not of this kind. */
 export function openHandle(kind: LockKind, handle: unknown): OpenedLock {
   const { arena, buffer, offset, local, name, timeout, trace, ...rest } = fieldsOf(kind, handle);
   const settings = {
@@ -105,31 +103,12 @@ export function openHandle(kind: LockKind, handle: unknown): OpenedLock {
   );
 }
 
-type WholeProgram = typeof WholeProgramModule;
-
-/** STRIPELOCK_PROFILE names the file of a profile of contention of the whole program. */
-let isProfiled = false;
-function profileIfAsked(): void {
-  if (isProfiled) return;
-  isProfiled = true;
-  const file = fromEnvironment(({ STRIPELOCK_PROFILE }) => STRIPELOCK_PROFILE);
-  if (file === undefined || file === '') return;
-  import(programFile())
-    .then(({ profileWholeProgram }: WholeProgram) => profileWholeProgram(file))
-    .catch((error: unknown) => {
-      process.emitWarning(`STRIPELOCK_PROFILE: ${String(error)}`, {
-        type: 'StripelockWarning',
-        code: 'STRIPELOCK_NO_PROFILE',
-      });
-    });
-}
-
-/** A new lock, or one that is open. */
+/** Creates a lock from options, or returns the argument if it is an open lock. */
 export function openStriped(options: StripedLockOptions | OpenedLock | undefined): OpenedLock {
   return OpenedLock.is(options) ? options : create(STRIPED, resolveLockOptions(options));
 }
 
-/** The same for a KeyedLock. */
+/** {@link openStriped} for a `KeyedLock`. */
 export function openKeyed(options: KeyedLockOptions | OpenedLock | undefined): OpenedLock {
   return OpenedLock.is(options) ? options : create(KEYED, resolveKeyedLockOptions(options));
 }

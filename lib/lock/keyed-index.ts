@@ -5,34 +5,52 @@ import { PinnedKeys } from './pinned-keys.js';
 import type { StripeCache } from './stripe-cache.js';
 import { checkKey, ONLY_KEY, type KeyIndex } from './stripe-index.js';
 
-/** How one `KeyedLock` finds the stripes of its keys: among those that its thread has pinned. */
+/** Finds the stripes of a `KeyedLock`'s keys among the keys that the thread has pinned. It pins new keys. */
 export class KeyedIndex implements KeyIndex {
   readonly #pinned: PinnedKeys;
   readonly #cache: StripeCache;
   readonly #capacity: number;
   readonly #lock: string;
-  /** The error that was thrown last because no stripe was left. */
-  #exhaustion: LockError | undefined = undefined;
+  readonly #hint: string;
 
-  constructor(keys: ExactKeys, capacity: number, lock: string) {
+  /** `hint`: text at the end of the error for a key without a stripe. */
+  constructor(keys: ExactKeys, capacity: number, lock: string, hint = ' (option capacity)') {
     this.#pinned = PinnedKeys.of(keys, capacity);
     this.#cache = this.#pinned.cache;
     this.#capacity = capacity;
     this.#lock = lock;
+    this.#hint = hint;
   }
 
   get unpins(): number {
     return this.#pinned.unpins;
   }
 
-  /** Also throws a LockError (ERR_LOCK_CAPACITY) if no stripe is left for the key. */
-  stripeOf(key: unknown, name: string): number {
+  /**
+   * Returns {@link NO_STRIPE} if no stripe is left for a key of a list. If no stripe is left for the only key of an
+   * acquisition, throws a LockError (ERR_LOCK_CAPACITY).
+   */
+  stripeOf(key: unknown, at: number): number {
     const stripe = this.#cache.searched?.get(key);
-    return stripe !== undefined && stripe >= 0 ? stripe : this.#stripeSlow(key, name);
+    return stripe !== undefined && stripe >= 0 ? stripe : this.#stripeSlow(key, at);
   }
 
-  begin(): void {
-    this.#pinned.begin();
+  /**
+   * If no stripe is left for a key, unpins some idle stripes. If that is not enough, unpins all stripes that this thread does
+   * not use. Then looks up all keys again, because their stripes may have been unpinned, too.
+   */
+  stripesOf(keys: readonly unknown[]): number[] {
+    this.#pinned.trim();
+    const stripes = new Array<number>(keys.length);
+    let attempts = 0;
+    for (let i = 0; i < keys.length; i++) {
+      stripes[i] = this.stripeOf(keys[i], i);
+      if (stripes[i] !== NO_STRIPE) continue;
+      if (attempts > 1) throw this.#exhausted();
+      this.#pinned.unpinIdle(attempts++ === 1);
+      i = -1;
+    }
+    return stripes;
   }
 
   keep(stripes: readonly number[]): void {
@@ -43,26 +61,17 @@ export class KeyedIndex implements KeyIndex {
     this.#pinned.end();
   }
 
-  makeRoom(error: unknown, attempt: number): boolean {
-    if (error !== this.#exhaustion || attempt > 1) return false;
-    // The failed acquisition's lookups are now invalid.
-    this.#pinned.unpinIdle(attempt === 1);
-    return true;
-  }
-
-  #stripeSlow(key: unknown, name: string): number {
-    checkKey(key, name);
-    const stripe = this.#pinned.stripeOf(key as LockKey, name === ONLY_KEY);
-    if (stripe === NO_STRIPE) throw this.#exhausted();
-    return stripe;
+  #stripeSlow(key: unknown, at: number): number {
+    checkKey(key, at);
+    const stripe = this.#pinned.stripeOf(key as LockKey, at === ONLY_KEY);
+    return stripe === NO_STRIPE && at === ONLY_KEY ? this.stripesOf([key])[0]! : stripe;
   }
 
   #exhausted(): LockError {
     const lock = this.#lock === '' ? 'lock' : `lock ${JSON.stringify(this.#lock)}`;
-    this.#exhaustion = new LockError(
+    return new LockError(
       'ERR_LOCK_CAPACITY',
-      `${lock}: no room for another key, as ${this.#capacity} are in use (option capacity)`,
+      `${lock}: no room for another key, as ${this.#capacity} are in use${this.#hint}`,
     );
-    return this.#exhaustion;
   }
 }

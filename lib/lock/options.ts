@@ -25,17 +25,17 @@ const DEFAULT_CAPACITY = 65_536;
 const COMMON = { timeout: true, name: true, engine: true, trace: true } as const;
 const STRIPED: Names<StripedLockOptions> = { stripes: true, ...COMMON };
 const KEYED: Names<KeyedLockOptions> = { capacity: true, limit: true, ...COMMON };
-const ATTEMPT: Names<Pick<AcquireOptions, 'mode'>> = { mode: true };
-const SYNC_ACQUISITION: Names<AcquireOptions> = { timeout: true, mode: true };
-const ACQUISITION: Names<AsyncAcquireOptions> = { timeout: true, mode: true, signal: true };
+export const ATTEMPT: Names<Pick<AcquireOptions, 'mode'>> = { mode: true };
+export const SYNC_ACQUISITION: Names<AcquireOptions> = { timeout: true, mode: true };
+export const ACQUISITION: Names<AsyncAcquireOptions> = { timeout: true, mode: true, signal: true };
 
-/** Options that only other methods understand. */
+/** Options of other methods, which a caller may pass by mistake. */
 interface ForeignOptions {
   readonly ifAvailable?: unknown;
   readonly signal?: unknown;
 }
 
-/** What the options of both classes have. */
+/** The options of a lock of either class, checked, with defaults filled in. */
 export interface ResolvedLockOptions {
   readonly stripes: number;
   readonly limit: number;
@@ -77,7 +77,7 @@ function resolveWith(
   };
 }
 
-/** The mode that an acquisition asks for. */
+/** The requested mode of an acquisition. */
 export function modeIn(options: AcquireOptions | undefined): Mode {
   if (options === undefined) return EXCLUSIVE_MODE;
   checkOptionsObject(options);
@@ -85,7 +85,7 @@ export function modeIn(options: AcquireOptions | undefined): Mode {
   return mode === undefined ? EXCLUSIVE_MODE : (modeNamed(mode) ?? refuseMode(mode));
 }
 
-/** The mode of an acquisition of permits: what users call exclusive. Another one is refused. */
+/** The mode of an acquisition of a permit, which users request as 'exclusive'. Throws for any other mode. */
 export function permitModeIn(options: AcquireOptions | undefined): Mode {
   const mode = modeIn(options);
   if (mode === EXCLUSIVE_MODE) return PERMIT_MODE;
@@ -96,32 +96,42 @@ function refuseMode(name: unknown): never {
   throw invalidArgType('options.mode', MODE_NAMES.map((known) => `'${known}'`).join(' or '), name);
 }
 
-/** The timeout of an acquisition, in milliseconds. Here and below, the options are already known to be an object. */
+/**
+ * The timeout of an acquisition, in milliseconds. Here and below, `options` is already known to be an object or
+ * undefined.
+ */
 export function timeoutIn(options: AcquireOptions | undefined, usual: number): number {
   const timeout = options?.timeout;
   return timeout === undefined ? usual : checkTimeout(timeout, 'options.timeout');
 }
 
 /**
- * Refuses at once what only another method understands. Other names are checked by {@link checkNamesOfWait}: reading all names
- * would add 40 % to an acquisition of a free key, and reading this one adds nothing if callers use options of one shape.
+ * Refuses `ifAvailable`, which other methods have, before an async acquisition starts. Other unknown names are refused
+ * by {@link checkNamesOfWait}, only if the acquisition has to wait. Reading all names would make the acquisition of a
+ * free key 40 % slower. Reading this name costs nothing if callers use options of one shape.
  */
 export function checkAsyncOptions(options: AcquireOptions | undefined): void {
   if ((options as ForeignOptions | undefined)?.ifAvailable !== undefined) checkNames(options!, ACQUISITION);
 }
 
-/** The same for an acquisition that blocks: a signal cannot end it. */
+/**
+ * {@link checkAsyncOptions} for an acquisition that blocks. It also refuses a signal, because a signal cannot end a
+ * blocking wait.
+ */
 export function checkSyncOptions(options: AcquireOptions | undefined): void {
   const given = options as ForeignOptions | undefined;
   if (given?.ifAvailable !== undefined || given?.signal !== undefined) checkNames(given, SYNC_ACQUISITION);
 }
 
-/** Refuses options of other names, for an acquisition that has to wait. */
+/** Refuses unknown options of an acquisition that has to wait. */
 export function checkNamesOfWait(options: AcquireOptions | undefined): void {
   if (options !== undefined) checkNames(options, ACQUISITION);
 }
 
-/** Refuses options that mean nothing to a single attempt, unless they are undefined. Always: attempts with options are rare. */
+/**
+ * Refuses unknown options of a single attempt, and a `timeout` or `signal` that is not undefined. It reads all names
+ * even if the key is free, because attempts with options are rare.
+ */
 export function checkAttemptNames(options: AsyncAcquireOptions | undefined): void {
   if (options === undefined) return;
   const waits = options.timeout !== undefined || options.signal !== undefined;

@@ -12,57 +12,68 @@ import { CACHED_KEYS, StripeCache } from './stripe-cache.js';
 import { isRememberable } from './stripe-index.js';
 
 /**
- * A generation of the cache has at most this share of the keys that a lock may have. All threads together remember no more
- * than half of them: see `KeyTable::isCrowded` in `native/core/key_table.h`.
+ * The most keys in a thread's cache, as a share of the lock's capacity. All threads' caches together may fill half of the
+ * capacity: see `KeyTable::isCrowded` in `native/core/table/key_table.h`.
  */
 const CACHED_SHARE = 3 / 8;
-/** How many pins outside of the cache end at once; and at most which share of all keys: many idle threads keep as many. */
+/** The number of pins outside the cache that end together, in a batch. */
 const BATCH = 80;
+/** The upper bound of a batch, as a share of the lock's capacity. An idle thread may keep that many pins. */
 const BATCH_SHARE = 1 / 800;
 const NONE: readonly number[] = [];
 
 /**
- * Which stripe each key has, for one thread and one table: all locks that the thread has on the table share this object. A
- * key is pinned before its stripe is touched. Keys in the cache stay pinned, so such a key costs a look-up in a Map. The
- * pins of other keys end in batches.
+ * The stripes of keys, for one thread and one table. All locks of the thread on the table share this object. Each key
+ * is pinned before its stripe is used. Keys in the cache stay pinned, so finding their stripes costs one look-up in a
+ * map. The pins of other keys end in batches.
  *
- * Keeps N4 of `native/core/key_table.h`: nothing is unpinned between the look-up of a stripe and the moment when the
- * engine knows that it is held or waited for. So pins end only at the start of an acquisition, or for one that has looked up
- * nothing so far. It may be within others: between {@link begin} and {@link end} code of the program may run, and acquire
- * keys, too: getters of a list, `Error.prepareStackTrace`, a signal of the program's own. Elsewhere it cannot. What these
- * others {@link keep} stays pinned. One that is still reading its list compares {@link unpins}, and looks its keys up again.
+ * Keeps N4 of `native/core/table/key_table.h`: a key stays pinned from its look-up until the engine knows that its
+ * stripe is held or waited for. So an acquisition ends pins only before its first look-up, or after a failure that
+ * makes it look up all keys again. It reads its list before the first look-up, because a getter of the list may acquire
+ * other keys.
  *
- * After a stack overflow a stripe may be pinned and in neither the cache nor the list, nor the last. {@link unpinIdle} finds
- * it. It is never in both, as the cache would outlive the pin that the list ends.
+ * Acquisitions can nest: between {@link keep} and {@link end}, code of the program may run and acquire keys. Such code is
+ * `Error.prepareStackTrace`, a method of a custom signal, or a trap of a Proxy. Stripes of the outer acquisitions stay
+ * pinned.
+ *
+ * A pinned stripe is in the cache, in the list `#outside`, or in `#last`, but never in two of them. Otherwise the cache
+ * could return a stripe after the list has ended its pin. If a call throws, a pinned stripe may be in none of them,
+ * until {@link unpinIdle} finds it.
  */
 export class PinnedKeys {
   readonly cache: StripeCache;
-  /** How often pins have ended. A stripe that was looked up before may have another key now. */
+  /**
+   * Counts how often pins have ended. After a change, a stripe that was looked up earlier may belong to another key.
+   */
   unpins = 0;
   readonly #keys: ExactKeys;
   readonly #capacity: number;
   /**
-   * The stripe that was pinned last, if it was for an only key and is not in the cache. The next look-up that misses the cache
-   * lets the engine unpin it and give it to its own key, which costs much less than a batch. It is in no set of keys: where
-   * one is read, it comes into the list.
+   * The stripe that was pinned last, if it is not in the cache and its acquisition had no other key. The call that pins
+   * the next single key also unpins this stripe, which costs much less than a batch. If this thread still uses the
+   * stripe, or the next key belongs to a list, the stripe moves to `#outside`.
    */
   #last = NO_STRIPE;
-  /** The other stripes that are pinned and not in the cache, in use or not: this many of the list. */
+  /** The number of stripes in `#outside`. */
   #count = 0;
+  /** The list of pinned stripes that are neither in the cache nor in `#last`. Some are in use, others are idle. */
   #outside: Int32Array;
-  /** This many at the front of the list were in use when they were last checked, and are checked less often than the others. */
+  /**
+   * The number of stripes at the front of `#outside` that were in use when last checked. They are checked less often
+   * than new ones.
+   */
   #old = 0;
   readonly #batch: number;
-  /** With as many of these, pins end. */
+  /** Pins end when `#outside` reaches this length. */
   #most: number;
-  /** Acquisitions between {@link begin} and {@link end}. Too many where a `vm` timeout has ended one. */
-  #busy = 0;
-  /** The stripes that the last of these and the others keep, if they have called {@link keep}. */
-  #kept = NONE;
-  readonly #keptBefore: (readonly number[])[] = [];
-  /** Whether a microtask is to forget what a `vm` timeout has ended. */
+  /**
+   * The stripes that acquisitions keep, the outermost first. If a `vm` timeout ends an acquisition, its stripes stay in
+   * this list, until a microtask removes them.
+   */
+  readonly #kept: (readonly number[])[] = [];
+  /** Whether that microtask is scheduled. */
   #isForgetting = false;
-  /** Too many keys are remembered, by all threads together. */
+  /** Whether the engine reported that all threads together have pinned too many keys. */
   #crowded = false;
 
   private constructor(keys: ExactKeys, capacity: number) {
@@ -77,26 +88,27 @@ export class PinnedKeys {
     this.#outside = new Int32Array(this.#batch);
   }
 
-  /** The same for all locks of this thread on these keys. */
+  /** Returns the object that all locks of this thread on these keys share. */
   static of(keys: ExactKeys, capacity: number): PinnedKeys {
     return (keys.pinned ??= new PinnedKeys(keys, capacity)) as PinnedKeys;
   }
 
   /**
-   * The stripe of a key that the cache's `searched` does not have, or {@link NO_STRIPE} if none is left. `only`: the
-   * acquisition has no other key, so it has looked up nothing.
+   * Pins a key that is not in the cache's `searched`, and returns its stripe, or {@link NO_STRIPE} if none is left. `only`:
+   * whether the acquisition has no other key. If so, pins may end here, because no key has been looked up yet.
    */
   stripeOf(key: LockKey, only: boolean): number {
-    if (only) this.#trim();
+    if (only) this.trim();
     const cached = isRememberable(key);
     const known = cached ? this.cache.find(key) : undefined;
     if (known !== undefined) return known;
-    const mayUnpin = only && this.#busy === 0;
-    const answer = this.#pin(key, only, mayUnpin);
+    const mayUnpin = only && this.#kept.length === 0;
+    const answer = this.#pin(key, mayUnpin);
     if ((answer & CROWDED) !== 0) this.#crowded = true;
     const stripe = answer & STRIPE_MASK;
     if (stripe === NO_STRIPE) return NO_STRIPE;
-    // If it was pinned before, it is in the list, or in the cache, which is bypassed.
+    // A newly pinned stripe goes to the cache if possible, otherwise to `#last` or the list. A stripe that was pinned before
+    // stays where it is.
     if ((answer & PINNED_AGAIN) === 0 && !(cached && this.cache.add(key, stripe))) {
       if (mayUnpin) this.#last = stripe;
       else this.#add(stripe);
@@ -104,29 +116,32 @@ export class PinnedKeys {
     return stripe;
   }
 
-  /** From here to {@link end} an acquisition looks up stripes and takes them, while code of the program may run. */
-  begin(): void {
-    if (this.#busy > 0) this.#beginWithin();
-    this.#trim();
-    this.#busy++;
-  }
-
-  /** These stay pinned until {@link end}. */
+  /** Keeps these stripes pinned until {@link end}. Until then, code of the program may run. */
   keep(stripes: readonly number[]): void {
-    this.#kept = stripes;
+    if (this.#kept.length > 0 && !this.#isForgetting) {
+      // Either this acquisition runs within another one, or a `vm` timeout ended the other one. In a microtask none is active.
+      defer(() => {
+        this.#isForgetting = false;
+        this.#kept.length = 0;
+      }, undefined);
+      this.#isForgetting = true;
+    }
+    this.#kept.push(stripes);
   }
 
   end(): void {
-    this.#kept = (--this.#busy > 0 ? this.#keptBefore.pop() : undefined) ?? NONE;
+    this.#kept.pop();
   }
 
   /**
-   * Unpins what this thread does not use: of the stripes that were pinned since the last check, or of all. A thread that holds
-   * nearly all keys, and needs others for a while, finds an idle stripe among the new ones, each of which is checked once. Keeps N4: the acquisition has looked up nothing, or
-   * has failed and looks up all again; what others keep stays.
+   * Unpins stripes that this thread neither holds nor waits for: all of them, or only those pinned since the last check. Even
+   * in a thread that holds nearly all keys, some of the new stripes are usually idle. Each new stripe is checked once.
+   *
+   * Keeps N4: the caller has not looked up a key yet, or has failed and looks up all keys again. The kept stripes of outer
+   * acquisitions stay pinned.
    */
   unpinIdle(all: boolean): void {
-    this.cache.empty();
+    this.cache.bypass();
     const last = this.#last;
     this.#last = NO_STRIPE;
     if (all) {
@@ -139,32 +154,36 @@ export class PinnedKeys {
     }
   }
 
-  /** The answer of the engine. Afterwards the last stripe is in the list, unless it is unpinned or the key's own. */
-  #pin(key: LockKey, only: boolean, mayUnpin: boolean): number {
+  /**
+   * Pins a key, and returns the engine's answer. Afterwards `#last` is empty: its stripe was unpinned, or moved to
+   * `#outside`.
+   */
+  #pin(key: LockKey, mayUnpin: boolean): number {
     const last = this.#last;
     const answer = this.#keys.pin(key, mayUnpin ? last : NO_STRIPE);
     if (last !== NO_STRIPE) {
       this.#last = NO_STRIPE;
       if ((answer & IDLE_ENDED) === 0) this.#add(last);
     }
-    if (!only || (answer & STRIPE_MASK) !== NO_STRIPE) return answer;
-    this.unpinIdle(false);
-    const second = this.#keys.pin(key, NO_STRIPE);
-    if ((second & STRIPE_MASK) !== NO_STRIPE) return second;
-    this.unpinIdle(true);
-    return this.#keys.pin(key, NO_STRIPE);
+    return answer;
   }
 
-  /** Ends pins, if there are too many. */
-  #trim(): void {
+  /**
+   * Ends pins if `#outside` is long, or if all threads together have pinned too many keys. Keeps N4: the caller has not
+   * looked up a key yet.
+   */
+  trim(): void {
     if (this.#crowded) {
       this.#crowded = false;
-      this.cache.empty();
+      this.cache.bypass();
     }
     if (this.#count >= this.#most) this.#unpin(this.#outside, this.#count);
   }
 
-  /** Those in use stay, and are looked at again when there are a quarter more: so each costs constant time. */
+  /**
+   * Unpins idle stripes, and makes the rest the new `#outside`. The rest are checked again when the list is a quarter
+   * longer, so the checks cost constant time per pinned key.
+   */
   #unpin(stripes: Int32Array, count: number): void {
     const kept = this.#unpinFrom(0, stripes, count);
     this.#outside = stripes;
@@ -172,18 +191,24 @@ export class PinnedKeys {
     this.#most = this.#batch + kept + (kept >> 2);
   }
 
-  /** The limit of the list stays: the old stripes in it have not been checked. */
+  /**
+   * Unpins idle stripes among those that were pinned since the last check. `#most` stays the same, because the older
+   * stripes were not checked.
+   */
   #unpinNew(): void {
     const old = this.#old;
     const stripes = this.#outside.subarray(old, this.#count);
     this.#count = this.#old = old + this.#unpinFrom(old, stripes, stripes.length);
   }
 
-  /** Unpins the idle ones among the first `count` stripes, with the list cut to `start`. Returns how many come to the front. */
+  /**
+   * Shortens `#outside` to `start`, and unpins the idle stripes among the first `count`. Moves the other stripes to the
+   * front, and returns their number.
+   */
   #unpinFrom(start: number, stripes: Int32Array, count: number): number {
     this.unpins++;
-    const needed = this.#busy === 0 ? NONE : this.#moveNeeded(stripes, count);
-    // First, so that no stripe is in the list any more once it is unpinned.
+    const needed = this.#kept.length === 0 ? NONE : this.#moveNeeded(stripes, count);
+    // Shorten the list first, so that it has no unpinned stripe even if the next call throws.
     this.#count = start;
     this.#old = Math.min(this.#old, start);
     let kept = this.#keys.unpin(stripes, count - needed.length);
@@ -191,9 +216,9 @@ export class PinnedKeys {
     return kept;
   }
 
-  /** Moves the stripes that acquisitions keep behind the others. Returns them, each as often as it is there. */
+  /** Moves the stripes kept by active acquisitions to the back. Returns them, duplicates included. */
   #moveNeeded(stripes: Int32Array, count: number): readonly number[] {
-    const all = new Set([...this.#keptBefore, this.#kept].flat());
+    const all = new Set(this.#kept.flat());
     const needed: number[] = [];
     for (let i = 0; i < count; i++) {
       const stripe = stripes[i]!;
@@ -211,20 +236,5 @@ export class PinnedKeys {
       this.#outside = more;
     }
     this.#outside[this.#count++] = stripe;
-  }
-
-  /** Another acquisition is busy, or a `vm` timeout has ended it: in a microtask none is busy. */
-  #beginWithin(): void {
-    if (!this.#isForgetting) {
-      defer(() => {
-        this.#isForgetting = false;
-        this.#busy = 0;
-        this.#kept = NONE;
-        this.#keptBefore.length = 0;
-      }, undefined);
-      this.#isForgetting = true;
-    }
-    this.#keptBefore.push(this.#kept);
-    this.#kept = NONE;
   }
 }

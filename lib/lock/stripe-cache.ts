@@ -1,22 +1,22 @@
-/** What the cache does now; see {@link StripeCache}. */
+/** The state of a {@link StripeCache}. */
 type State = 'used' | 'filling' | 'bypassed';
 
-/** With this many more hits than misses the cache pays. */
+/** Filling: when hits exceed misses by this number, the cache is used. */
 const HITS = 64;
-/** How many misses while it is used make it doubtful whether it pays. */
+/** Used: after this many misses, the cache is filling again. */
 const MISSES = 1024;
-/** How many times as many keys bypass the cache as it took to see that it does not pay, which costs several times as much. */
+/** Bypassed: the cache is filling again after `BYPASSING * most` look-ups, where `most` is the maximum number of keys. */
 const BYPASSING = 64;
 
-/** A generation of the cache: how many keys it has room for, and how many other entries beside them. */
+/** A size of the map: the number of its keys, and of the integers that are inserted before them as padding. */
 interface Size {
   readonly keys: number;
   readonly padding: number;
 }
 
 /**
- * Each size fills most of a table of V8, whose capacity is a power of two: 8, 512, 4096, 32,768 and 65,536 entries of 28
- * bytes. See {@link StripeCache}.
+ * The map grows through these sizes. Each fills most of a V8 hash table, whose capacity is a power of two: 8, 512,
+ * 4096, 32,768, 65,536 and 131,072 entries.
  */
 const SIZES: readonly [Size, ...Size[]] = [
   { keys: 8, padding: 0 },
@@ -24,125 +24,124 @@ const SIZES: readonly [Size, ...Size[]] = [
   { keys: 512, padding: 3072 },
   { keys: 4096, padding: 24_576 },
   { keys: 24_576, padding: 40_000 },
+  { keys: 49_152, padding: 80_000 },
 ];
-/** The most keys that a generation can have. */
+/** The most keys in a cache. */
 export const CACHED_KEYS = SIZES[SIZES.length - 1]!.keys;
-/** A generation ends early with this many characters in it: strings take at most 2 MiB then. */
-const CHARACTERS = 1_048_576;
-/** The value of an entry that is only padding. */
+/** The most characters in all strings of a cache together: they take at most 4 MiB. */
+const CHARACTERS = 2_097_152;
+/** The value of a padding entry. */
 const PADDING = -1;
 
 /**
- * Remembers the stripes of keys, for one thread and one lock. It is in one of three states:
- * - Filling: all look-ups are counted, and misses are remembered. With 64 more hits than misses the cache is used. With as
- *   many more misses than hits as there is room for, it is bypassed.
- * - Used: a hit costs one look-up in a Map, and is not counted. After 1024 misses the cache is filling again.
- * - Bypassed: it is empty, and 64 times as many keys as fit are neither looked for nor remembered, as a miss costs more than
- *   to find a stripe anew. Then it is filling.
+ * A bounded map from keys to their stripes, for one thread and one lock. A full map is emptied. Dropping only the oldest key
+ * would not help: a program that uses more keys than fit would still miss most of them.
  *
- * V8 chains entries whose hashes share a bucket, and lets a table fill up until there are two entries to a bucket. Then
- * nobody can predict how long a chain is, and each wrong guess of the processor costs more than the rest of the look-up.
- * So a table is filled with integers first. V8 puts new entries at the front of their chains, so a key usually is the
- * first, and its look-up takes a third of the time. A key that is one of these integers takes the place of its padding.
+ * It is in one of three states:
+ * - Filling: look-ups are counted, and keys are added after a miss. When hits exceed misses by 64, the cache is used. When
+ *   misses exceed hits by the maximum number of keys, it is bypassed.
+ * - Used: a hit costs one look-up in the map, and is not counted. After 1024 misses the cache is filling again.
+ * - Bypassed: the map is empty, and keys are neither looked up nor added, because a miss costs more than finding the stripe.
+ *   The cache is filling again after many look-ups: 64 times the maximum number of keys.
  *
- * Two generations bound the cache. When the young one is full, it becomes the old one, and old entries that were not used
- * since are dropped. So keys in steady use stay, and the cache need not keep an order of use. The next generation is
- * larger, until the largest: a lock with few keys takes little memory.
+ * V8 chains the entries of a bucket, up to two on average. The processor mispredicts the length of the chain, which costs more
+ * than the rest of the look-up. V8 inserts an entry at the front of its chain. So the cache first fills the map with integers
+ * as padding: then a key is usually the first entry of its chain. Without padding, acquisitions were 20 to 35 % slower with
+ * 1000 keys, and 45 to 70 % slower with 20,000. If a program uses one of the integers as a key, the key replaces the padding.
  *
- * After a stack overflow a key may be missing, but never is in both generations, nor here once it was dropped.
+ * After a stack overflow a key may be missing from the map, but a dropped key is never still in it.
  */
 export class StripeCache {
-  /** What a look-up searches first; only a stripe counts, which is at least 0. Undefined unless the cache is used. */
+  /** The map while the cache is used, otherwise undefined. Negative values are padding, not stripes. */
   searched: ReadonlyMap<unknown, number> | undefined = undefined;
-  #young = new Map<unknown, number>();
-  #old = new Map<unknown, number>();
+  #map = new Map<unknown, number>();
   readonly #most: number;
   readonly #onDrop: (stripes: Iterable<number>) => void;
   #state: State = 'filling';
-  /** Filling: hits less misses. Used: misses. Bypassed: look-ups. */
+  /** Filling: hits minus misses. Used: misses. Bypassed: look-ups. */
   #count = 0;
+  /** The index of the map's size in {@link SIZES}. */
   #level = 0;
-  /** Keys in the young generation, and characters of those that are strings. */
-  #size = 0;
+  #keys = 0;
   #characters = 0;
 
-  /** `most`: keys in a generation. `onDrop` is told which stripes leave the cache, and of values below 0 among them. */
+  /**
+   * `most`: the maximum number of keys. `onDrop` receives the stripes of dropped keys, and the negative values of
+   * padding.
+   */
   constructor(most: number, onDrop: (stripes: Iterable<number>) => void) {
     this.#most = most;
     this.#onDrop = onDrop;
   }
 
-  /** The stripe of a key that {@link searched} does not have. */
+  /**
+   * Looks up a key that {@link searched} does not have, and counts the look-up. Undefined if the key is not in the
+   * cache.
+   */
   find(key: unknown): number | undefined {
     if (this.#state === 'bypassed') {
       if (++this.#count >= BYPASSING * this.#most) this.#enter('filling');
       return undefined;
     }
-    const stripe = this.#search(key);
+    const value = this.#map.get(key);
+    const stripe = value !== undefined && value >= 0 ? value : undefined;
     if (this.#state === 'used') {
       if (++this.#count >= MISSES) this.#enter('filling');
     } else if (stripe === undefined) {
-      if (--this.#count <= -this.#most) this.empty();
+      if (--this.#count <= -this.#most) this.bypass();
     } else if (++this.#count >= HITS) {
       this.#enter('used');
     }
     return stripe;
   }
 
-  /** Remembers a key that is not in the cache. False if the cache is bypassed. */
+  /** Adds a key that is not in the cache. Returns false if the cache is bypassed. */
   add(key: unknown, stripe: number): boolean {
     if (this.#state === 'bypassed') return false;
-    if (this.#size >= Math.min(SIZES[this.#level]!.keys, this.#most) || this.#characters >= CHARACTERS)
-      this.#turn();
-    this.#size++;
+    if (this.#keys >= this.#most || this.#characters >= CHARACTERS) this.#empty(this.#level);
+    else if (this.#keys >= SIZES[this.#level]!.keys) this.#grow();
+    this.#keys++;
     if (typeof key === 'string') this.#characters += key.length;
-    this.#young.set(key, stripe);
+    this.#map.set(key, stripe);
     return true;
   }
 
-  /** Drops all keys. From now on the cache is bypassed. */
-  empty(): void {
+  /** Drops all keys, and bypasses the cache for a while. */
+  bypass(): void {
     this.#enter('bypassed');
-    if (this.#size + this.#old.size === 0) return;
-    const dropped = [this.#old, this.#young];
-    this.#old = new Map();
-    this.#level = 0;
-    this.#start(new Map());
-    for (const generation of dropped) this.#onDrop(generation.values());
-  }
-
-  #search(key: unknown): number | undefined {
-    const young = this.#young.get(key);
-    if (young !== undefined && young >= 0) return young;
-    const old = this.#old.get(key);
-    if (old === undefined || old < 0) return undefined;
-    // This order keeps a key from being in both.
-    this.#old.delete(key);
-    this.add(key, old);
-    return old;
+    if (this.#keys > 0) this.#empty(0);
   }
 
   #enter(state: State): void {
     this.#state = state;
     this.#count = 0;
-    this.searched = state === 'used' ? this.#young : undefined;
+    this.searched = state === 'used' ? this.#map : undefined;
   }
 
-  #turn(): void {
-    this.#level = Math.min(this.#level + 1, SIZES.length - 1);
-    const next = new Map<unknown, number>();
-    const { padding } = SIZES[this.#level]!;
-    for (let i = 0; i < padding; i++) next.set(i, PADDING);
-    const dropped = this.#old;
-    this.#old = this.#young;
-    this.#start(next);
-    this.#onDrop(dropped.values());
+  #grow(): void {
+    const larger = emptyMap(++this.#level);
+    for (const [key, stripe] of this.#map) if (stripe >= 0) larger.set(key, stripe);
+    this.#replace(larger);
   }
 
-  #start(young: Map<unknown, number>): void {
-    this.#young = young;
-    this.#size = 0;
+  #empty(level: number): void {
+    const dropped = this.#map.values();
+    this.#replace(emptyMap(level));
+    this.#level = level;
+    this.#keys = 0;
     this.#characters = 0;
-    if (this.#state === 'used') this.searched = young;
+    this.#onDrop(dropped);
   }
+
+  #replace(map: Map<unknown, number>): void {
+    this.#map = map;
+    if (this.searched !== undefined) this.searched = map;
+  }
+}
+
+function emptyMap(level: number): Map<unknown, number> {
+  const map = new Map<unknown, number>();
+  const { padding } = SIZES[level]!;
+  for (let i = 0; i < padding; i++) map.set(i, PADDING);
+  return map;
 }

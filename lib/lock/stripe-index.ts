@@ -1,39 +1,54 @@
 import { hasMemory, isBytes } from '../common/bytes.js';
 import { invalidArg, invalidArgType, outOfRange } from '../common/errors.js';
+import type { LockKey } from '../common/types.js';
 import { CACHED_KEYS, StripeCache } from './stripe-cache.js';
 
-/** What errors call the only key of an acquisition, which has looked up nothing else. */
-export const ONLY_KEY = 'key';
+/** Passed as `at`, in place of an index, for the only key of an acquisition. That acquisition must look up no other key. */
+export const ONLY_KEY = -1;
 
-/** How a lock finds the stripes of keys, in one thread. */
+/** Finds the stripes of a lock's keys, in one thread. */
 export interface KeyIndex {
-  /** How often keys may have lost their stripes: what was looked up before may be another key's now. */
+  /**
+   * Increases when keys may have lost their stripes. After a change, a stripe that was looked up earlier may belong to
+   * another key.
+   */
   readonly unpins: number;
-  /** Throws for a value that cannot be a key; `name` is what the error calls it. */
-  stripeOf(key: unknown, name: string): number;
-  /** From here to {@link end} an acquisition looks up stripes and takes them, while code of the program may run. */
-  begin(): void;
-  /** The acquisition has looked up these stripes, and its keys have them until {@link end}: before code of the program may run. */
+  /** The stripe of a key. Throws for a value that cannot be a key. `at`: its index in the list, or {@link ONLY_KEY}. */
+  stripeOf(key: unknown, at: number): number;
+  /** The stripes of an acquisition's keys. `keys` must be a list that no code of the program can reach. */
+  stripesOf(keys: readonly unknown[]): number[];
+  /**
+   * Reserves these stripes for their keys until {@link end}. Call this before code of the program runs, unless the
+   * stripes are held or waited for.
+   */
   keep(stripes: readonly number[]): void;
   end(): void;
-  /** Whether an acquisition that has just failed with this error, and has nothing, may find room if it starts again. `attempt`: how often it has. */
-  makeRoom(error: unknown, attempt: number): boolean;
 }
 
-/** Longer strings are not remembered, so that a cache stays below a few megabytes. */
+/** Longer strings are not remembered. This bounds the memory of a cache to a few megabytes. */
 const REMEMBERED_LENGTH = 256;
-/** This many of the last longer strings, up to {@link LONG_LENGTH}, are remembered. A power of two. */
+/** The number of longer strings that are remembered, if they are at most {@link LONG_LENGTH} long. A power of two. */
 const LONG_STRINGS = 4;
 const LONG_LENGTH = 65_536;
 
-/** Whether a key may be remembered. Not bytes, as they can be written to. */
+/** Whether a key may be remembered. Bytes may not, because the program can change them. */
 export function isRememberable(key: unknown): boolean {
   return typeof key === 'string' ? key.length <= REMEMBERED_LENGTH : typeof key === 'number';
 }
 
-/** Throws unless the value is a key. */
-export function checkKey(key: unknown, name: string): void {
+/** `Array.isArray` for read-only lists. False for a revoked Proxy, for which `Array.isArray` throws. */
+export function isList<K extends LockKey>(keys: K | readonly K[]): keys is readonly K[] {
+  try {
+    return Array.isArray(keys);
+  } catch {
+    return false;
+  }
+}
+
+/** Throws unless the value is a key. `at`: its index in the list, or {@link ONLY_KEY}. */
+export function checkKey(key: unknown, at: number): void {
   if (typeof key === 'string') return;
+  const name = at === ONLY_KEY ? 'key' : `keys[${at}]`;
   if (isBytes(key)) {
     if (hasMemory(key)) return;
     throw invalidArg(
@@ -45,11 +60,12 @@ export function checkKey(key: unknown, name: string): void {
 }
 
 /**
- * Which stripe a key is hashed to. Strings are hashed once and then remembered: a look-up in a Map is several times
- * cheaper than a call into the addon, or than hashing in JavaScript.
+ * Hashes keys to stripes. Strings are hashed once and then remembered: a look-up in a map is several times cheaper than
+ * a call of the addon, or than hashing in JavaScript.
  *
- * A Map would hash a long string, too, which takes V8 longer than the addon. Comparing it with the last one of similar
- * length is cheap: it is usually the same object, or differs early.
+ * Long strings are not in the map, because V8 would hash them as well, more slowly than the addon. A few of them are
+ * remembered by their length. Comparing a long string with the remembered one is cheap: they are usually the same
+ * object, or differ early.
  */
 export class HashedKeys implements KeyIndex {
   readonly unpins = 0;
@@ -66,34 +82,32 @@ export class HashedKeys implements KeyIndex {
     this.#hash = hash;
   }
 
-  stripeOf(key: unknown, name: string): number {
+  stripeOf(key: unknown, at: number): number {
     if (typeof key === 'string') return this.#cache.searched?.get(key) ?? this.#stringStripeSlow(key);
     if (typeof key === 'number' && (key | 0) === key) return this.#fold(mix(key));
-    return this.#otherStripe(key, name);
+    return this.#otherStripe(key, at);
   }
 
-  begin(): void {
-    // A key has the same stripe at all times.
+  stripesOf(keys: readonly unknown[]): number[] {
+    const stripes = new Array<number>(keys.length);
+    for (let i = 0; i < keys.length; i++) stripes[i] = this.stripeOf(keys[i], i);
+    return stripes;
   }
 
   keep(): void {
-    // See begin().
+    // A hashed key always has the same stripe.
   }
 
   end(): void {
-    // See begin().
-  }
-
-  makeRoom(): boolean {
-    return false;
+    // See keep().
   }
 
   #fold(hash: number): number {
     return this.#mask >= 0 ? hash & this.#mask : (hash >>> 0) % this.#stripes;
   }
 
-  #otherStripe(key: unknown, name: string): number {
-    checkKey(key, name);
+  #otherStripe(key: unknown, at: number): number {
+    checkKey(key, at);
     return typeof key === 'number' ? this.#fold(mix(longInteger(key))) : this.#hash(key as Uint8Array);
   }
 
@@ -120,7 +134,7 @@ export class HashedKeys implements KeyIndex {
 
 const ignore = (): void => undefined;
 
-/** Derived from the golden ratio. Keeps the low half from cancelling out a high half of the same value. */
+/** Derived from the golden ratio. Without it, `n * 2 ** 32` would have the same hash as `n`. */
 const LOW_HALF = 0x9e37_79b9;
 
 function longInteger(key: number): number {
@@ -128,8 +142,8 @@ function longInteger(key: number): number {
 }
 
 /**
- * The finalizer of MurmurHash3 (Austin Appleby, public domain). A 32-bit integer is mixed once. For a longer one it
- * mixes the low 32 bits, and then the result together with the high bits.
+ * The finalizer of MurmurHash3 (Austin Appleby, public domain). A 32-bit integer is mixed once. {@link longInteger}
+ * first mixes the low 32 bits, and the combination with the high bits is mixed again.
  */
 function mix(value: number): number {
   let h = value;

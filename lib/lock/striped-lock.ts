@@ -7,19 +7,18 @@ import type {
 } from '../common/types.js';
 import type { StripeCounts } from '../engine/contract/engine.js';
 import { openHandle, openStriped, STRIPED, type OpenedLock } from './handle.js';
-import { KeySets } from './key-set.js';
-import { LockOnKeys } from './lock-on-keys.js';
-import { HashedKeys } from './stripe-index.js';
+import { BaseLock } from './base-lock.js';
+import { HashedKeys, ONLY_KEY } from './stripe-index.js';
 
 /**
- * A table of locks for keys: each key maps to one of a fixed number of stripes, and each stripe is a lock.
- * Equal keys share a stripe; unequal keys may. Any number of threads of one process can use it: pass
- * {@link handle} to a worker and open it there with {@link StripedLock.from}.
+ * A table of locks for keys: each key maps to one of a fixed number of stripes, and each stripe is a lock. Equal keys
+ * share a stripe, and unequal keys may share one. Any number of threads of one process can use it: pass {@link handle}
+ * to a worker and open it there with {@link StripedLock.from}.
  *
- * An acquisition of several keys takes their stripes in ascending order, so that such acquisitions never
- * deadlock each other.
+ * An acquisition of several keys takes their stripes in ascending order, so such acquisitions never deadlock each
+ * other.
  */
-export class StripedLock extends LockOnKeys {
+export class StripedLock extends BaseLock {
   /** Number of stripes. */
   readonly stripes: number;
   readonly #opened: OpenedLock;
@@ -30,36 +29,42 @@ export class StripedLock extends LockOnKeys {
     const opened = openStriped(options);
     const { table } = opened;
     const index = new HashedKeys(table.stripes, (key) => table.hash(key));
-    super(opened, index, new KeySets(index));
+    super(opened, index);
     this.stripes = table.stripes;
     this.#opened = opened;
     this.#index = index;
   }
 
   /**
-   * Structured-cloneable; see {@link StripedLock.from}. The memory of a lock whose handle was never read can become another
-   * lock's once nobody has this one any more.
+   * Structured-cloneable: post it to another thread, and open it there with {@link StripedLock.from}. If the handle is never
+   * read, the lock's memory can be reused after the lock has been garbage-collected.
    */
   get handle(): StripedLockHandle {
     return this.#opened.handle as StripedLockHandle;
   }
 
-  /** The same lock, in another thread (or again in this one). Throws a TypeError if that is not a handle. */
+  /**
+   * Opens the same lock in another thread, or again in this one. Throws a TypeError for a value that is not the handle
+   * of a `StripedLock`.
+   */
   static from(handle: StripedLockHandle): StripedLock {
     return new StripedLock(openHandle(STRIPED, handle));
   }
 
-  /** The stripe a key maps to, 0 … stripes-1. Native engine, string or bytes: XXH3-64(bytes) mod stripes. */
+  /**
+   * The stripe of a key, from 0 to `stripes - 1`. On the native engine, the stripe of a string or of bytes is
+   * XXH3-64(bytes) mod stripes.
+   */
   stripeOf(key: LockKey): number {
-    return this.#index.stripeOf(key, 'key');
+    return this.#index.stripeOf(key, ONLY_KEY);
   }
 
-  /** Counters of the whole lock, all threads together. A snapshot, as other threads continue meanwhile. */
+  /** Counters of the whole lock, for all threads together. A snapshot, because other threads continue. */
   override stats(): StripedLockStats {
     return this.#opened.table.stats();
   }
 
-  /** Every stripe that is held or waited for, by any thread, ascending. A snapshot, as in {@link stats}. */
+  /** Every stripe that any thread holds or waits for, ascending. A snapshot, like {@link stats}. */
   inspect(): StripeState[] {
     return this.#opened.table.inspect();
   }

@@ -1,11 +1,12 @@
 import { HostFinalizationRegistry } from '../common/host.js';
 import { captureStack, framesOf } from '../common/stacks.js';
 import type { LockKey } from '../common/types.js';
+import { warn } from '../common/warnings.js';
 import type { LockTable } from '../engine/contract/engine.js';
 import type { Mode } from '../engine/contract/mode.js';
 import { formatNote, parseNote } from '../engine/contract/note.js';
 
-/** A traced guard's hold, without the guard itself, which may be garbage-collected. */
+/** The hold of a traced guard. It has no reference to the guard, so the guard can be garbage-collected. */
 interface TracedHold {
   readonly lock: string;
   readonly table: LockTable;
@@ -20,22 +21,39 @@ const UNKNOWN = 'at an unknown place';
 
 type AnyFunction = (...args: never[]) => unknown;
 
-/** The functions of this package that a call of the user comes through. */
+/**
+ * The original methods of a lock class, read at import. The program may replace them later by functions that call
+ * these.
+ */
+export type PublicMethods = Record<
+  'acquire' | 'acquireSync' | 'tryAcquire' | 'withLock' | 'withLockSync',
+  AnyFunction
+>;
+
+export function methodsOf(prototype: object): PublicMethods {
+  const { acquire, acquireSync, tryAcquire, withLock, withLockSync } = prototype as PublicMethods;
+  return { acquire, acquireSync, tryAcquire, withLock, withLockSync };
+}
+
+/** This package's functions on the stack of a user's call. */
 export interface EntryPoints {
-  /** What calls {@link traceCall}'s caller. */
+  /** The private method within which {@link traceCall} runs. */
   readonly inner: AnyFunction;
-  /** The public method that calls that one, or is it. */
+  /** The public method. It leads to the call of `inner`. */
   readonly method: AnyFunction;
-  /** The public method that may have called that one. */
+  /** The public method that may have called `method`. */
   readonly outer: AnyFunction | undefined;
 }
 
-/** The notes of guards, from before they hold anything. */
+/** The notes of guards. A note is stored before its guard holds anything. */
 const notes = new WeakMap<object, string>();
 const holds = new WeakMap<object, TracedHold>();
 const collected = new HostFinalizationRegistry<TracedHold>(reclaim);
 
-/** Stores the note that an acquisition shows while it waits and while it holds. Must run within the user's call. */
+/**
+ * Stores the note that `inspect()` shows while the acquisition waits and while the guard is held. Call this within the
+ * user's call, because it reads the stack.
+ */
 export function traceCall(guard: object, keys: readonly LockKey[], entries: EntryPoints): void {
   notes.set(guard, formatNote(keys, callSite(entries)));
 }
@@ -45,7 +63,7 @@ export function noteOf(guard: object): string | undefined {
   return notes.get(guard);
 }
 
-/** From here on `inspect()` shows what the guard holds, and its stripes are released if it is garbage-collected. */
+/** Makes `inspect()` show the guard's stripes, and frees them if the guard is garbage-collected. */
 export function traceHeld(
   lock: string,
   table: LockTable,
@@ -64,31 +82,33 @@ export function traceHeld(
 export function traceReleased(guard: object): void {
   const hold = holds.get(guard);
   if (!hold) return;
-  // First, as it may overflow the stack; what follows it makes a second call return early.
+  // If this throws, the hold is still recorded, and the function can be called again.
   hold.table.removeNote(hold.id);
   holds.delete(guard);
   collected.unregister(guard);
 }
 
-/** Nobody can release a guard that was collected, so its stripes would stay held for good. */
+/** Frees the stripes of a guard that was garbage-collected, because no code can release it any more. */
 function reclaim({ lock, table, stripes, mode, id, note }: TracedHold): void {
   table.removeNote(id);
   for (const stripe of stripes.toReversed()) table.release(stripe, mode);
   const name = lock === '' ? '' : ` of ${JSON.stringify(lock)}`;
-  process.emitWarning(
+  warn(
+    'STRIPELOCK_GUARD_LOST',
     `a guard${name} was garbage-collected while held, and its stripes have been released. ` +
       `It was acquired ${parseNote(note).acquiredAt}`,
-    { type: 'StripelockWarning', code: 'STRIPELOCK_GUARD_LOST' },
   );
 }
 
 /**
- * The frame that called the package. It goes by functions and not by files: under source maps, in Bun and in a bundle
- * the files of the frames are not those of this package. The outer method counts only if it called the method, since
- * the program may have come through it before: it may acquire within `withLockSync`. Bun has no frame for a function
- * that ends in the call, as `acquireSync` does.
+ * Finds the stack frame of the program that called this package. It searches by function and not by file: under source maps, in
+ * Bun and in bundles, a frame can name another file than the package's.
  *
- * Never throws, whatever `Error.prepareStackTrace` does: a trace is not worth a failed acquisition.
+ * If the frame above `method` is the outer method's, the program called the outer method, and the frame above that is the
+ * program's. An outer method further up does not count: the program may acquire within `withLockSync`. In Bun, a function that
+ * ends with a call, such as `acquireSync`, has no frame: then the frames above `inner` are used.
+ *
+ * Never throws, whatever `Error.prepareStackTrace` does, because a trace is not worth a failed acquisition.
  */
 function callSite({ inner, method, outer }: EntryPoints): string {
   try {

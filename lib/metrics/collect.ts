@@ -48,9 +48,10 @@ export interface WaitTimes {
 const NANOSECONDS = 1e9;
 
 /**
- * The counters of `StripedLock`s and `KeyedLock`s, by name, for all threads of the process that use this package. Any
- * thread may call this; the others need no code for it. Like `lock.stats()`, it reads every stripe or key that was ever
- * used: some milliseconds for a million.
+ * The counters of `StripedLock`s, `KeyedLock`s and `ProcessLock`s, by name, for all threads of the process that use this
+ * package. A `ProcessLock` without a name is listed by its path, and counts this process alone. Any thread may call this; the
+ * others need no code for it. Like `lock.stats()`, it reads every stripe or key that was ever used: some milliseconds for a
+ * million.
  *
  * From the first call on, all threads measure their waits, which costs some tenths of a microsecond per waiting
  * acquisition. Other acquisitions cost nothing extra.

@@ -1,4 +1,3 @@
-import { constants } from 'node:os';
 import { getSystemErrorName } from 'node:util';
 import {
   DeadlockError,
@@ -8,21 +7,11 @@ import {
   LockTimeoutError,
   quotedKeys,
 } from '../common/errors.js';
+import { fileReason } from '../common/file-reasons.js';
 import type { LockKey } from '../common/types.js';
-import type { FileFault, ProcessDeadlock, ProcessUse } from '../engine/contract/process-locks.js';
-
-/** As `FileFault` of `native/core/lock_file.h`. */
-const KIND = 2;
-const FILE_SYSTEM = 3;
-const FOREIGN = 4;
-const VERSION = 5;
-const BUSY = 6;
-const REPLACED = 7;
-const LOCK = 8;
-const SYSTEM = 9;
-const FILES = 10;
-const DAMAGED = 11;
-const PARTS = 12;
+import * as fault from '../engine/contract/file-fault.js';
+import type { Failure } from '../engine/contract/engine.js';
+import type { FileFault, OpenFault, ProcessUse } from '../engine/contract/process-locks.js';
 
 /** A lock as messages name it. */
 interface ShownLock {
@@ -36,93 +25,123 @@ function shownLock({ name, path }: ShownLock): string {
     : `${lockName(name)}, file ${JSON.stringify(path)}`;
 }
 
-/** What went wrong with the file of a lock. */
-export function fileError(file: string, { fault, number }: FileFault): LockError {
-  const [code, why] = reasonOf(fault, number);
-  const cause = number === 0 || fault === FILES ? undefined : systemError(number, file);
+/** Of each fault its code and its explanation. */
+const REASONS: Readonly<Record<number, readonly [code: string, why: string]>> = {
+  [fault.KIND]: [
+    'ERR_LOCK_FILE_KIND',
+    'it is a folder, or something else that is not an ordinary file, or a symbolic link leads to it',
+  ],
+  [fault.FILE_SYSTEM]: [
+    'ERR_LOCK_FILE_SYSTEM',
+    'its file system is on another machine, or does not keep locks of open files: put it on a local disk, or use a lease',
+  ],
+  [fault.FOREIGN]: [
+    'ERR_LOCK_FILE_FOREIGN',
+    'it is not a lock file, or was damaged: nothing else may be in it',
+  ],
+  [fault.VERSION]: ['ERR_LOCK_FILE_VERSION', 'another version of stripelock created it, with another layout'],
+  [fault.BUSY]: [
+    'ERR_LOCK_FILE_BUSY',
+    'another process started to create it, and was stopped before it finished',
+  ],
+  [fault.REPLACED]: [
+    'ERR_LOCK_FILE_REPLACED',
+    'it was deleted or replaced while it was open, so other processes may lock another file: make a new lock',
+  ],
+  [fault.LOCK]: [
+    'ERR_LOCK_FILE_LOCK',
+    'the system refused to lock a byte of it, or to start a thread that waits for it',
+  ],
+  [fault.SYSTEM]: ['ERR_LOCK_ENGINE', 'this operating system has no locks of open files'],
+  [fault.DAMAGED]: [
+    'ERR_LOCK_FILE_DAMAGED',
+    'its header is missing or damaged, and other processes have it open: end them all, and the next one repairs it',
+  ],
+  [fault.PARTS]: [
+    'ERR_LOCK_FILE_PARTS',
+    'the files beside it (.1, .2 and so on) are missing or were replaced, or this is a second name of it: other processes have others open, so end these, or open it by its first name',
+  ],
+};
+
+/** The error of a file that could not be opened: the file itself, or one of the files beside it. */
+export function openError(file: string, found: OpenFault): LockError {
+  const at = found.part === 0 ? file : `${file}.${found.part}`;
+  return found.fault === fault.UNSAFE ? unsafeError(at, found) : fileError(at, found);
+}
+
+const WRITABLE_BY_ALL = 0o002;
+
+function unsafeError(file: string, { owner, mode }: OpenFault): LockError {
+  const user = process.geteuid?.();
+  const whose = owner === user ? 'its permissions let other users write it' : 'another user owns it';
+  const access = (mode & WRITABLE_BY_ALL) === 0 ? 'group' : 'all';
+  return new LockError(
+    'ERR_LOCK_FILE_UNSAFE',
+    `lock file ${JSON.stringify(file)}: ${whose} (owner ${owner}, mode 0${mode.toString(8)}; this process runs as user ${user}). ` +
+      'Such a user could hold its keys for ever, or end this process. Delete the file, or choose a path in a folder of this user. ' +
+      `To share the lock with other users, use a ProcessLock with the option \`access: '${access}'\``,
+  );
+}
+/** The options that must have the file's number. */
+const SHAPES: Readonly<Record<number, { code: string; option: string }>> = {
+  [fault.FILES]: { code: 'ERR_LOCK_FILE_COUNT', option: 'files' },
+  [fault.LIMIT]: { code: 'ERR_LOCK_FILE_LIMIT', option: 'limit' },
+};
+
+/** The error of a file that cannot be used. */
+export function fileError(file: string, { fault: found, number }: FileFault): LockError {
+  const shape = SHAPES[found];
+  const cause = number === 0 || shape !== undefined ? undefined : systemError(number, file);
+  const [code, why] =
+    shape !== undefined
+      ? [shape.code, `it was created with \`${shape.option}: ${number}\`: open it with the same number`]
+      : (REASONS[found] ?? [
+          'ERR_LOCK_FILE_OPEN',
+          `it could not be opened: ${fileReason(cause ?? 'the system refused it')}`,
+        ]);
   return new LockError(code, `lock file ${JSON.stringify(file)}: ${why}`, { cause });
 }
 
-function reasonOf(fault: number, number: number): [code: string, why: string] {
-  switch (fault) {
-    case KIND:
-      return [
-        'ERR_LOCK_FILE_KIND',
-        'it is a folder, or something else that is not an ordinary file, or a symbolic link leads to it',
-      ];
-    case FILE_SYSTEM:
-      return [
-        'ERR_LOCK_FILE_SYSTEM',
-        'its file system is on another machine, or does not keep locks of open files: put it on a local disk, or use a lease',
-      ];
-    case FOREIGN:
-      return ['ERR_LOCK_FILE_FOREIGN', 'it is not a lock file, or was damaged: nothing else may be in it'];
-    case VERSION:
-      return ['ERR_LOCK_FILE_VERSION', 'another version of stripelock made it, with another layout'];
-    case BUSY:
-      return ['ERR_LOCK_FILE_BUSY', 'another process is making it, and has stopped before it was done'];
-    case REPLACED:
-      return [
-        'ERR_LOCK_FILE_REPLACED',
-        'it was deleted or replaced while it was open, so other processes may lock another file: make a new lock',
-      ];
-    case LOCK:
-      return [
-        'ERR_LOCK_FILE_LOCK',
-        'the system refused to lock a byte of it, or to start a thread that waits for it',
-      ];
-    case SYSTEM:
-      return ['ERR_LOCK_ENGINE', 'this operating system has no locks of open files'];
-    case FILES:
-      return [
-        'ERR_LOCK_FILE_COUNT',
-        `whoever made it spreads its keys over another number of files: ${number}`,
-      ];
-    case DAMAGED:
-      return [
-        'ERR_LOCK_FILE_DAMAGED',
-        'its header is missing or damaged, and other processes have it open: end them all, and the next one repairs it',
-      ];
-    case PARTS:
-      return [
-        'ERR_LOCK_FILE_PARTS',
-        'the files beside it (.1, .2 and so on) are missing or were replaced, or this is a second name of it: other processes have others open, so end these, or open it by its first name',
-      ];
-    default:
-      return ['ERR_LOCK_FILE_OPEN', `it could not be opened: ${openReason(number)}`];
-  }
-}
-
-/** On Windows the numbers are of that system, and the cause has them. */
-function openReason(number: number): string {
-  const { errno } = constants;
-  switch (process.platform === 'win32' ? -1 : number) {
-    case errno.ENOENT:
-    case errno.ENOTDIR:
-      return 'its folder does not exist';
-    case errno.EACCES:
-    case errno.EPERM:
-      return 'this user may not read and write it, or make it in its folder';
-    case errno.EROFS:
-      return 'it is on a file system that is read-only';
-    case errno.EMFILE:
-    case errno.ENFILE:
-      return 'too many files are open';
-    case errno.ENOSPC:
-      return 'no room is left on the disk';
-    default:
-      return 'the system refused it';
-  }
-}
-
-/** Like the errors of `node:fs`. */
+/** Like the errors of `node:fs`. On Windows it has the system's number instead of a name. */
 function systemError(number: number, file: string): Error {
   const code = process.platform === 'win32' ? `WIN32_${number}` : getSystemErrorName(-number);
   return Object.assign(new Error(`${code}, ${file}`), { code, errno: -number, path: file });
 }
 
-/** `uses`: who holds or waits, as far as known. */
-export function timeoutError(
+/** The error of an acquisition that failed. `holdersOf`: the holders of keys, as far as known. */
+export function failureOf(
+  lock: ShownLock,
+  outcome: Failure,
+  keys: readonly LockKey[],
+  timeout: number,
+  holdersOf: (keys: readonly LockKey[]) => readonly ProcessUse[],
+): LockError {
+  switch (outcome.status) {
+    case 'failed':
+      return fileError(lock.path, outcome);
+    case 'interrupted':
+      return new LockError('ERR_LOCK_INTERRUPTED', `${shownLock(lock)}: this thread is being ended`);
+    case 'timeout':
+      return timeoutError(lock, keys, timeout, holdersOf(keys));
+    case 'deadlock': {
+      const { threads, keys: awaited = [] } = outcome;
+      const [own] = awaited;
+      const why =
+        threads.length > 1
+          ? cycleText(threads, awaited)
+          : selfText(threads[0]!, own, own === undefined ? [] : holdersOf([own]));
+      const message =
+        `${shownLock(lock)}: waiting for ${quotedKeys(keys)} would never end: ${why}. ` +
+        'Acquire all keys that are needed together in one call';
+      return new DeadlockError(message, keys, threads, noStripes(threads));
+    }
+  }
+}
+
+/** A stripe's number says nothing in other processes, so errors show none. */
+const noStripes = (threads: readonly number[]): number[] => threads.map(() => -1);
+
+function timeoutError(
   lock: ShownLock,
   keys: readonly LockKey[],
   timeout: number,
@@ -134,47 +153,34 @@ export function timeoutError(
   return new LockTimeoutError(message, keys, timeout, -1, own);
 }
 
-function holderName({ pid, threadId, title, since }: ProcessUse): string {
-  const who =
+function holderName({ pid, threadId, title, since, acquiredAt }: ProcessUse): string {
+  const holder =
     title === undefined
       ? `thread ${threadId} of this process`
       : `process ${pid}${title === '' ? '' : `, ${title}`}`;
-  return `${who}, for ${((Date.now() - since) / 1000).toFixed(1)} s`;
+  const place = acquiredAt === undefined ? '' : `, acquired ${acquiredAt}`;
+  return `${holder}, for ${((Date.now() - since) / 1000).toFixed(1)} s${place}`;
 }
 
-export function deadlockError(
-  lock: ShownLock,
-  keys: readonly LockKey[],
-  { threads, awaited }: ProcessDeadlock,
-): DeadlockError {
-  const why = threads.length === 1 ? selfText(threads[0]!, awaited[0]!) : cycleText(threads, awaited);
-  const message =
-    `${shownLock(lock)}: waiting for ${quotedKeys(keys)} would never end: ${why}. ` +
-    'Acquire all keys that are needed together in one call';
-  return new DeadlockError(
-    message,
-    keys,
-    threads,
-    threads.map(() => -1),
-  );
+function shownKey(key: LockKey | undefined): string {
+  return key === undefined ? 'a key of another lock' : `key ${keyName(key)}`;
 }
 
-function selfText(thread: number, key: LockKey): string {
+function selfText(thread: number, key: LockKey | undefined, holders: readonly ProcessUse[]): string {
+  const place = holders.find(({ threadId, acquiredAt }) => threadId === thread && acquiredAt !== undefined);
+  const acquired =
+    place === undefined ? 'trace: true shows where it was acquired' : `acquired ${place.acquiredAt}`;
   return (
-    `this same thread (${thread}) holds key ${keyName(key)}, by a guard that is not released, and cannot release it ` +
-    'while it is blocked. Locks are not reentrant: pass the guard on instead of acquiring the key again'
+    `this same thread (${thread}) holds ${shownKey(key)}, by a guard that is not released (${acquired}), and cannot ` +
+    'release it while it is blocked. Locks are not reentrant: pass the guard on instead of acquiring the key again'
   );
 }
 
-function cycleText(threads: readonly number[], awaited: readonly LockKey[]): string {
+function cycleText(threads: readonly number[], awaited: readonly (LockKey | undefined)[]): string {
   const next = (i: number): number => threads[(i + 1) % threads.length]!;
   return threads
-    .map((thread, i) => `thread ${thread} waits for key ${keyName(awaited[i]!)}, which thread ${next(i)} has`)
+    .map((thread, i) => `thread ${thread} waits for ${shownKey(awaited[i])}, which thread ${next(i)} has`)
     .join(', ');
-}
-
-export function interruptedError(lock: ShownLock): LockError {
-  return new LockError('ERR_LOCK_INTERRUPTED', `${shownLock(lock)}: this thread is being ended`);
 }
 
 export function closedError(lock: ShownLock): LockError {

@@ -2,22 +2,27 @@ import { inspect, type InspectOptions } from 'node:util';
 import { expose } from '../common/exposed-class.js';
 import { threadBound } from '../common/thread-bound.js';
 import type { LockKey, LockMode } from '../common/types.js';
-import type { ProcessHold, ProcessLockEngine } from '../engine/contract/process-locks.js';
+import type { ProcessFile } from '../engine/contract/process-locks.js';
+import { stripesOf, takenBy, type Guard } from '../lock/guard.js';
 
 const THREAD_BOUND = threadBound(
   'ProcessGuard',
   'pass the path of its lock instead, and create a ProcessLock there',
 );
 
-/** Makes a guard of what an acquisition holds, or will hold. */
-export let createProcessGuard: <M extends LockMode>(
-  engine: ProcessLockEngine,
-  hold: ProcessHold,
-  keys: readonly LockKey[],
-  mode: M,
-) => ProcessGuard<M>;
+/** The keys of a guard. */
+export interface ProcessHold {
+  /** Undefined until they are acquired. */
+  guard: Guard | undefined;
+}
 
-/** What {@link ProcessGuard} is. */
+/**
+ * Makes a guard before its keys are acquired. After that only {@link ProcessHold.guard} is assigned: a call could overflow the
+ * stack, and the keys would stay held (keeps T1).
+ */
+export let createProcessGuard: <M extends LockMode>(file: ProcessFile, hold: ProcessHold) => ProcessGuard<M>;
+
+/** The class behind {@link ProcessGuard}. */
 class HeldKeys<M extends LockMode = LockMode> implements Disposable {
   /**
    * See {@link threadBound}.
@@ -25,52 +30,57 @@ class HeldKeys<M extends LockMode = LockMode> implements Disposable {
    * @internal
    */
   protected readonly threadBound = THREAD_BOUND;
-  readonly #engine: ProcessLockEngine;
+  readonly #file: ProcessFile;
   readonly #hold: ProcessHold;
-  readonly #keys: readonly LockKey[];
-  readonly #mode: M;
+  #token: bigint | undefined = undefined;
 
-  private constructor(engine: ProcessLockEngine, hold: ProcessHold, keys: readonly LockKey[], mode: M) {
-    this.#engine = engine;
+  private constructor(file: ProcessFile, hold: ProcessHold) {
+    this.#file = file;
     this.#hold = hold;
-    this.#keys = keys;
-    this.#mode = mode;
+  }
+
+  get #guard(): Guard {
+    return this.#hold.guard!;
   }
 
   /** The keys as they were passed, duplicates included; `['']` if none was. */
   get keys(): readonly LockKey[] {
-    return this.#keys.slice();
+    return this.#guard.keys;
   }
 
   /** The mode in which the guard was acquired. */
   get mode(): M {
-    return this.#mode;
+    return this.#guard.mode as M;
   }
 
   /** True from the acquisition until {@link release}. */
   get held(): boolean {
-    return this.#hold.id >= 0;
+    return this.#guard.held;
   }
 
   /**
-   * True when an earlier exclusive holder ended without releasing, its process or its thread: what the lock protects may be
-   * half-written. Shared holders and the first exclusive holder see it.
+   * True when the thread or the process of an earlier exclusive holder ended without releasing: the protected data may be
+   * half-written. All shared holders see it, and the first exclusive one.
    */
   get abandoned(): boolean {
-    return this.#hold.abandoned;
+    return this.#guard.abandoned;
   }
 
   /**
    * Fencing token: greater than the tokens of all earlier holders of these keys, across processes and restarts of the machine.
-   * About the number of nanoseconds since 1970.
+   * About the number of nanoseconds since 1970; `0n` without keys. Guards of one process that hold a key at the
+   * same time may have equal tokens.
    */
   get token(): bigint {
-    return this.#hold.token;
+    return (this.#token ??= this.#file.token(stripesOf(this.#guard)));
   }
 
-  /** Gives the keys back. Idempotent: does nothing to keys that somebody else has acquired since. */
+  /** Releases the keys. Idempotent: it never releases keys that another holder has acquired since. */
   release(): void {
-    this.#engine.release(this.#hold);
+    const guard = this.#guard;
+    if (!guard.held && takenBy(guard) === 0) return;
+    this.#token ??= this.#file.token(stripesOf(guard));
+    guard.release();
   }
 
   /** {@link release}, at the end of a `using` block. */
@@ -96,7 +106,7 @@ class HeldKeys<M extends LockMode = LockMode> implements Disposable {
   }
 
   static {
-    createProcessGuard = (engine, hold, keys, mode) => new HeldKeys(engine, hold, keys, mode);
+    createProcessGuard = (file, hold) => new HeldKeys(file, hold);
   }
 }
 

@@ -1,5 +1,7 @@
 import path from 'node:path';
+import { fileURLToPath } from 'node:url';
 import {
+  checkBoolean,
   checkCount,
   checkPart,
   checkPath,
@@ -8,16 +10,18 @@ import {
   DEFAULT_TIMEOUT,
   type Names,
 } from '../common/checks.js';
-import type { AcquireOptions, AsyncAcquireOptions } from '../common/types.js';
+import { invalidArgType } from '../common/errors.js';
+import type { HostUrl } from '../common/types.js';
+import * as fileAccess from '../engine/contract/file-access.js';
 
 /** For a new `ProcessLock`. */
 export interface ProcessLockOptions {
   /**
-   * The file that all processes lock, on a local disk. If it is missing, it is created with the permissions 0600; its folder
+   * The file that all processes lock, on a local disk: its path, or its `file:` URL. If it is missing, it is created; its folder
    * must exist. It is never deleted, and must have no other contents.
    */
-  path: string;
-  /** Shown in errors. Default ''. */
+  path: string | HostUrl;
+  /** Shown in errors; and in metrics, profiles and diagnostics, where a lock without a name has its path. Default ''. */
   name?: string;
   /** Default time allowed for one whole acquisition, however many keys, in milliseconds. Default 5000. Infinity waits forever. */
   timeout?: number;
@@ -27,27 +31,91 @@ export interface ProcessLockOptions {
    * creates the file sets the number for all processes, by default 1. Another number is refused later (`ERR_LOCK_FILE_COUNT`).
    */
   files?: number;
+  /**
+   * The users whose processes share the lock: this one, the file's group, or all. A new file gets the permissions 0600, 0660 or 0666.
+   * A file that more users may write, or that another user owns under `'user'`, is refused (`ERR_LOCK_FILE_UNSAFE`): such
+   * users can hold keys for ever, and end processes that use the lock. No effect on Windows. Default 'user'.
+   */
+  access?: 'user' | 'group' | 'all';
+  /**
+   * The maximum number of acquisitions that may hold a key at once, in all processes together, 1 to 256. Above 1 the lock has
+   * permits and no shared mode. The process that creates the file sets the limit of all its keys, and another one is refused later
+   * (`ERR_LOCK_FILE_LIMIT`). Default 1, an exclusive lock.
+   */
+  limit?: number;
+  /** Records where each guard was acquired, for `inspect()` and errors. Slow. Default false. */
+  trace?: boolean;
 }
 
-/** As `kMostSpread` of `native/core/process_page.h`. */
+/** The users that share a lock file. */
+export type FileAccess = NonNullable<ProcessLockOptions['access']>;
+
+const ACCESSES: Readonly<Record<FileAccess, number>> = {
+  user: fileAccess.USER,
+  group: fileAccess.GROUP,
+  all: fileAccess.ALL,
+};
+
+/** As `kMostSpread` of `native/core/files/lock_file_header.h`. */
 const MOST_FILES = 64;
+/** As `kMostPermits` there. */
+export const MOST_PERMITS = 256;
 
-const NAMES: Names<ProcessLockOptions> = { path: true, name: true, timeout: true, files: true };
+const NAMES: Names<ProcessLockOptions> = {
+  path: true,
+  name: true,
+  timeout: true,
+  files: true,
+  access: true,
+  limit: true,
+  trace: true,
+};
 
-/** The options that have a meaning for `acquire`, for `acquireSync`, and for `tryAcquire`. */
-export const ASYNC_ACQUISITION: Names<AsyncAcquireOptions> = { timeout: true, mode: true, signal: true };
-export const SYNC_ACQUISITION: Names<AcquireOptions> = { timeout: true, mode: true };
-export const ATTEMPT: Names<Pick<AcquireOptions, 'mode'>> = { mode: true };
+/** Checked options, with defaults. */
+export interface ProcessLockSettings {
+  /** Absolute, because the process may change its folder later. */
+  readonly path: string;
+  readonly name: string;
+  readonly timeout: number;
+  /** 0 if the option is left out. */
+  readonly files: number;
+  readonly limit: number;
+  /** A number of `file-access.ts`. */
+  readonly access: number;
+  readonly trace: boolean;
+}
 
-/** Throws a TypeError or RangeError for bad options. No number of files is 0. The path becomes absolute: the process may change its folder later. */
-export function resolveProcessLockOptions(options: ProcessLockOptions): Required<ProcessLockOptions> {
+/** Throws a TypeError or RangeError for bad options. */
+export function resolveProcessLockOptions(options: ProcessLockOptions): ProcessLockSettings {
   checkPart(options, NAMES, 'options', 'an object with a path');
-  const { path: file, name, timeout, files } = options;
-  const given = checkPath(checkString(file, 'options.path'), 'options.path', 'the path of a file');
+  const { path: file, name, timeout, files, limit, access, trace } = options;
   return {
-    path: path.resolve(given),
+    path: resolvePath(file, 'options.path'),
     name: name === undefined ? '' : checkString(name, 'options.name'),
     timeout: timeout === undefined ? DEFAULT_TIMEOUT : checkTimeout(timeout, 'options.timeout'),
     files: files === undefined ? 0 : checkCount(files, 'options.files', MOST_FILES),
+    limit: limit === undefined ? 1 : checkCount(limit, 'options.limit', MOST_PERMITS),
+    access: access === undefined ? fileAccess.USER : checkAccess(access, 'options.access'),
+    trace: trace === undefined ? false : checkBoolean(trace, 'options.trace'),
   };
+}
+
+export const isFileAccess = (given: unknown): given is FileAccess =>
+  typeof given === 'string' && Object.hasOwn(ACCESSES, given);
+
+export function checkAccess(access: unknown, name: string): number {
+  if (isFileAccess(access)) return ACCESSES[access];
+  throw invalidArgType(name, "'user', 'group' or 'all'", access);
+}
+
+/** The absolute path. Throws a TypeError for anything but a path or a `file:` URL. `name`: the argument's name. */
+export function resolvePath(given: unknown, name: string): string {
+  // As a path it would lead to a folder named "file:".
+  if (typeof given === 'string' && /^file:\/\//i.test(given))
+    throw invalidArgType(name, 'a path or a URL object, and not the text of a URL', given);
+  const { href } = (given ?? {}) as Partial<Record<'href', unknown>>;
+  const isUrl = typeof given === 'object' && typeof href === 'string' && /^file:/i.test(href);
+  return path.resolve(
+    checkPath(isUrl ? fileURLToPath(href) : given, name, 'the path of a file, or a file URL'),
+  );
 }

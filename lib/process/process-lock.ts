@@ -1,33 +1,35 @@
 import path from 'node:path';
 import { inspect, type InspectOptions } from 'node:util';
-import { awaitAbort, forgetAbort, type Abortable } from '../common/abort.js';
+import type { Abortable } from '../common/abort.js';
 import { copyOfBytes, isBytes } from '../common/bytes.js';
 import { callArguments, checkNames, type Names } from '../common/checks.js';
-import { DeadlineTimer } from '../common/deadline-timer.js';
-import type { Timed } from '../common/deadlines.js';
-import type { LockError } from '../common/errors.js';
-import { HostFinalizationRegistry, performance, resolved } from '../common/host.js';
+import { HostFinalizationRegistry } from '../common/host.js';
 import { isThenable, releasedTooEarly, runHeld } from '../common/run-held.js';
 import { threadBound } from '../common/thread-bound.js';
-import type { AcquireOptions, AsyncAcquireOptions, LockKey, LockMode, SyncResult } from '../common/types.js';
-import { SHARED_MODE } from '../engine/contract/mode.js';
 import type {
-  ProcessHold,
-  ProcessLockEngine,
-  ProcessOutcome,
-  ProcessUse,
-  ProcessWaiter,
-} from '../engine/contract/process-locks.js';
+  AcquireOptions,
+  AsyncAcquireOptions,
+  DrainedOptions,
+  LockKey,
+  LockMode,
+  OneKeyState,
+  StripedLockStats,
+  SyncResult,
+} from '../common/types.js';
+import type { ProcessFile, ProcessUse } from '../engine/contract/process-locks.js';
 import { processLockEngine } from '../engine/select.js';
-import { modeIn, signalIn, timeoutIn } from '../lock/options.js';
-import { checkKey } from '../lock/stripe-index.js';
-import { closedError, deadlockError, fileError, interruptedError, timeoutError } from './errors.js';
-import { createProcessGuard, type ProcessGuard } from './guard.js';
+import type { FileTerms } from '../lock/acquisition.js';
+import type { Guard } from '../lock/guard.js';
+import { ACQUISITION, ATTEMPT, SYNC_ACQUISITION } from '../lock/options.js';
+import { checkKey, isList, ONLY_KEY } from '../lock/stripe-index.js';
+import { methodsOf } from '../lock/trace.js';
+import { closedError, failureOf, fileError, openError } from './errors.js';
+import { FileKeys } from './file-keys.js';
+import { createProcessGuard, type ProcessGuard, type ProcessHold } from './guard.js';
 import {
-  ASYNC_ACQUISITION,
-  ATTEMPT,
+  checkAccess,
   resolveProcessLockOptions,
-  SYNC_ACQUISITION,
+  type FileAccess,
   type ProcessLockOptions,
 } from './options.js';
 
@@ -35,27 +37,32 @@ import {
 export interface ProcessHolder {
   /** The process. */
   pid: number;
-  /** As `threadId` of `node:worker_threads` in that process. Where several of its threads share a key, that of the first. */
+  /** `threadId` of `node:worker_threads` in that process. If several of its threads share the key, the id of the first. */
   threadId: number;
-  /** `process.title` where the program has set it, else its command line; cut to about 120 bytes. */
+  /** `process.title` if the program has set it, otherwise its command line; cut to about 120 bytes. */
   title: string;
-  /** When it acquired the key, or began to wait, in milliseconds since 1970. */
+  /**
+   * When the thread acquired the key, or began to wait, in milliseconds since 1970. If several threads of its process share the
+   * key, when the first of them acquired it.
+   */
   since: number;
+  /** The source line that acquired the key, for threads of this process that use a lock with `trace`. */
+  acquiredAt?: string;
 }
 
 /** A key that is held or waited for. */
 export interface ProcessKeyState {
-  /** Undefined if it is not known: a process shows the keys that it holds, up to 70 bytes each. */
+  /** Undefined if no process shows it: a process shows the keys that it holds, up to 70 bytes each. */
   key: LockKey | undefined;
   /** The mode in which it is held. If it is not held, the mode of its waiters. */
   mode: LockMode;
-  /** Who holds it. */
+  /** The threads that hold it. */
   holders: ProcessHolder[];
-  /** Who waits for it: of each other process one thread. */
+  /** The threads of this process that wait for it, and one thread of each other process. */
   waiters: ProcessHolder[];
 }
 
-/** Left out, the key is the empty one: for those who need but one lock in the file. */
+/** The key if none is passed, for programs that need only one lock in the file. */
 const NO_KEY = '';
 
 const THREAD_BOUND = threadBound(
@@ -78,32 +85,43 @@ export class ProcessLock implements AsyncDisposable {
   readonly name: string;
   /** Default time allowed for one whole acquisition, in milliseconds. */
   readonly timeout: number;
+  /** How many may hold a key at once; 1 for an exclusive lock. */
+  readonly limit: number;
   /**
    * See {@link threadBound}.
    *
    * @internal
    */
   protected readonly threadBound = THREAD_BOUND;
-  readonly #engine: ProcessLockEngine;
-  readonly #file: number;
-  readonly #pending = new Set<Pending>();
+  readonly #file: ProcessFile;
+  readonly #keys: FileKeys;
+  readonly #terms: FileTerms;
+  readonly #pending = new Set<Abortable>();
   #closed = false;
 
   /**
-   * Opens the file, or makes it, without waiting for anybody who holds a key. Throws a TypeError or RangeError for bad
-   * options, and a LockError (`ERR_LOCK_FILE_…`) if the file cannot be used, or (ERR_LOCK_ENGINE) without the addon.
+   * Opens the file, or creates it, without waiting for holders of keys. Throws a TypeError or RangeError for bad options, and a
+   * LockError (`ERR_LOCK_FILE_…`) if the file cannot be used, or (ERR_LOCK_ENGINE) without the addon.
    */
   constructor(options: ProcessLockOptions) {
-    const { path: file, name, timeout, files } = resolveProcessLockOptions(options);
+    const { path: file, name, timeout, files, limit, access, trace } = resolveProcessLockOptions(options);
     this.path = file;
     this.name = name;
     this.timeout = timeout;
-    this.#engine = processLockEngine();
-    const opened = this.#engine.open(file, ownTitle(), files);
-    if (typeof opened !== 'number') throw fileError(file, opened);
+    this.limit = limit;
+    const shown = name === '' ? file : name;
+    const opened = openFile(file, shown, files, limit, access);
     this.#file = opened;
-    const engine = this.#engine;
-    collected.register(this, () => engine.close(opened), this);
+    // A pending acquisition refers to these, and so to the lock: its file stays open, even if the program forgets the lock.
+    this.#terms = {
+      pending: this.#pending,
+      guardOf: (guard) => createProcessGuard(opened, { guard }),
+      failure: (outcome, keys, limit) =>
+        failureOf(this, outcome, keys, limit, (some) => holdersOf(opened, some)),
+      methods: METHODS,
+    };
+    this.#keys = new FileKeys(opened.table, { name: shown, timeout, trace }, this.#terms);
+    collected.register(this, () => opened.close(), this);
   }
 
   /**
@@ -115,30 +133,13 @@ export class ProcessLock implements AsyncDisposable {
     options?: AsyncAcquireOptions<M>,
   ): Promise<ProcessGuard<M>> {
     try {
-      const mode = modeIn(options);
-      const timeout = timeoutIn(options, this.timeout);
-      const signal = signalIn(options);
-      const wanted = this.#prepare(keys, options, ASYNC_ACQUISITION);
-      if (signal?.aborted) return Promise.reject(signal.reason as Error);
-      const hold = newHold();
-      const guard = createProcessGuard(this.#engine, hold, wanted.shown, mode.name as M);
-      const shared = mode === SHARED_MODE;
-      const pending =
-        timeout === 0
-          ? undefined
-          : new Pending(this.#engine, this.#pending, guard, hold, signal, timeout, (outcome) =>
-              this.#errorOf(outcome, wanted, timeout),
-            );
-      const mayGiveUp = timeout !== Infinity || signal !== undefined;
+      const wanted = this.#prepare(keys, options, ACQUISITION);
       this.#refuseIfClosed();
-      const outcome =
-        pending === undefined
-          ? this.#engine.attempt(this.#file, wanted.asked, shared, hold)
-          : this.#engine.acquireAsync(this.#file, wanted.asked, shared, mayGiveUp, pending);
-      // From here on this calls nothing that could overflow the stack, if it holds the keys (keeps T1).
-      if (outcome.status === 'granted') return resolved(guard);
-      if (outcome.status === 'pending') return pending!.promise as Promise<ProcessGuard<M>>;
-      throw this.#errorOf(outcome, wanted, timeout);
+      const acquired: Promise<unknown> = this.#keys.acquire(wanted, options);
+      // A guard of no keys does not come from the engine, which makes the others (FileTerms).
+      if (isList(wanted) && wanted.length === 0)
+        return acquired.then((guard) => this.#terms.guardOf(guard as Guard) as ProcessGuard<M>);
+      return acquired as Promise<ProcessGuard<M>>;
     } catch (error) {
       return Promise.reject(error);
     }
@@ -153,37 +154,34 @@ export class ProcessLock implements AsyncDisposable {
     keys: LockKey | readonly LockKey[] = NO_KEY,
     options?: AcquireOptions<M>,
   ): ProcessGuard<M> {
-    const mode = modeIn(options);
-    const timeout = timeoutIn(options, this.timeout);
     const wanted = this.#prepare(keys, options, SYNC_ACQUISITION);
-    const hold = newHold();
-    const guard = createProcessGuard(this.#engine, hold, wanted.shown, mode.name as M);
+    const hold: ProcessHold = { guard: undefined };
+    const guard = createProcessGuard<M>(this.#file, hold);
     this.#refuseIfClosed();
-    const outcome = this.#engine.acquireSync(this.#file, wanted.asked, mode === SHARED_MODE, timeout, hold);
-    if (outcome.status === 'granted') return guard;
-    throw this.#errorOf(outcome, wanted, timeout);
+    hold.guard = this.#keys.acquireSync(wanted, options);
+    return guard;
   }
 
   /**
-   * Makes one attempt and never waits, so `mode` is its only option. Undefined if the keys are not free, or kept for a process that has waited. Throws a
-   * LockError if the file cannot be used any more.
+   * Makes one attempt and never waits, so `mode` is its only option. Undefined if a key is held, or reserved for a process that
+   * has waited. Throws a LockError if the file can no longer be used.
    */
   tryAcquire<M extends LockMode = 'exclusive'>(
     keys: LockKey | readonly LockKey[] = NO_KEY,
     options?: { mode?: M },
   ): ProcessGuard<M> | undefined {
-    const mode = modeIn(options);
     const wanted = this.#prepare(keys, options, ATTEMPT);
-    const hold = newHold();
-    const guard = createProcessGuard(this.#engine, hold, wanted.shown, mode.name as M);
+    const hold: ProcessHold = { guard: undefined };
+    const guard = createProcessGuard<M>(this.#file, hold);
     this.#refuseIfClosed();
-    const outcome = this.#engine.attempt(this.#file, wanted.asked, mode === SHARED_MODE, hold);
-    if (outcome.status === 'granted') return guard;
-    if (outcome.status === 'timeout') return undefined;
-    throw this.#errorOf(outcome, wanted, 0);
+    hold.guard = this.#keys.tryAcquire(wanted, options);
+    return hold.guard === undefined ? undefined : guard;
   }
 
-  /** Runs fn while holding the keys; releases however fn ends. Without keys: under the empty one, which excludes no other. */
+  /**
+   * Runs fn while holding the keys; releases them however fn ends. Without keys it takes the empty key, which excludes no
+   * other.
+   */
   withLock<T>(fn: (guard: ProcessGuard<'exclusive'>) => T | PromiseLike<T>): Promise<T>;
   withLock<T>(
     keys: LockKey | readonly LockKey[],
@@ -247,43 +245,61 @@ export class ProcessLock implements AsyncDisposable {
   }
 
   /**
-   * Who holds and who waits, in all processes that have the file open. A snapshot, as others continue meanwhile. It reads what
-   * processes say of themselves, which decides nothing.
+   * Whether a key is free, and how many acquisitions hold it and wait for it, in all processes: of each other process one waiter,
+   * and one of those that share the key. A snapshot, as others continue: to act on it, use {@link tryAcquire}. Throws a TypeError
+   * (ERR_INVALID_ARG_TYPE) or RangeError (ERR_OUT_OF_RANGE) for a bad key.
    */
-  inspect(): ProcessKeyState[] {
-    const uses = this.#uses();
-    const title = ownTitle();
-    const states = new Map<string, ProcessKeyState>();
-    for (const use of uses) {
-      let state = states.get(use.place);
-      if (state === undefined) {
-        state = { key: use.key, mode: use.shared ? 'shared' : 'exclusive', holders: [], waiters: [] };
-        states.set(use.place, state);
-      }
-      state.key ??= use.key;
-      if (!use.waits) state.mode = use.shared ? 'shared' : 'exclusive';
-      const { pid, threadId: thread, since } = use;
-      (use.waits ? state.waiters : state.holders).push({
-        pid,
-        threadId: thread,
-        title: use.title ?? title,
-        since,
-      });
-    }
-    for (const { waiters } of states.values()) waiters.sort((a, b) => a.since - b.since);
-    return [...states.values()];
+  stateOf(key: LockKey = NO_KEY): OneKeyState {
+    checkKey(key, ONLY_KEY);
+    const uses = usesOf(this.#file, this.#uses(), [key]);
+    // Of this process. A granted acquisition counts as a waiter until its thread has locked a byte of the key.
+    const { holders: granted, waiters: queued } = this.#keys.stateOf(key);
+    const holding = uses.filter(({ waits }) => !waits);
+    const others = uses.filter(({ title }) => title !== undefined);
+    const theirs = others.filter(({ waits }) => !waits).length;
+    const shown = holding.length - theirs;
+    // Threads that share a key are each shown once, however many holds they have.
+    const ours = shown === 0 || this.limit > 1 ? Math.min(shown, granted) : granted;
+    const holders = ours + theirs;
+    const waiters = queued + (granted - ours) + (others.length - theirs);
+    const mode = holders === 0 ? undefined : holding[0]!.shared ? 'shared' : 'exclusive';
+    const permitsLeft = this.limit > 1 ? Math.max(0, this.limit - holders) : holders === 0 ? 1 : 0;
+    return { free: permitsLeft > 0, mode, holders, waiters, permitsLeft };
+  }
+
+  /** Whether an exclusive acquisition of a key would wait for holders: the opposite of `stateOf(key).free`. */
+  isLocked(key: LockKey = NO_KEY): boolean {
+    return !this.stateOf(key).free;
+  }
+
+  /** Counters of all threads of this process that use the file. A snapshot, as other threads continue meanwhile. */
+  stats(): StripedLockStats {
+    return this.#keys.stats();
+  }
+
+  /** Resolves when no thread of this process holds a key or waits for one. See `drained` of the other locks. */
+  drained(options?: DrainedOptions): Promise<void> {
+    return this.#keys.drained(options);
   }
 
   /**
-   * Rejects what is pending, and refuses later acquisitions, with a LockError (ERR_LOCK_CLOSED). Guards stay held until they
-   * are released; the file is closed after the last one. Idempotent.
+   * The holders and waiters in all processes that have the file open. A snapshot, as others continue meanwhile. It reads records
+   * that processes keep for this purpose, and that never decide who holds a key.
+   */
+  inspect(): ProcessKeyState[] {
+    return statesOf(this.#uses());
+  }
+
+  /**
+   * Rejects pending and later acquisitions with a LockError (ERR_LOCK_CLOSED). Guards stay held until they are released; the file
+   * is closed after the last one. Idempotent.
    */
   close(): Promise<void> {
     if (!this.#closed) {
       this.#closed = true;
       for (const pending of [...this.#pending]) pending.abort(closedError(this));
       collected.unregister(this);
-      this.#engine.close(this.#file);
+      this.#file.close();
     }
     return Promise.resolve();
   }
@@ -309,189 +325,105 @@ export class ProcessLock implements AsyncDisposable {
     keys: LockKey | readonly LockKey[],
     options: AcquireOptions | undefined,
     names: Names<Record<string, unknown>>,
-  ): Wanted {
+  ): LockKey | readonly LockKey[] {
     if (options !== undefined) checkNames(options, names);
     if (!isList(keys)) {
-      checkKey(keys, 'key');
-      const key = copyOf(keys);
-      return { asked: key, shown: [key] };
+      if (typeof keys === 'object') checkKey(keys, ONLY_KEY);
+      return copyOf(keys);
     }
     const copies: LockKey[] = [];
     for (let i = 0; i < keys.length; i++) {
       const key = keys[i]!;
-      checkKey(key, `keys[${i}]`);
+      checkKey(key, i);
       copies.push(copyOf(key));
     }
-    return { asked: copies, shown: copies };
+    return copies;
   }
 
-  /** Right before the engine uses the number of the file: once that is closed, it is given to another one. */
+  /** After the program's code has run: once the file is closed, its number is given to another one. */
   #refuseIfClosed(): void {
     if (this.#closed) throw closedError(this);
   }
 
-  #errorOf(outcome: ProcessOutcome, { shown }: Wanted, timeout: number): LockError {
-    switch (outcome.status) {
-      case 'failed':
-        return fileError(this.path, outcome);
-      case 'deadlock':
-        return deadlockError(this, shown, outcome);
-      case 'interrupted':
-        return interruptedError(this);
-      default:
-        return timeoutError(this, shown, timeout, this.#holdersOf(shown));
-    }
-  }
-
-  /** For a message: nothing of it must fail. */
-  #holdersOf(keys: readonly LockKey[]): ProcessUse[] {
-    try {
-      const wanted = new Set(keys.map(keyText));
-      return this.#uses().filter(({ waits, key }) => !waits && key !== undefined && wanted.has(keyText(key)));
-    } catch {
-      return [];
-    }
-  }
-
   #uses(): readonly ProcessUse[] {
     this.#refuseIfClosed();
-    const uses = this.#engine.inspect(this.#file);
-    if ('fault' in uses) throw fileError(this.path, uses);
-    return uses;
+    return usesIn(this.#file, this.path);
   }
 }
 
 type Body<M extends LockMode, R> = (guard: ProcessGuard<M>) => R;
 
-/** The keys of an acquisition: as the engine gets them, and as errors and guards show them. */
-interface Wanted {
-  readonly asked: LockKey | readonly LockKey[];
-  readonly shown: readonly LockKey[];
-}
+const METHODS = methodsOf(ProcessLock.prototype);
 
 /** Closes the files of locks that the program has forgotten. */
 const collected = new HostFinalizationRegistry((close: () => void) => {
   close();
 });
 
-function newHold(): ProcessHold {
-  return { id: -1, token: 0n, abandoned: false };
+/** The holders and waiters of a file, whatever its limit is. Throws what the constructor throws. */
+export function inspectFile(file: string, access: FileAccess): ProcessKeyState[] {
+  const opened = openFile(file, file, 0, 0, checkAccess(access, 'access'));
+  try {
+    return statesOf(usesIn(opened, file));
+  } finally {
+    opened.close();
+  }
 }
 
-function isList(keys: LockKey | readonly LockKey[]): keys is readonly LockKey[] {
-  return Array.isArray(keys);
+function openFile(file: string, name: string, files: number, limit: number, access: number): ProcessFile {
+  const opened = processLockEngine().open(file, name, ownTitle(), files, limit, access);
+  if ('fault' in opened) throw openError(file, opened);
+  return opened;
+}
+
+function usesIn(opened: ProcessFile, file: string): readonly ProcessUse[] {
+  const uses = opened.inspect();
+  if ('fault' in uses) throw fileError(file, uses);
+  return uses;
+}
+
+function statesOf(uses: readonly ProcessUse[]): ProcessKeyState[] {
+  const title = ownTitle();
+  const states = new Map<string, ProcessKeyState>();
+  for (const use of uses) {
+    let state = states.get(use.place);
+    if (state === undefined) {
+      state = { key: use.key, mode: use.shared ? 'shared' : 'exclusive', holders: [], waiters: [] };
+      states.set(use.place, state);
+    }
+    state.key ??= use.key;
+    if (!use.waits) state.mode = use.shared ? 'shared' : 'exclusive';
+    const { pid, threadId, since, acquiredAt } = use;
+    const shown: ProcessHolder = { pid, threadId, title: use.title ?? title, since };
+    if (acquiredAt !== undefined) shown.acquiredAt = acquiredAt;
+    (use.waits ? state.waiters : state.holders).push(shown);
+  }
+  for (const { waiters } of states.values()) waiters.sort((a, b) => a.since - b.since);
+  return [...states.values()];
+}
+
+/** For a message, which must not fail. */
+function holdersOf(file: ProcessFile, keys: readonly LockKey[]): readonly ProcessUse[] {
+  try {
+    const uses = file.inspect();
+    return 'fault' in uses ? [] : usesOf(file, uses, keys).filter(({ waits }) => !waits);
+  } catch {
+    return [];
+  }
+}
+
+function usesOf(file: ProcessFile, uses: readonly ProcessUse[], keys: readonly LockKey[]): ProcessUse[] {
+  const places = new Set(keys.map((key) => file.placeOf(key)));
+  return uses.filter(({ place }) => places.has(place));
 }
 
 function copyOf(key: LockKey): LockKey {
   return isBytes(key) ? copyOfBytes(key) : key;
 }
 
-/** Equal for equal keys only. */
-function keyText(key: LockKey): string {
-  return `${typeof key} ${isBytes(key) ? Buffer.from(key).toString('latin1') : key}`;
-}
-
-/** What other processes show of this one. */
+/** The title of this process that other processes show. */
 function ownTitle(): string {
   const { title, argv, execPath, argv0 } = process;
   const set = title !== '' && title !== argv0 && title !== execPath && title !== path.basename(execPath);
   return set ? title : [path.basename(argv0), ...argv.slice(1)].join(' ');
-}
-
-/** The deadlines of this thread's pending acquisitions, which keep the event loop alive themselves. */
-const deadlines: DeadlineTimer<Pending> = new DeadlineTimer<Pending>(performance.now, expire, false);
-
-function expire(): void {
-  const time = performance.now();
-  for (let due = deadlines.first; due !== undefined && due.deadline <= time; due = deadlines.first) {
-    deadlines.remove(due);
-    due.expire();
-  }
-  deadlines.rearm();
-}
-
-/** An acquisition that waits on the event loop. */
-class Pending implements ProcessWaiter, Abortable, Timed {
-  readonly hold: ProcessHold;
-  deadline = Infinity;
-  place = -1;
-  /** Settled with the guard. Undefined until it has begun. */
-  promise: Promise<ProcessGuard> | undefined;
-  readonly #engine: ProcessLockEngine;
-  readonly #all: Set<Pending>;
-  readonly #guard: ProcessGuard;
-  readonly #signal: AbortSignal | undefined;
-  readonly #errorOf: (outcome: ProcessOutcome) => LockError;
-  readonly #timeout: number;
-  #resolve: (guard: ProcessGuard) => void = () => undefined;
-  #reject: (reason: unknown) => void = () => undefined;
-  #begun = false;
-
-  constructor(
-    engine: ProcessLockEngine,
-    all: Set<Pending>,
-    guard: ProcessGuard,
-    hold: ProcessHold,
-    signal: AbortSignal | undefined,
-    timeout: number,
-    errorOf: (outcome: ProcessOutcome) => LockError,
-  ) {
-    this.#engine = engine;
-    this.#all = all;
-    this.#guard = guard;
-    this.hold = hold;
-    this.#signal = signal;
-    this.#timeout = timeout;
-    this.#errorOf = errorOf;
-  }
-
-  begin(): void {
-    this.promise = new Promise((resolve, reject) => {
-      this.#resolve = resolve;
-      this.#reject = reject;
-    });
-    try {
-      this.#all.add(this);
-      if (this.#signal !== undefined) awaitAbort(this.#signal, this);
-      this.deadline = performance.now() + this.#timeout;
-      deadlines.add(this);
-    } catch (error) {
-      // The stack overflowed, or the signal or the timers are the program's own.
-      this.#forget();
-      throw error;
-    }
-    this.#begun = true;
-  }
-
-  settle(outcome: ProcessOutcome): void {
-    this.#forget();
-    if (outcome.status !== 'granted') this.#reject(this.#errorOf(outcome));
-    else if (this.#begun) this.#resolve(this.#guard);
-    // The script was ended before it had the promise.
-    else this.#engine.release(this.hold);
-  }
-
-  abort(reason: unknown): void {
-    if (!this.#engine.cancel(this)) return;
-    this.#forget();
-    this.#reject(reason);
-  }
-
-  /** A grant in time counts, however late this thread learns of it. */
-  expire(): void {
-    this.#engine.deliver();
-    if (!this.#engine.cancel(this, true)) return;
-    this.#forget();
-    this.#reject(this.#errorOf({ status: 'timeout' }));
-  }
-
-  #forget(): void {
-    this.#all.delete(this);
-    deadlines.remove(this);
-    try {
-      if (this.#signal !== undefined) forgetAbort(this.#signal, this);
-    } catch {
-      // A leftover listener changes nothing.
-    }
-  }
 }

@@ -8,7 +8,7 @@ export interface ContentionRelease {
   readonly at: number;
   /** How long the wait had lasted since the release before, in milliseconds: the holder's share of it. */
   readonly share: number;
-  /** The stack of the release, the nearest frame first, without those of this package. */
+  /** The stack of the release, the nearest frame first, without frames of this package. */
   readonly frames: readonly string[];
 }
 
@@ -23,7 +23,7 @@ export interface ContentionWait {
   /** Whether it blocked its thread, or waited on the event loop. */
   readonly kind: 'sync' | 'async';
   /** How it ended. `aborted`: by its signal. `interrupted`: as its thread was being ended. */
-  readonly outcome: 'granted' | 'timeout' | 'deadlock' | 'aborted' | 'interrupted';
+  readonly outcome: 'granted' | 'timeout' | 'deadlock' | 'aborted' | 'interrupted' | 'failed';
   /** The id of the thread that waited. */
   readonly threadId: number;
   /** When it began, in milliseconds since the profile began; negative if that was earlier. */
@@ -33,11 +33,11 @@ export interface ContentionWait {
   /** How many waits it stands for, as only some of the short ones are recorded: at least 1. */
   readonly weight: number;
   /**
-   * The stack of the acquisition, the nearest frame first, without those of this package. Empty where thousands waited on
-   * event loops at once: then it is captured ten times in a millisecond at most.
+   * The stack of the acquisition, the nearest frame first, without frames of this package. Empty for some acquisitions if
+   * thousands wait on event loops at once: a thread captures at most ten stacks in a millisecond.
    */
   readonly frames: readonly string[];
-  /** Who released what it waited for meanwhile, in order; the last one let it in. Holders that did not release are not there. */
+  /** The releases of its key during the wait, in order. The last one ended the wait. Holders that did not release are missing. */
   readonly releases: readonly ContentionRelease[];
   /** If it was not granted: the ids of the threads that held its stripe then, as far as known. */
   readonly holders: readonly number[];
@@ -55,9 +55,9 @@ export interface Site {
   longest: number;
 }
 
-/** What was not kept, for lack of room. */
+/** Numbers of records and waits that were dropped because a limit was reached. */
 export interface LeftOut {
-  /** Records that nobody fetched in time, or whose lock, key and call sites were too many to tell apart. */
+  /** Records that were not fetched in time, and records of further locks, keys and call sites beyond the limit. */
   records: number;
   /** Waits that count in all sums, and are not in the list of single waits. */
   waits: number;
@@ -66,7 +66,7 @@ export interface LeftOut {
 /** Most single waits that are kept, and most sites of each kind. */
 const MOST_WAITS = 10_000;
 const MOST_SITES = 4096;
-/** Milliseconds after which all that belongs to a wait has been told; and most waits that wait for that. */
+/** Milliseconds after the end of a wait until all its releases are recorded; and the maximum number of waits kept until then. */
 const COMPLETE = 5000;
 const MOST_PENDING = 10_000;
 /** How many releases are remembered for them. */
@@ -101,7 +101,7 @@ export class Collector {
     this.#began = began;
   }
 
-  /** A wait counts some seconds later: a thread that computes may tell of its release as late. */
+  /** A wait counts some seconds later, because a busy thread may record its release that late. */
   add(records: readonly ContentionRecord[], leftOut: number): void {
     this.leftOut.records += leftOut;
     for (const record of records) {
@@ -128,7 +128,7 @@ export class Collector {
     const known = this.#releases.get(place) ?? [];
     this.#releases.set(place, known);
     known.push({ ...release, frames: this.#oneOf(release.frames) });
-    // Almost in order: each thread tells of its own.
+    // Almost in order: each thread records its releases in order.
     for (let i = known.length - 1; i > 0 && known[i]!.at < known[i - 1]!.at; i--)
       [known[i - 1], known[i]] = [known[i]!, known[i - 1]!];
     const last = this.#places[this.#oldest];
@@ -158,7 +158,7 @@ export class Collector {
       releases.push({ threadId: thread, at: at - this.#began, share: at - since, frames: of });
       since = at;
     }
-    // What was drawn depends on how long it had lasted at the last release.
+    // The release drew by the duration of the wait at that time.
     const lasted = since > from ? since - from : to - from;
     const weight = Math.max(1, record.every / lasted);
     const waited = to - from;
@@ -220,7 +220,7 @@ export class Collector {
   }
 }
 
-/** What keys of one kind have in common: numbers, and long words of hexadecimal digits, are left out of a text. */
+/** The common part of similar keys: a text without its numbers and its long words of hexadecimal digits. */
 export function classOf(key: string): string {
   if (key.startsWith('"')) return key.replaceAll(UUID, '*').replaceAll(DIGITS, '*');
   return key.startsWith('<') ? '<bytes>' : '<integer>';

@@ -9,16 +9,16 @@ export const DEFAULT_DRIFT = 0.001;
 const GRANULARITY = 1;
 
 /**
- * Returns the TTL to send to the store: long enough that the lease outlasts `ttl` milliseconds on the holder's clock.
- * The holder's own deadline then always comes first.
+ * Returns the TTL to send to the store. The lease in the store then outlasts `ttl` milliseconds on the holder's clock,
+ * so the holder's own deadline always passes first.
  */
 export function withDrift(ttl: number, drift: number): number {
   return ttl + Math.ceil(ttl * drift) + GRANULARITY;
 }
 
 /**
- * Converts the remaining time by the store's clock into the milliseconds that the holder may rely on. Returns at least
- * 1, because the lease is still held.
+ * Takes the remaining time by the store's clock, and returns the milliseconds that the holder may rely on. The result
+ * is at least 1, because the lease is still held.
  */
 export function withoutDrift(remaining: number, drift: number): number {
   return Math.max(1, Math.floor((remaining - GRANULARITY) / (1 + drift)));

@@ -5,27 +5,27 @@ const REMEMBERED = 10_000;
 
 /** The last grant of a key to this client. */
 interface Last {
-  /** Undefined after {@link HighestTokens.ended}. */
+  /** The owner of the grant. Undefined after {@link HighestTokens.ended}. */
   owner: string | undefined;
   /** The token that the owner received. */
   readonly given: FencingToken;
   /**
-   * The token in the store. It is higher than `given` if a later attempt of the same owner was granted after it timed
-   * out.
+   * The token that the store has for the grant. It is higher than `given` if the same owner tried again, and the store
+   * granted that attempt after the attempt had timed out.
    */
   stored: FencingToken;
 }
 
-/** Remembers the last grant of each key, because a store that lost its data may issue lower tokens. */
+/** Remembers the last grant of each key. A server that lost its data could otherwise issue lower tokens. */
 export class HighestTokens {
   readonly #last = new Map<string, Last>();
 
-  /** Returns 0 if the key is unknown or was evicted. */
+  /** Returns the highest known token of the key, or 0 if the key is unknown or was evicted. */
   of(name: string): FencingToken {
     return this.#last.get(name)?.stored ?? 0n;
   }
 
-  /** If the map is full, the key with the oldest grant is evicted. */
+  /** Records a grant. If the map is full, the key with the oldest grant is evicted. */
   add(name: string, owner: string, token: FencingToken): void {
     if (this.of(name) >= token) return;
     this.#last.delete(name);
@@ -38,8 +38,8 @@ export class HighestTokens {
 
   /**
    * Records a grant that arrived after its attempt timed out. Returns true if the owner relies on an earlier grant of
-   * the key. The late grant has then replaced the earlier one in the store, so it must not be given back. An owner relies
-   * on its grant until {@link ended}. The TTL does not matter, because another thread may renew the lease.
+   * the key. In that case the late grant has replaced the earlier one in the store, so the late grant must not be given
+   * back. An owner relies on its grant until {@link ended}, even after its TTL, because another thread may renew the lease.
    */
   addLate(name: string, owner: string, token: FencingToken): boolean {
     const last = this.#last.get(name);
@@ -48,15 +48,15 @@ export class HighestTokens {
     return true;
   }
 
-  /** Maps the token of a grant to the token that the store now has for that grant. */
+  /** Returns the token that the store now has for the grant with this token. */
   storedFor(name: string, token: FencingToken): FencingToken {
     const last = this.#last.get(name);
     return last?.given === token ? last.stored : token;
   }
 
   /**
-   * Records that a grant was released, or that the server no longer has it. An undefined `token` means any grant of the
-   * owner.
+   * Records that a grant was released, or that the server no longer has the grant. If `token` is undefined, any grant of
+   * the owner is meant.
    */
   ended(name: string, owner: string, token: FencingToken | undefined): void {
     const last = this.#last.get(name);

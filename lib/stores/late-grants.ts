@@ -1,50 +1,50 @@
 import type { Owned } from './server-store.js';
 
-/** The attempts of one owner to acquire one key. */
-interface Attempts {
-  /** The number of attempts whose caller still waits for the answer. */
-  awaited: number;
-  /** Called when `awaited` drops to 0. */
-  readonly verdicts: (() => void)[];
+/** A grant that arrived late. */
+interface LateGrant {
+  readonly owner: string;
+  readonly name: string;
+  readonly verdict: () => void;
 }
 
 /**
- * Decides what happens to grants that arrive after their attempt timed out. Such a grant may have replaced one that the
- * owner relies on. This is known only once every other pending attempt of that owner for that key is answered.
+ * Delays decisions about grants that arrive after their attempt timed out. A late grant may have replaced a grant that
+ * the owner relies on. This is known only after every other pending attempt of that owner for that key has ended.
  */
 export class LateGrants {
-  readonly #attempts = new Map<string, Attempts>();
+  /** The attempts whose callers still wait for an answer. */
+  readonly #awaited = new Set<Owned>();
+  #undecided: LateGrant[] = [];
 
-  /** Call when an attempt is sent. Call the returned function once its caller has an answer or has timed out. */
-  begin(owned: Owned): () => void {
-    const ids = idsOf(owned);
-    for (const id of ids) {
-      const attempts = this.#attempts.get(id);
-      if (attempts === undefined) this.#attempts.set(id, { awaited: 1, verdicts: [] });
-      else attempts.awaited++;
-    }
-    return () => {
-      for (const id of ids) this.#end(id);
-    };
+  /** Call when an attempt is sent. */
+  begin(attempt: Owned): void {
+    this.#awaited.add(attempt);
+  }
+
+  /** Call when the caller of the attempt has an answer, or when the attempt has timed out. */
+  end(attempt: Owned): void {
+    this.#awaited.delete(attempt);
+    const undecided = this.#undecided;
+    if (undecided.length === 0) return;
+    this.#undecided = undecided.filter((grant) => !isFor(attempt, grant));
+    for (const grant of undecided) if (isFor(attempt, grant)) this.#decide(grant);
   }
 
   /** Calls `verdict` with the index of each key, once no attempt of that owner for that key is pending. */
-  decide(owned: Owned, verdict: (place: number) => void): void {
-    idsOf(owned).forEach((id, place) => {
-      const attempts = this.#attempts.get(id);
-      if (attempts === undefined) verdict(place);
-      else attempts.verdicts.push(() => verdict(place));
-    });
+  decide({ names, owner }: Owned, verdict: (place: number) => void): void {
+    names.forEach((name, place) => this.#decide({ owner, name, verdict: () => verdict(place) }));
   }
 
-  #end(id: string): void {
-    const attempts = this.#attempts.get(id)!;
-    if (--attempts.awaited > 0) return;
-    this.#attempts.delete(id);
-    for (const verdict of attempts.verdicts) verdict();
+  #decide(grant: LateGrant): void {
+    for (const attempt of this.#awaited) {
+      if (!isFor(attempt, grant)) continue;
+      this.#undecided.push(grant);
+      return;
+    }
+    grant.verdict();
   }
 }
 
-function idsOf({ names, owner }: Owned): string[] {
-  return names.map((name) => `${owner.length}:${owner}${name}`);
+function isFor({ names, owner }: Owned, grant: LateGrant): boolean {
+  return owner === grant.owner && names.includes(grant.name);
 }

@@ -2,8 +2,8 @@ import { pathToFileURL } from 'node:url';
 import { checkNonEmpty, type LeaseStoreSource } from '../lease/contract/lease-store.js';
 
 /**
- * Describes how another thread opens the same store with a separate client. Returns undefined without an
- * `options.clientModule`.
+ * Describes how another thread opens the same store with a separate client. Returns undefined if `options.clientModule`
+ * was not given.
  */
 export function reopenedBy(
   reopen: { readonly module: string; readonly name: string },

@@ -3,22 +3,22 @@ import { LockError } from '../common/errors.js';
 import { LeaseStoreError, messageOf } from '../lease/contract/errors.js';
 import { Replies } from '../lease/contract/replies.js';
 
-/** Milliseconds between attempts that collide: at first, and at most. */
+/** Milliseconds between retries of an operation: the first and the longest pause. */
 const FIRST_PAUSE = 1;
 const LONGEST_PAUSE = 25;
 
 /** One operation of a store. It may take several requests, all within one time limit. */
 export class Operation {
-  /** A failure after which the backend asks, or waits, again: why there is no answer, if the time limit passes. */
+  /** The last failure after which the backend retried. If the time limit passes, the error mentions it as the reason. */
   failure: unknown;
-  /** Whether the time limit has passed. Nobody waits for the answer any more, so nothing need be sent. */
+  /** Whether the time limit has passed. The call has then already been rejected, so the backend need not send more requests. */
   isLate = false;
   #aborts: Set<() => void> | undefined;
 
-  /** `isSubscribed`: whether the store is notified of releases elsewhere when the operation starts. */
+  /** `isSubscribed`: whether the store is subscribed to releases by other stores when the operation starts. */
   constructor(readonly isSubscribed: boolean) {}
 
-  /** Calls `abort` when the time limit passes, until the returned function is called. */
+  /** Calls `abort` when the time limit passes, unless the returned function was called before. */
   onLate(abort: () => void): () => void {
     const aborts = (this.#aborts ??= new Set());
     aborts.add(abort);
@@ -44,36 +44,33 @@ export class Operation {
   }
 }
 
-/** Whom a store asks. */
+/** The parts of a store's server that {@link Requests} uses. */
 export interface Asked {
   /** The name of the server, for messages. */
   readonly title: string;
-  /**
-   * Whether an operation that has failed with this error is tried again, after a pause: because nothing was changed, or
-   * because to do it once more does no harm.
-   */
+  /** Whether to retry the operation after this error: the failed try changed nothing, or a repetition does no harm. */
   retries?(error: unknown, operation: Operation): boolean;
-  /** The error for callers if a repetition could not help. */
+  /** The error to reject with if no retry can succeed; undefined if a retry may succeed. */
   permanent?(error: unknown): LockError | undefined;
-  /** Why there is no connection, as far as known. */
+  /** The reason why there is no connection, if known. */
   unreachable?(): unknown;
 }
 
-/** Operations on a server, each within the time limit. */
+/** Runs operations on a server. All operations have the same time limit. */
 export class Requests {
   readonly #asked: Asked;
   readonly #replies: Replies;
   #closed = false;
 
-  /** `timeout`: in milliseconds. */
+  /** `timeout` is in milliseconds. */
   constructor(asked: Asked, timeout: number) {
     this.#asked = asked;
     this.#replies = new Replies(timeout, asked.title);
   }
 
   /**
-   * Rejects with a LockError: with a LeaseStoreError unless no repetition could help. Calls `late` with an answer that arrives
-   * after the time limit.
+   * Rejects with a LeaseStoreError, or with another LockError if no retry can succeed. Calls `late` with an answer that
+   * arrives after the time limit.
    */
   run<T>(operation: Operation, ask: () => Promise<T>, late?: (answer: T) => void): Promise<T> {
     if (this.#closed) return Promise.reject(new LeaseStoreError(this.#closedMessage));
@@ -131,5 +128,5 @@ export class Requests {
   }
 }
 
-/** For an operation whose caller has given up before anything was sent: nobody sees it. */
+/** Thrown if the time limit passes before a request is sent. No caller sees it, because the call was already rejected. */
 export const NOT_ASKED = new Error('the caller has given up');

@@ -23,20 +23,28 @@ import {
   type SeveralKeysLeaseStore,
 } from '../lease/contract/several-keys.js';
 import { checkDrift, withDrift, withoutDrift } from './drift.js';
-import { decodeText, encodeText } from './exact-text.js';
+import {
+  listedLease,
+  resolveList,
+  type ListedLease,
+  type ListingLeaseStore,
+  type ListLeasesOptions,
+} from '../lease/contract/listing.js';
+import { decodeText, encodeText, rangesOf } from './exact-text.js';
 import { HighestTokens } from './highest-tokens.js';
 import { LateGrants } from './late-grants.js';
+import type { ListingBackend } from './listing.js';
 import { Operation, Requests, type Asked } from './requests.js';
 import { Wakers, type ReleaseFeed } from './wakers.js';
 
 /** Milliseconds. */
 const DEFAULT_TIMEOUT = 1000;
 
-/** The keys of one owner, checked, in the form in which the server stores them. */
+/** Keys and their owner, already checked and encoded as the server stores them. */
 export interface Owned {
   readonly names: readonly string[];
   readonly owner: string;
-  /** For each key, the token of the grant to act on; undefined for any grant. */
+  /** For each key, the token of the required grant. Undefined accepts any grant. */
   readonly tokens?: readonly FencingToken[] | undefined;
 }
 
@@ -44,7 +52,7 @@ export interface Owned {
 export interface Wanted extends Owned {
   /** Milliseconds, drift included. */
   readonly length: number;
-  /** Undefined for no info when acquiring, and to leave the info unchanged when renewing. */
+  /** If undefined, an acquisition stores no info, and a renewal leaves the info unchanged. */
   readonly info: string | undefined;
 }
 
@@ -62,37 +70,38 @@ export interface Renewing {
 export interface Releasing {
   readonly name: string;
   readonly owner: string;
-  /** The token of the grant to release; undefined for any grant. */
+  /** The token of the grant to release. Undefined releases any grant of the owner. */
   readonly token: FencingToken | undefined;
 }
 
 /** Context of an attempt to acquire keys. */
 export interface Attempt {
-  /** For each key, the highest token that this store has received. The new token must be higher. */
+  /** For each key, the highest token that this store has received. The token of a new grant must be higher. */
   readonly known: readonly FencingToken[];
-  /** Whether this store has, or recently had, a waiter for one of the keys. */
+  /** Whether this store has a waiter for one of the keys, or had one recently. */
   readonly isAwaited: boolean;
 }
 
 /** The answer to a successful attempt. */
 export interface Granted {
-  /** In key order. */
+  /** One token for each key, in the order of the keys. */
   readonly tokens: readonly FencingToken[];
   /**
-   * Releases exactly the grant at that index, never a later grant of the same owner. No caller waits for it, since the
-   * lease expires anyway, so it must not throw or reject. It must also work after `close`.
+   * Releases exactly the grant at that index, never a later grant of the same owner. No caller waits for the result,
+   * since the lease expires anyway. Must not throw or reject, and must also work after `close`.
    */
   giveBack(place: number): void;
 }
 
 /** The answer if another owner holds one of the keys. */
 export interface Refused {
+  /** The index of that key. */
   readonly place: number;
-  /** Milliseconds after which a retry makes sense, if known. */
+  /** Milliseconds after which a retry may succeed, if known. */
   readonly wakeIn?: number;
   /**
-   * Whether the server has registered this store as waiting, or cannot. An immediate retry would then change nothing.
-   * Default false.
+   * True if the server has registered this store as waiting, or if the server cannot register stores. In both cases an
+   * immediate retry would change nothing. Default false.
    */
   readonly isRegistered?: boolean;
 }
@@ -111,9 +120,9 @@ export interface StoredLease {
 }
 
 /**
- * The server-specific half of a store. Each operation is one atomic step on one or several keys. Backends have no
- * timeouts: `operation.isLate` reports that the caller has given up. Any error of the client may be thrown as it is.
- * {@link ServerStore} holds the half that all servers share.
+ * The part of a store that differs between servers. Each operation is one atomic step on one or several keys. Backends
+ * set no timeouts: `operation.isLate` is true after the time limit. A backend may throw the client's errors unchanged.
+ * {@link ServerStore} is the part that all servers share.
  */
 export interface Backend extends Asked {
   /** The name under which the server stores the key. */
@@ -124,20 +133,20 @@ export interface Backend extends Asked {
   listen?(name: string, listener: () => void): () => void;
   acquire(wanted: Wanted, attempt: Attempt, operation: Operation): Promise<Granted | Refused>;
   /**
-   * Never shortens a lease. Returns for each key whether the owner holds it. Undefined means that this request could
-   * not decide one of several keys; the store then sends a request for that key alone.
+   * Never shortens a lease. Returns for each key whether the owner holds it. Undefined means that a request for several
+   * keys could not decide this key. The store then sends a separate request for the key.
    */
   renew(keys: readonly Renewing[], operation: Operation): Promise<readonly (boolean | undefined)[]>;
   /**
-   * Sets the remaining time of one grant, given by its token, even to a shorter one. False if the owner does not hold
-   * that grant.
+   * Sets the remaining time of the grant with the given token. The new time may be shorter than the old one. Resolves to
+   * false if the owner does not hold that grant.
    */
   keep(wanted: Wanted, operation: Operation): Promise<boolean>;
-  /** Undefined as in {@link renew}. */
+  /** Undefined has the same meaning as in {@link renew}. */
   release(keys: readonly Releasing[], operation: Operation): Promise<readonly (Release | undefined)[]>;
   /** Undefined if the key is free. */
   inspect(name: string, operation: Operation): Promise<StoredLease | undefined>;
-  /** Whether one step can reach all of these keys. Default: always. */
+  /** Whether one atomic step can change all of these keys. Default: always true. */
   inOneStep?(names: readonly string[]): boolean;
   /** Whether an acquisition that times out counts as refused instead of failed. */
   readonly lateIsRefused?: boolean;
@@ -152,7 +161,7 @@ export interface ServerTerms {
   readonly drift: number;
 }
 
-/** `names` lists all allowed options. Leave it out if the object may have others. */
+/** `names` lists all allowed options. Omit `names` if the object may have other properties. */
 export function checkTerms(
   options: { timeout?: number | undefined; drift?: number | undefined },
   names?: Names<Record<string, unknown>>,
@@ -167,18 +176,20 @@ export function checkTerms(
 }
 
 /** A store over a server, with single-key operations. */
-export class ServerStore implements InfoLeaseStore, ExactLeaseStore, WakingLeaseStore, ReopenableLeaseStore {
-  protected readonly backend: Backend;
+export class ServerStore<B extends Backend = Backend>
+  implements InfoLeaseStore, ExactLeaseStore, WakingLeaseStore, ReopenableLeaseStore
+{
+  protected readonly backend: B;
   readonly #source: LeaseStoreSource | undefined;
   readonly #drift: number;
   readonly #requests: Requests;
   readonly #wakers: Wakers;
-  /** The highest tokens received so far, by name. The server may have lost them. */
+  /** The highest tokens received so far, by name. They are kept here because the server may lose its own. */
   readonly #highest = new HighestTokens();
   readonly #late = new LateGrants();
   #closing: Promise<void> | undefined;
 
-  constructor(backend: Backend, { timeout, drift }: ServerTerms, source: LeaseStoreSource | undefined) {
+  constructor(backend: B, { timeout, drift }: ServerTerms, source: LeaseStoreSource | undefined) {
     this.backend = backend;
     this.#source = source && concealed(source);
     this.#drift = drift;
@@ -186,7 +197,7 @@ export class ServerStore implements InfoLeaseStore, ExactLeaseStore, WakingLease
     this.#wakers = new Wakers(backend.releaseFeed);
   }
 
-  /** The options may contain a password, so printing the store does not show them. */
+  /** The options may contain a password, so they are hidden when the store is printed. */
   get source(): LeaseStoreSource | undefined {
     return this.#source;
   }
@@ -215,24 +226,15 @@ export class ServerStore implements InfoLeaseStore, ExactLeaseStore, WakingLease
     const wanted = this.wanted([checkKey(key)], owner, ttl, undefined);
     const [name] = wanted.names;
     const exactly = { ...wanted, tokens: [this.#highest.storedFor(name!, checkToken(token))] };
-    const operation = this.#begin();
-    const kept = await this.#requests.run(operation, () => this.backend.keep(exactly, operation));
+    const kept = await this.ask((operation) => this.backend.keep(exactly, operation));
     this.#highest.ended(name!, wanted.owner, token);
     return kept;
   }
 
   async inspect(key: string): Promise<InfoLeaseState | undefined> {
     const name = this.backend.nameOf(checkKey(key));
-    const operation = this.#begin();
-    const kept = await this.#requests.run(operation, () => this.backend.inspect(name, operation));
-    if (kept === undefined) return undefined;
-    const { owner, token, remaining, info } = kept;
-    return {
-      owner: decodeText(owner),
-      token,
-      remaining: withoutDrift(remaining, this.#drift),
-      ...(info === '' ? {} : { info: decodeText(info) }),
-    };
+    const kept = await this.ask((operation) => this.backend.inspect(name, operation));
+    return kept && this.decoded(kept);
   }
 
   onRelease(key: string, listener: () => void): () => void {
@@ -244,6 +246,21 @@ export class ServerStore implements InfoLeaseStore, ExactLeaseStore, WakingLease
     return (this.#closing ??= this.#close());
   }
 
+  /** Sends one request, within the time limit. */
+  protected ask<T>(request: (operation: Operation) => Promise<T>): Promise<T> {
+    const operation = this.#begin();
+    return this.#requests.run(operation, () => request(operation));
+  }
+
+  protected decoded({ owner, token, remaining, info }: StoredLease): InfoLeaseState {
+    return {
+      owner: decodeText(owner),
+      token,
+      remaining: withoutDrift(remaining, this.#drift),
+      ...(info === '' ? {} : { info: decodeText(info) }),
+    };
+  }
+
   /** Returns the tokens, or the index of a key that another owner holds. */
   protected async acquire(wanted: Wanted): Promise<readonly FencingToken[] | number> {
     const { names, owner } = wanted;
@@ -253,7 +270,7 @@ export class ServerStore implements InfoLeaseStore, ExactLeaseStore, WakingLease
       isAwaited: ended !== undefined,
     };
     const operation = this.#begin();
-    const hasAnswer = this.#late.begin(wanted);
+    this.#late.begin(wanted);
     const ask = (): Promise<Granted | Refused> => this.backend.acquire(wanted, attempt, operation);
     try {
       const answer = await this.#requests.run(operation, ask, (late) => this.#giveBack(wanted, late));
@@ -267,12 +284,12 @@ export class ServerStore implements InfoLeaseStore, ExactLeaseStore, WakingLease
       if (operation.isLate && this.backend.lateIsRefused === true) return 0;
       throw error;
     } finally {
-      hasAnswer();
+      this.#late.end(wanted);
       ended?.();
     }
   }
 
-  /** Undefined for a key that needs a separate request. */
+  /** Returns undefined for each key that needs a separate request. */
   protected async extend(renewals: readonly Renewal[]): Promise<readonly (boolean | undefined)[]> {
     const keys = renewals.map(({ key, owner, ttl, info }): Renewing => {
       const { names, ...rest } = this.wanted([checkKey(key)], owner, ttl, info);
@@ -286,7 +303,7 @@ export class ServerStore implements InfoLeaseStore, ExactLeaseStore, WakingLease
     return renewed;
   }
 
-  /** Undefined as in {@link extend}. */
+  /** Returns undefined for each key that needs a separate request. */
   protected async free(releases: readonly KeyRelease[]): Promise<readonly (boolean | undefined)[]> {
     return this.#free(
       releases.map(({ key, owner, token }): Releasing => {
@@ -300,25 +317,17 @@ export class ServerStore implements InfoLeaseStore, ExactLeaseStore, WakingLease
   }
 
   async #free(keys: readonly Releasing[]): Promise<readonly (boolean | undefined)[]> {
-    const stored = keys.map(({ name, token }) => token && this.#highest.storedFor(name, token));
+    const stored = keys.map((key) => this.#stored(key));
     const operation = this.#begin();
-    const releases = await this.#requests.run(operation, () =>
-      this.backend.release(
-        keys.map((key, i) => ({ ...key, token: stored[i] })),
-        operation,
-      ),
-    );
+    const releases = await this.#requests.run(operation, () => this.backend.release(stored, operation));
     const freed: (boolean | undefined)[] = [];
-    for (const [i, key] of keys.entries()) {
+    for (let i = 0; i < keys.length; i++) {
+      const key = keys[i]!;
       const { name, owner, token } = key;
       const release = releases[i];
       if (release === 'unnotified') this.#wakers.released(name);
-      // During the request, a late grant may have replaced this one, which changes its token in the store.
-      if (
-        release === 'not held' &&
-        token !== undefined &&
-        this.#highest.storedFor(name, token) !== stored[i]
-      ) {
+      // During the request, a late grant may have replaced this grant in the store. The grant then has another token there.
+      if (release === 'not held' && this.#stored(key).token !== stored[i]!.token) {
         freed.push(...(await this.#free([key])));
         continue;
       }
@@ -328,9 +337,14 @@ export class ServerStore implements InfoLeaseStore, ExactLeaseStore, WakingLease
     return freed;
   }
 
+  /** Returns the same release with the token that the server now has for the grant. */
+  #stored({ name, owner, token }: Releasing): Releasing {
+    return { name, owner, token: token === undefined ? undefined : this.#highest.storedFor(name, token) };
+  }
+
   /**
-   * Gives back a grant that arrived after its attempt timed out. It stays if it replaced an earlier grant that the
-   * owner relies on; the owner's release then frees the key.
+   * Gives back a grant that arrived after its attempt timed out. If the grant replaced an earlier one that the owner
+   * relies on, it is not given back; the owner's release then frees the key.
    */
   #giveBack(wanted: Wanted, answer: Granted | Refused): void {
     if (!('tokens' in answer)) return;
@@ -368,8 +382,20 @@ function concealed(source: LeaseStoreSource): LeaseStoreSource {
   return source;
 }
 
+/** A store over a server that can enumerate leases. */
+export class ListingServerStore extends ServerStore<ListingBackend> implements ListingLeaseStore {
+  async list(options?: ListLeasesOptions): Promise<readonly ListedLease[]> {
+    const { prefix, limit } = resolveList(options);
+    const leases = await this.backend.list(rangesOf(prefix), limit, (request) => this.ask(request));
+    return leases.map(({ text, ...lease }) => listedLease(decodeText(text), this.decoded(lease)));
+  }
+}
+
 /** A store over a server that also has multi-key operations. */
-export class SeveralServerStore extends ServerStore implements SeveralKeysLeaseStore, BatchingLeaseStore {
+export class SeveralServerStore
+  extends ListingServerStore
+  implements SeveralKeysLeaseStore, BatchingLeaseStore
+{
   async tryAcquireAll(
     keys: readonly string[],
     owner: string,

@@ -1,15 +1,15 @@
 import { timerNow } from '../common/elapsed.js';
 import { afterTurn, clearTimeout, queueMicrotask, setTimeout } from '../common/host.js';
-import { LONGEST_DELAY } from '../common/alarm.js';
+import { LONGEST_DELAY } from '../common/timers.js';
 
 /**
- * Milliseconds for which a key and the subscription are kept after the last listener left. Releases of a contended key
- * often follow each other closely.
+ * Milliseconds for which a key and the subscription are kept after their last listener was removed. New waiters often
+ * follow soon on a contended key.
  */
 const LINGER = 1000;
 /**
- * If the server sends no notifications, releases wake only waiters of this store. After this many milliseconds, one
- * release wakes no waiter, so that other stores get a chance.
+ * While the server sends no notifications, a release through this store wakes only waiters of this store. After this many
+ * milliseconds of such releases, one release wakes no waiter, so that another store can get the key.
  */
 const LONGEST_RUN = 1000;
 
@@ -17,9 +17,9 @@ const LONGEST_RUN = 1000;
 export interface ReleaseListener {
   /** A key was released. */
   readonly released: (topic: string) => void;
-  /** Notifications arrive from now on. Called at the start and after each interruption. */
+  /** From now on notifications arrive. Called when the subscription is open, and again after each interruption. */
   readonly subscribed: () => void;
-  /** Notifications may be lost until `subscribed`. The subscription may recover by itself. */
+  /** Notifications may be lost until the next call of `subscribed`. The subscription may recover by itself. */
   readonly interrupted: () => void;
   /** The subscription ended or could not be opened. A backend must not call this before `open` returns. */
   readonly lost: () => void;
@@ -32,20 +32,23 @@ export interface ReleaseFeed {
   /** The topic that notifications carry for a key. Default: its name. */
   topicOf?(name: string): string;
   /**
-   * Wakes a waiter of another store. Called when only this store was notified of a release and it has no waiter left.
+   * Wakes a waiter of another store. Called if only this store was notified of a release, and this store has no waiter left.
    */
   passOn?(topic: string): void;
-  /** Opens a subscription. The returned function closes it, and must not throw or reject. */
-  open(listener: ReleaseListener): () => unknown;
+  /**
+   * Opens a subscription. The returned function closes the subscription, and must not throw or reject. `awaited` returns
+   * the topics of the keys that have waiters but no pending attempt.
+   */
+  open(listener: ReleaseListener, awaited: () => readonly string[]): () => unknown;
 }
 
 /** The waiters of one store for one key. */
 export class Waiters {
-  /** In wake order. */
+  /** The first waiter is woken next. */
   readonly all = new Set<() => void>();
   #timer: NodeJS.Timeout | undefined;
 
-  /** Wakes the first waiter and moves it to the end, since it may send no attempt, or its attempt may be refused. */
+  /** Wakes the first waiter. Moves it to the end, since it may send no attempt, or its attempt may be refused. */
   wake(): void {
     const [first] = this.all;
     if (!first) return;
@@ -56,7 +59,7 @@ export class Waiters {
 
   wakeIn(milliseconds: number): void {
     clearTimeout(this.#timer);
-    // A timer may be capped at its longest delay, because waiters poll more often than that.
+    // A longer wait may be cut to the longest delay of a timer, because waiters poll more often anyway.
     this.#timer = setTimeout(() => this.wake(), Math.min(milliseconds, LONGEST_DELAY)).unref();
   }
 
@@ -68,15 +71,15 @@ export class Waiters {
 
 /** A key with waiters in this store, or one whose last waiter left less than `LINGER` milliseconds ago. */
 class AwaitedKey extends Waiters {
-  /** Forgets the key. Set while the key has no waiters. */
+  /** The timer that removes the key from the map. Set while the key has no waiters. */
   idle: NodeJS.Timeout | undefined;
   /** The number of attempts without an answer yet. */
   pendingAttempts = 0;
-  /** Whether the server knows that this store waits. Another attempt would then change nothing. */
+  /** Whether the server has registered this store as waiting. If true, an immediate retry would change nothing. */
   isRegistered = false;
   /** Whether a release was reported since the last attempt. */
   wasReleased = false;
-  /** When the first of an unbroken series of releases within this store occurred. */
+  /** The time of the first release in the current series of hand-overs within this store. */
   handOversSince: number | undefined;
 
   constructor(readonly topic: string) {
@@ -91,9 +94,9 @@ class AwaitedKey extends Waiters {
  *
  *     idle → opening → subscribed ⇄ interrupted → (retryAfter) → opening
  *
- * The subscription stays open while there are waiters, and {@link LINGER} longer. A key is remembered for the same
- * time. The next attempt then registers as a waiter at once, which saves a request. A release that is reported before
- * the answer to that attempt is not lost either.
+ * The subscription stays open while there are waiters, and {@link LINGER} longer. A key is remembered equally long.
+ * During that time, an attempt registers this store as a waiter at once, and this saves a request. A release is then not
+ * lost either, even if it is reported before the answer to that attempt.
  */
 export class Wakers {
   readonly #feed: ReleaseFeed | undefined;
@@ -124,16 +127,15 @@ export class Wakers {
     const isFirst = waiting.all.size === 0;
     waiting.all.add(listener);
     if (this.#retry === undefined) this.#open();
-    // Retry if the key was released since the last attempt. Otherwise retry so that the server registers this store as
-    // waiting.
+    // Retry if the key was released since the last attempt, or to let the server register this store as waiting.
     const asksAgain = waiting.wasReleased || (isFirst && this.#isSubscribed && !waiting.isRegistered);
     if (asksAgain) queueMicrotask(() => waiting.wake());
     return () => this.#leave(waiting, listener);
   }
 
   /**
-   * Call when an attempt is sent. The returned function must be called when the attempt ends. Undefined if none of the
-   * keys has a waiter.
+   * Call when an attempt is sent, and call the returned function when the attempt ends. Returns undefined if none of the
+   * keys is known, so the end need not be reported.
    */
   attempt(names: readonly string[]): (() => void) | undefined {
     if (this.#keys.size === 0) return undefined;
@@ -161,7 +163,7 @@ export class Wakers {
     if (wakeIn !== undefined) waiting.wakeIn(wakeIn);
   }
 
-  /** Call after a release through this store of which the server notified no store. */
+  /** Call after a release through this store if the server notified no store of the release. */
   released(name: string): void {
     const waiting = this.#keys.get(this.#topicOf(name));
     if (!waiting) return;
@@ -201,10 +203,17 @@ export class Wakers {
     };
     this.#listener = listener;
     try {
-      this.#end = this.#feed.open(listener);
+      this.#end = this.#feed.open(listener, () => this.#awaited());
     } catch {
       this.#onLost();
     }
+  }
+
+  #awaited(): readonly string[] {
+    const keys = [...this.#keys.values()];
+    return keys
+      .filter(({ all, pendingAttempts }) => all.size > 0 && pendingAttempts === 0)
+      .map(({ topic }) => topic);
   }
 
   #onRelease(topic: string): void {
@@ -218,7 +227,7 @@ export class Wakers {
     this.#passOn(waiting);
   }
 
-  /** Keys may have been released while notifications were lost, so the first waiter of each key retries. */
+  /** Releases may have been missed before, so the first waiter of each key retries. */
   #onSubscribed(): void {
     this.#isSubscribed = true;
     clearTimeout(this.#retry);
@@ -250,7 +259,7 @@ export class Wakers {
     }, this.#feed!.retryAfter).unref();
   }
 
-  /** Only this store was notified of the release. If it has no attempt or waiter left, another store gets the key. */
+  /** Notifies another store of a release that only this store knows, if this store has no attempt or waiter left. */
   #passOn(waiting: AwaitedKey): void {
     if (!waiting.wasReleased || waiting.all.size > 0 || waiting.pendingAttempts > 0) return;
     if (this.#feed!.passOn === undefined) return;
@@ -258,7 +267,7 @@ export class Wakers {
     this.#feed!.passOn(waiting.topic);
   }
 
-  /** Deferred by a turn, so that a refused acquisition can start to wait first. */
+  /** Waits for a turn of the event loop, so that a refused acquisition can first become a waiter. */
   #passOnLater(waiting: AwaitedKey): void {
     if (waiting.wasReleased) afterTurn(() => this.#passOn(waiting));
   }
@@ -268,7 +277,7 @@ export class Wakers {
     if (waiting.all.size > 0 || this.#keys.get(waiting.topic) !== waiting) return;
     waiting.close();
     this.#passOnLater(waiting);
-    // Until then the subscription keeps the process alive, so the timer need not.
+    // The subscription keeps the process alive until the timer fires, so the timer need not do so.
     clearTimeout(waiting.idle);
     waiting.idle = setTimeout(() => {
       this.#keys.delete(waiting.topic);

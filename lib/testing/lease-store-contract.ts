@@ -10,6 +10,7 @@ import {
 import { holding } from './holding.js';
 import { infos } from './infos.js';
 import { lateRequests } from './late-requests.js';
+import { listing } from './listing.js';
 import { managed } from './managed.js';
 import { oddTexts } from './odd-texts.js';
 import { severalKeys, severalManaged } from './several-keys.js';
@@ -26,6 +27,7 @@ const CHAPTERS: Readonly<Record<string, readonly Sentence[]>> = {
   'texts that mean something to a database': oddTexts,
   'several keys in one step': severalKeys,
   'the info of a lease': infos,
+  'a list of leases': listing,
   'under a LeaseManager': [...managed, ...severalManaged],
 };
 

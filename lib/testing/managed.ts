@@ -1,5 +1,6 @@
 import type { LeaseStore } from '../lease/contract/lease-store.js';
 import { LeaseManager } from '../lease/manager.js';
+import { revokeLease } from '../lease/revoke.js';
 import { codeOf, type Sentence } from './framework.js';
 
 /** A TTL that does not expire in these tests, in milliseconds. */
@@ -165,9 +166,12 @@ export const managed: readonly Sentence[] = [
     async (on) => {
       const gone = new LeaseManager({ store: on.store, ttl: on.ttl, renew: false });
       const other = new LeaseManager({ store: on.store, ttl });
+      const asked = on.now();
       const before = await gone.acquire('key', { limit: 2 });
       const kept = await other.acquire('key', { limit: 2 });
-      on.expect(await other.tryAcquire('key', { limit: 2 })).toBe(undefined);
+      const early = await other.tryAcquire('key', { limit: 2 });
+      on.requireWithin(on.ttl, asked);
+      on.expect(early).toBe(undefined);
       await on.expire();
       const after = await other.tryAcquire('key', { limit: 2 });
       on.expect(after?.slot).toBe(before.slot);
@@ -187,6 +191,24 @@ export const managed: readonly Sentence[] = [
       on.expect(again.map((lease) => lease?.slot).sort()).toEqual([0, 1, 2]);
       on.expect(await after.tryAcquire('key', { limit: 3 })).toBe(undefined);
       for (const lease of again) on.expect(await lease?.release()).toBe(true);
+    },
+  ],
+  [
+    'a lease that is revoked goes to the next waiter, and its holder finds it lost at the next renewal',
+    async (on) => {
+      const holder = new LeaseManager({ store: on.store, ttl, renew: false });
+      const other = new LeaseManager({ store: on.store, ttl, backoff: { initial: 5, max: 20 } });
+      on.expect(await revokeLease(on.store, 'key')).toBe(false);
+      const lease = await holder.acquire('key');
+      const waiting = other.acquire('key', { timeout: 30_000 });
+      on.expect(await revokeLease(on.store, 'key')).toBe(true);
+      const next = await waiting;
+      on.expect(next.token > lease.token).toBe(true);
+      on.expect(await lease.renew()).toBe(false);
+      on.expect([lease.held, lease.signal.aborted]).toEqual([false, true]);
+      on.expect((lease.signal.reason as { code?: unknown }).code).toBe('ERR_LEASE_LOST');
+      on.expect(await next.renew()).toBe(true);
+      on.expect(await next.release()).toBe(true);
     },
   ],
   [

@@ -9,7 +9,7 @@ const LONG = 600_000;
  * Strings that are operators, fields, parameters, patterns or quotes in some query language. A store that builds a
  * query from one of them would interpret it.
  */
-const ODD = [
+export const ODD = [
   '$owner',
   '$token',
   '$$NOW',

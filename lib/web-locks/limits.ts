@@ -1,5 +1,4 @@
-import { DeadlineTimer } from '../common/deadline-timer.js';
-import type { Timed } from '../common/deadlines.js';
+import { DeadlineTimer, type Timed } from '../common/deadlines.js';
 import { performance } from '../common/host.js';
 
 /** A request with a timeout. */

@@ -6,8 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "core/inspect.h"
+#include "core/table/inspect.h"
 #include "node/call.h"
+#include "node/exact_keys.h"
 
 namespace stripelock {
 
@@ -83,18 +84,40 @@ Napi::Value timeoutOutcome(Napi::Env env, Table& table, std::uint32_t stripe) {
   return object;
 }
 
-Napi::Object deadlockOutcome(Napi::Env env, const std::vector<Blocked>& cycle, bool waited) {
+// Sets `keys` if the table belongs to a file: the key that each thread waits for, if it is a key of the same file.
+Napi::Object deadlockOutcome(Napi::Env env, const Table& table, const std::vector<Blocked>& cycle,
+                             bool waited) {
   std::vector<std::int32_t> threads;
   std::vector<std::int32_t> stripes;
+  const Napi::Array keys = Napi::Array::New(env, cycle.size());
   for (const Blocked& blocked : cycle) {
+    if (table.gate() && blocked.table == &table)
+      keys.Set(static_cast<std::uint32_t>(threads.size()), toKey(env, blocked.key));
     threads.push_back(blocked.threadId);
     stripes.push_back(static_cast<std::int32_t>(blocked.stripe));
   }
   Napi::Object object = outcome(env, "deadlock");
   object.Set("threads", toArray(env, threads));
   object.Set("stripes", toArray(env, stripes));
+  if (table.gate()) object.Set("keys", keys);
   object.Set("waited", Napi::Boolean::New(env, waited));
   return object;
+}
+
+Napi::Object failedOutcome(Napi::Env env, const FileError& error) {
+  Napi::Object object = outcome(env, "failed");
+  object.Set("fault", Napi::Number::New(env, static_cast<int>(error.fault)));
+  object.Set("number", Napi::Number::New(env, error.number));
+  return object;
+}
+
+// The detail in an entry of takeGrants(): whether some stripe was abandoned, and the draw for the wait. If the gate
+// failed: its error.
+std::int32_t detailOf(const AsyncWaits::Granted& grant) {
+  if (grant.error)
+    return kEntryFailed | static_cast<std::int32_t>(grant.error.fault) << kFaultShift |
+           (grant.error.number & 0xffff);
+  return (grant.abandoned ? 1 : 0) | (static_cast<std::int32_t>(grant.draw) << kDrawShift);
 }
 
 napi_value granted(const Call& call, bool abandoned) {
@@ -109,8 +132,8 @@ napi_value acquireSync(napi_env env, napi_callback_info info) {
   Acquire acquire;
   if (!readAcquire(call, acquire)) return nullptr;
   Environment& environment = call.environment();
-  // An interrupt of a blocked call on this thread makes this call. The blocked call cannot continue before this one
-  // ends.
+  // An interrupt of a blocked call can run JavaScript that calls this function again. The blocked call cannot
+  // continue before this one returns, so this one must not wait.
   if (environment.blocked()) acquire.request.timeout = 0;
   const SyncOutcome result = environment.acquireSync(env, *acquire.membership, acquire.request);
   switch (result.status) {
@@ -120,7 +143,9 @@ napi_value acquireSync(napi_env env, napi_callback_info info) {
     case SyncOutcome::Status::kTimedOut:
       return timeoutOutcome(env, acquire.membership->table(), result.stripe);
     case SyncOutcome::Status::kDeadlock:
-      return deadlockOutcome(env, result.cycle, result.waited);
+      return deadlockOutcome(env, acquire.membership->table(), result.cycle, result.waited);
+    case SyncOutcome::Status::kFailed:
+      return failedOutcome(env, result.error);
     case SyncOutcome::Status::kInterrupted:
       break;
   }
@@ -128,9 +153,9 @@ napi_value acquireSync(napi_env env, napi_callback_info info) {
   return nullptr;
 }
 
-// acquireAsync(…, waited?, arrival?): kGranted, kGrantedAbandoned, an Outcome, or the waiter's id. The arguments are
-// the same as for acquireSync. If the acquisition already waited in JavaScript, they include for how many milliseconds,
-// and its arrival number
+// acquireAsync(…, waited?, arrival?): kGranted, kGrantedAbandoned, an Outcome, or the waiter's id. The first
+// arguments are those of acquireSync. The others are for an acquisition that already waited in JavaScript: how long
+// it waited, in milliseconds, and its arrival number
 napi_value acquireAsync(napi_env env, napi_callback_info info) {
   const Call call(env, info);
   Acquire acquire;
@@ -142,12 +167,25 @@ napi_value acquireAsync(napi_env env, napi_callback_info info) {
       return granted(call, started.abandoned);
     case AsyncStart::kTimedOut:
       return timeoutOutcome(env, acquire.membership->table(), started.stripe);
+    case AsyncStart::kFailed:
+      return failedOutcome(env, started.error);
     case AsyncStart::kPending:
       break;
   }
-  // The async waiters of a blocked thread must hold nothing. See acquireSync.
+  // The async waiters of a blocked thread must hold nothing. An interrupt made this call: see acquireSync.
   if (call.environment().blocked()) waits.reclaim();
   return call.integer(static_cast<std::int32_t>(started.id));
+}
+
+// tryEnter(table, stripe): whether this thread now holds the stripe, exclusively. Of a table with a gate
+napi_value tryEnter(napi_env env, napi_callback_info info) {
+  const Call call(env, info, 2);
+  Membership* const membership = call.toTable(0);
+  std::uint32_t stripe = 0;
+  if (!membership || !membership->table().gate() ||
+      !call.toIndex(1, membership->table().stripes() - 1, stripe))
+    return call.refuse("expected the table of a file and a stripe");
+  return call.boolean(membership->tryEnter(stripe));
 }
 
 // cancel(id): whether the waiter existed
@@ -158,8 +196,8 @@ napi_value cancel(napi_env env, napi_callback_info info) {
   return call.boolean(call.environment().participant().asyncWaits().cancel(id));
 }
 
-// release(table, stripe, mode, back?): kNotHeld, kReleased or kReleasedAndReady. `back`: for an acquisition that will
-// wait again
+// release(table, stripe, mode, back?): kNotHeld, kReleased or kReleasedAndReady. `back`: the acquisition gives the
+// stripe back, because it will wait again
 napi_value release(napi_env env, napi_callback_info info) {
   const Call call(env, info, 4);
   Membership* const membership = call.toTable(0);
@@ -197,21 +235,18 @@ napi_value refuseBatch(const Call& call) {
   return call.refuse("expected an Int32Array with room for an entry");
 }
 
-// takeGrants(out): the number of entries, and kMore. Each entry in `out` has a waiter's id, whether some stripe was
-// abandoned, and the draw for the wait
+// takeGrants(out): the number of entries, plus kMore. Each entry in `out` has a waiter's id and a detail (detailOf)
 napi_value takeGrants(napi_env env, napi_callback_info info) {
   const Call call(env, info, 1);
   Batch batch(call);
   if (batch.room == 0) return refuseBatch(call);
   std::array<AsyncWaits::Granted, kBatch> grants;
   const std::size_t count = call.environment().participant().asyncWaits().take(grants.data(), batch.room);
-  for (std::size_t i = 0; i < count; ++i)
-    batch.set(i, grants[i].id,
-              (grants[i].abandoned ? 1 : 0) | (static_cast<std::int32_t>(grants[i].draw) << kDrawShift));
+  for (std::size_t i = 0; i < count; ++i) batch.set(i, grants[i].id, detailOf(grants[i]));
   return call.batch(count, batch.room);
 }
 
-// expire(out): the number of entries, and kMore. Each entry in `out` has a waiter's id, and the stripe that was not
+// expire(out): the number of entries, plus kMore. Each entry in `out` has a waiter's id, and the stripe that was not
 // available
 napi_value expire(napi_env env, napi_callback_info info) {
   const Call call(env, info, 1);
@@ -224,8 +259,7 @@ napi_value expire(napi_env env, napi_callback_info info) {
   return call.batch(count, batch.room);
 }
 
-// lookForIdle(): takes back stripes that this thread's waiters want, from threads that were granted them and do not
-// collect them
+// lookForIdle(): revokes stripes that this thread's waiters wait for, from threads that do not collect their grants
 napi_value lookForIdle(napi_env env, napi_callback_info info) {
   const Call call(env, info, 0);
   if (!call.started()) return call.refuse("not started");
@@ -233,7 +267,7 @@ napi_value lookForIdle(napi_env env, napi_callback_info info) {
   return nullptr;
 }
 
-// fairIn(table, stripe): milliseconds until the head of the stripe's queue must be served next; negative if it must be now
+// fairIn(table, stripe): milliseconds until the barging period of the stripe's queue ends; negative if it has ended
 napi_value fairIn(napi_env env, napi_callback_info info) {
   const Call call(env, info, 2);
   Membership* const membership = call.toTable(0);
@@ -266,6 +300,7 @@ napi_value keepAlive(napi_env env, napi_callback_info info) {
 void addAcquisitions(Napi::Env env, Napi::Object exports) {
   addFunction(env, exports, "acquireSync", acquireSync);
   addFunction(env, exports, "acquireAsync", acquireAsync);
+  addFunction(env, exports, "tryEnter", tryEnter);
   addFunction(env, exports, "cancel", cancel);
   addFunction(env, exports, "release", release);
   addFunction(env, exports, "takeGrants", takeGrants);

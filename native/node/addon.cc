@@ -7,9 +7,9 @@
 #include <optional>
 #include <string>
 
-#include "core/hash.h"
-#include "core/narrow.h"
-#include "core/platform.h"
+#include "core/base/hash.h"
+#include "core/base/narrow.h"
+#include "core/base/platform.h"
 #include "node/acquisitions.h"
 #include "node/call.h"
 #include "node/contention.h"
@@ -79,7 +79,7 @@ napi_value close(napi_env env, napi_callback_info info) {
   const Call call(env, info, 1);
   const Membership* const membership = call.toTable(0);
   if (!membership) return call.refuse("expected an open table");
-  // An interrupt of a blocked call makes this call, and the blocked call may wait for this very table.
+  // This call comes from an interrupt of a blocked call, which may wait for this very table.
   if (call.environment().blocked()) return call.refuse("no table can be closed by a blocked thread");
   call.environment().close(membership->number);
   return nullptr;
@@ -153,7 +153,7 @@ napi_value openLocals(napi_env env, napi_callback_info info) {
   return call.environment().openLocals(membership->number, counts);
 }
 
-// hash(key, stripes): stripe. It runs once for each key that is not cached.
+// hash(key, stripes): the stripe. Called once for each key that is not cached.
 napi_value hash(napi_env env, napi_callback_info info) {
   const Call call(env, info, 2);
   std::uint32_t stripes = 0;
@@ -178,7 +178,7 @@ napi_value hash(napi_env env, napi_callback_info info) {
     return call.unsignedInteger(stripeOfBytes(data, length, stripes));
   }
   napi_get_value_string_utf8(env, call.at(0), few.data(), few.size(), &length);
-  // A character takes up to 3 bytes for one or two units. If this much room is left, nothing was cut off.
+  // One character takes at most 4 bytes. If that much room is left, nothing was cut off.
   if (length + 4 < few.size()) return call.unsignedInteger(stripeOfBytes(few.data(), length, stripes));
   napi_get_value_string_utf8(env, call.at(0), nullptr, 0, &length);
   std::string many(length, '\0');

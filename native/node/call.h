@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "core/mode.h"
+#include "core/table/mode.h"
 #include "node/environment.h"
 #include "node/protocol.h"
 
@@ -86,8 +86,8 @@ class Call {
     out = static_cast<Mode>(number);
     return true;
   }
-  // The same for a table. JavaScript has a separate mode for permits, which the core counts as shared holds (P1). A
-  // table with permits has only that mode, and other tables do not have it.
+  // A mode in which stripes of this table can be held. JavaScript has a separate mode for permits, which the core
+  // counts as shared holds (P1). A table with permits has only that mode, and other tables do not have it.
   bool toMode(std::size_t index, const Table& table, Mode& out) const {
     if (!hasPermits(table.limit())) return toMode(index, out);
     std::uint32_t number = 0;

@@ -5,14 +5,15 @@
 #include <utility>
 #include <vector>
 
-#include "core/contention_profile.h"
+#include "core/table/contention_profile.h"
 #include "node/call.h"
 
 namespace stripelock {
 
 namespace {
 
-// startProfile(threshold, every, names): false if another profile is running. In milliseconds. No names: all locks
+// startProfile(threshold, every, names): false if another profile is running. The numbers are milliseconds. No names:
+// all locks
 napi_value startProfile(napi_env env, napi_callback_info info) {
   const Call call(env, info, 3);
   double threshold = 0;
@@ -42,7 +43,7 @@ napi_value stopProfile(napi_env env, napi_callback_info info) {
   return nullptr;
 }
 
-// drawn(): the draw of this thread's last release or sync wait, a number of core/Draw
+// drawn(): whether a profile records this thread's last release or sync wait, as a number of core/Draw
 napi_value drawn(napi_env env, napi_callback_info info) {
   const Call call(env, info, 0);
   if (!call.started()) return call.refuse("not started");
@@ -50,7 +51,7 @@ napi_value drawn(napi_env env, napi_callback_info info) {
       static_cast<std::int32_t>(std::exchange(call.environment().participant().draw, Draw::kNone)));
 }
 
-// draw(waited): the same for a wait of this many milliseconds
+// draw(waited): draws whether a wait of this many milliseconds is recorded; returns a number of core/Draw
 napi_value draw(napi_env env, napi_callback_info info) {
   const Call call(env, info, 1);
   double waited = 0;
@@ -59,13 +60,13 @@ napi_value draw(napi_env env, napi_callback_info info) {
   return call.integer(static_cast<std::int32_t>(ContentionProfile::instance().draw(time)));
 }
 
-// sampling(): the length from which a wait is always recorded, in milliseconds
+// sampling(): the milliseconds from which on a wait is always recorded
 napi_value sampling(napi_env env, napi_callback_info info) {
   const Call call(env, info, 0);
   return call.number(toMilliseconds(ContentionProfile::instance().every()));
 }
 
-// lockId(table): names its lock in the process
+// lockId(table): the number of the table's lock, unique in the process
 napi_value lockId(napi_env env, napi_callback_info info) {
   const Call call(env, info, 1);
   const Membership* const membership = call.toTable(0);
@@ -84,7 +85,7 @@ napi_value addRecord(napi_env env, napi_callback_info info) {
   return nullptr;
 }
 
-// takeRecords(): those that all threads have added, and then how many were left out
+// takeRecords(): the records that all threads have added, and then the number of records that were left out
 napi_value takeRecords(napi_env env, napi_callback_info) {
   const ContentionProfile::Taken taken = ContentionProfile::instance().take();
   Napi::Array list = Napi::Array::New(env, taken.records.size() + 1);

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "core/contention_profile.h"
+#include "core/table/contention_profile.h"
 
 namespace stripelock {
 
@@ -10,8 +10,8 @@ Environment::~Environment() {
   // The references reset themselves here. Node-API still allows that in the instance data's finalizer.
   leases_.reset();
   named_.end();
-  processes_.end();
   if (participant_) Registry::instance().leave(*participant_);
+  processes_.end();
 }
 
 bool Environment::start(Napi::Env env, std::int32_t threadId, Napi::Function onReady) {
@@ -33,10 +33,10 @@ void Environment::onEnd(void* self) {
   auto& environment = *static_cast<Environment*>(self);
   environment.leases_.reset();
   environment.named_.end();
-  environment.processes_.end();
   if (environment.profiles) ContentionProfile::instance().stop();
   Registry::instance().leave(*environment.participant_);
   environment.participant_ = nullptr;
+  environment.processes_.end();
   for (const auto& table : environment.tables_) {
     if (table) table->membership = nullptr;
   }
@@ -69,9 +69,9 @@ void Environment::keepAlive(Napi::Env env, Reason reason, bool alive) {
 }
 
 std::int32_t Environment::open(Napi::Int32Array words, std::uint32_t stripes, bool exact, std::uint32_t limit,
-                               const std::string& name) {
+                               const std::string& name, const std::shared_ptr<Gate>& gate) {
   Membership* const membership =
-      Registry::instance().open(*participant_, words.Data(), stripes, exact, limit, name);
+      Registry::instance().open(*participant_, words.Data(), stripes, exact, limit, name, gate);
   if (!membership) return kNotOpened;
   if (membership->references > 1) return static_cast<std::int32_t>(membership->number);
   if (freeNumbers_.empty()) {
@@ -99,13 +99,6 @@ void Environment::close(std::uint32_t table) {
 SyncOutcome Environment::acquireSync(napi_env env, Membership& membership, const Request& request) {
   const bool within = std::exchange(blocked_, true);
   SyncOutcome outcome = SyncWait(membership, request, interrupts_.of(env)).run();
-  blocked_ = within;
-  return outcome;
-}
-
-ProcessOutcome Environment::acquireSync(napi_env env, int file, const ProcessRequest& request) {
-  const bool within = std::exchange(blocked_, true);
-  ProcessOutcome outcome = processes_.thread().acquireSync(file, request, interrupts_.of(env));
   blocked_ = within;
   return outcome;
 }

@@ -13,7 +13,7 @@
 #include <memory>
 #include <vector>
 
-#include "core/registry.h"
+#include "core/table/registry.h"
 #include "node/host_interrupts.h"
 #include "node/leases.h"
 #include "node/process_locks.h"
@@ -41,39 +41,38 @@ class Environment {
   Participant& participant() const { return *participant_; }
   Leases* leases() const { return leases_.get(); }
   WebLockThread& named() { return named_; }
-  ProcessLockThread& processes() { return processes_; }
+  ProcessFiles& processes() { return processes_; }
   // The reasons to keep the event loop alive.
-  enum class Reason : std::uint8_t { kAcquisitions = 1, kWebLocks = 2, kProcessLocks = 4 };
+  enum class Reason : std::uint8_t { kAcquisitions = 1, kWebLocks = 2 };
   // Sets or clears one reason.
   void keepAlive(Napi::Env env, Reason reason, bool alive);
 
   // Returns a table's number in this environment, or kNotOpened if the memory is in use with another number of stripes
   // or another value of `exact`.
   std::int32_t open(Napi::Int32Array words, std::uint32_t stripes, bool exact, std::uint32_t limit,
-                    const std::string& name);
+                    const std::string& name, const std::shared_ptr<Gate>& gate = nullptr);
   // Call it as many times as open() returned the number.
   void close(std::uint32_t table);
   // Returns nullptr if no table is open under the number.
   Membership* membership(std::uint32_t table) const {
     return table < tables_.size() && tables_[table] ? tables_[table]->membership : nullptr;
   }
-  // Uses the given array of shared memory unless the table has one already. Returns the one in use.
+  // Counts in the given array of shared memory, unless the table already has one. Returns the array in use.
   Napi::Value openShares(std::uint32_t table, Napi::Int32Array shares);
 
-  // The same for the counts of acquisitions that wait in JavaScript.
+  // Does the same for the counts of acquisitions that wait in JavaScript.
   Napi::Value openLocals(std::uint32_t table, Napi::Int32Array locals);
 
-  // Blocks. Interrupts of the host, such as a debugger's, may run JavaScript during the wait.
+  // Blocks the thread. During the wait, an interrupt of the host, such as a debugger's, may run JavaScript.
   SyncOutcome acquireSync(napi_env env, Membership& membership, const Request& request);
-  ProcessOutcome acquireSync(napi_env env, int file, const ProcessRequest& request);
-  // Whether this thread runs the profile of contention, which ends with it.
+  // Whether this thread started the running contention profile, which stops when the thread ends.
   bool profiles = false;
 
   // Whether the thread is in acquireSync. Any JavaScript that runs then comes from an interrupt.
   bool blocked() const { return blocked_; }
 
  private:
-  // Keeps the memory alive that the core works on.
+  // An open table, and references that keep its memory alive.
   struct OpenTable {
     Membership* membership;
     Napi::Reference<Napi::Int32Array> words;
@@ -90,7 +89,7 @@ class Environment {
   Participant* participant_ = nullptr;
   std::unique_ptr<Leases> leases_;
   WebLockThread named_;
-  ProcessLockThread processes_;
+  ProcessFiles processes_;
   napi_threadsafe_function ready_ = nullptr;
   std::uint32_t reasons_ = 0;
   // The index is the number. Unused numbers are null here and listed in freeNumbers_.

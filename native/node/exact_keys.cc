@@ -6,20 +6,20 @@
 #include <string>
 #include <string_view>
 
-#include "core/inspect.h"
-#include "core/layout.h"
-#include "core/narrow.h"
+#include "core/base/narrow.h"
+#include "core/table/inspect.h"
+#include "core/table/layout.h"
 #include "node/call.h"
 
 namespace stripelock {
 
 namespace {
 
-// The first byte of a key says what it is. So a number, its digits and its bytes are different keys.
+// The first byte of a key is its kind. So a number, its digits and its bytes are different keys.
 enum class Kind : char {
-  // The lower half of each UTF-16 code unit, if the upper halves are 0; see core/narrow.h.
+  // The lower half of each UTF-16 code unit, if the upper halves are 0; see core/base/narrow.h.
   kNarrow,
-  // The code units. So every string is exact, even an ill-formed one.
+  // The UTF-16 code units, so that every string is exact, even an ill-formed one.
   kWide,
   // A double.
   kNumber,
@@ -27,13 +27,13 @@ enum class Kind : char {
   kBytes,
 };
 
-// Integers up to this are exact, and so keys.
+// The largest integer that is a key. A double represents all integers up to it exactly.
 constexpr double kMaxSafe = 9007199254740991.0;
 
-// The bytes that stand for a key: its kind, and what that says. Equal keys have equal bytes, and others have not.
+// The bytes of a key: its kind, then its content. Two keys have the same bytes exactly if they are equal.
 class KeyBytes {
  public:
-  // False if it is not a key.
+  // Returns false if the value is not a key.
   bool read(napi_env env, napi_value value) { return readString(env, value) || readOther(env, value); }
   KeyView view() const { return KeyView(bytes_); }
   std::string_view bytes() const { return bytes_; }
@@ -43,7 +43,7 @@ class KeyBytes {
     std::size_t length = 0;
     std::array<char16_t, 130> units;
     if (napi_get_value_string_utf16(env, value, units.data(), units.size(), &length) != napi_ok) return false;
-    // If there is room for one more, nothing was cut off.
+    // If room for one more unit is left, nothing was cut off.
     if (length + 1 < units.size()) {
       setText({units.data(), length});
       return true;
@@ -62,7 +62,7 @@ class KeyBytes {
     std::size_t length = 0;
     if (napi_get_value_double(env, value, &number) == napi_ok) {
       if (!(std::abs(number) <= kMaxSafe) || number != std::floor(number)) return false;
-      // Also for -0, which is the same key as 0.
+      // Turns -0 into 0, which is the same key.
       number += 0.0;
       set(Kind::kNumber, &number, sizeof number);
       return true;
@@ -88,7 +88,7 @@ class KeyBytes {
     if (length > 0) std::memcpy(out, data, length);
     end(kind, length);
   }
-  // Where this many bytes go, after the kind.
+  // Reserves room for the kind and this many bytes. Returns the address after the kind.
   char* reserve(std::size_t length) {
     start_ = few_.data();
     if (length >= few_.size()) {
@@ -102,7 +102,7 @@ class KeyBytes {
     bytes_ = {start_, 1 + length};
   }
 
-  // No initial value: writing one would cost more than the rest.
+  // Not initialized: that would cost more than the rest.
   std::array<char, 264> few_;
   std::string many_;
   char* start_;
@@ -117,8 +117,8 @@ KeyPins* toPins(const Call& call) {
   return membership ? membership->pins() : nullptr;
 }
 
-// pin(table, key, idle): its stripe, or kNoStripe; with kPinnedAgain, kCrowded and kIdleEnded. `idle`: a stripe to unpin if
-// this thread does not use it; or kNoStripe
+// pin(table, key, idle): the key's stripe, or kNoStripe; with the flags kPinnedAgain, kCrowded and kIdleEnded.
+// `idle`: a stripe to unpin if this thread does not use it; or kNoStripe
 napi_value pin(napi_env env, napi_callback_info info) {
   const Call call(env, info, 3);
   KeyPins* const pins = toPins(call);
@@ -138,8 +138,8 @@ napi_value pin(napi_env env, napi_callback_info info) {
   return call.integer(stripe | again | crowded | ended);
 }
 
-// unpin(table, stripes, count): how many of the first `count` stripes are in use, and stay pinned. These are at the front
-// then.
+// unpin(table, stripes, count): unpins the first `count` stripes, except those in use. Moves the kept ones to the
+// front, and returns their number
 napi_value unpin(napi_env env, napi_callback_info info) {
   const Call call(env, info, 3);
   KeyPins* const pins = toPins(call);
@@ -150,12 +150,12 @@ napi_value unpin(napi_env env, napi_callback_info info) {
       !call.toIndex(2, static_cast<std::uint32_t>(length), count)) {
     return call.refuse("expected an exact table, stripes and how many");
   }
-  // Keeps N4: an interrupt of a blocked call makes this call, and the blocked call may wait for any of them.
+  // Keeps N4: this call may come from an interrupt of a blocked call, which may wait for any of these keys.
   const bool blocked = call.environment().blocked();
   return call.unsignedInteger(static_cast<std::uint32_t>(pins->unpin(stripes, count, blocked)));
 }
 
-// inUse(table): how many of its keys are held, or were abandoned
+// inUse(table): the number of keys that are held or abandoned
 napi_value inUse(napi_env env, napi_callback_info info) {
   const Call call(env, info, 1);
   Membership* const membership = call.toTable(0);

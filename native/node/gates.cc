@@ -47,7 +47,7 @@ napi_value gateAdmit(napi_env env, napi_callback_info info) {
   return Napi::BigInt::New(env, newest);
 }
 
-// gateSize(gate): how many keys it remembers
+// gateSize(gate): the number of keys that it remembers
 napi_value gateSize(napi_env env, napi_callback_info info) {
   const LeaseCall call(env, info, 1);
   FencingGate* const gate = call.toGate(0);

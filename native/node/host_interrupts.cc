@@ -43,8 +43,9 @@ bool HostInterrupts::requested(void* self) {
   return requested;
 }
 
-// V8 handles its interrupts when JavaScript is called. If somebody has requested an end, it begins then and continues
-// when the addon returns. Until then the addon must do nothing else, and Node-API would refuse all its calls.
+// Calls a function, because V8 handles interrupts when JavaScript is called. If an end was requested, it begins then
+// and continues when the addon returns. Until then the addon must do nothing else, because Node-API would refuse its
+// calls.
 bool HostInterrupts::ask() const {
   napi_value undefined = nullptr;
   napi_get_undefined(env_, &undefined);
@@ -56,7 +57,7 @@ bool HostInterrupts::ask() const {
     napi_is_exception_pending(env_, &thrown);
     // The environment may run no more JavaScript.
     if (!thrown) return true;
-    // This clears only Node-API's record of the exception. V8 continues an end that has begun.
+    // This clears only Node-API's record of the exception. V8 still ends the script.
     napi_value exception = nullptr;
     napi_get_and_clear_last_exception(env_, &exception);
     napi_valuetype type = napi_undefined;

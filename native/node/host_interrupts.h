@@ -1,11 +1,11 @@
-// The events that make a blocked thread return to its host: the thread ends (worker.terminate(), process.exit()), or
-// its script does (the timeout of node:vm, or Ctrl+C if that is to end it).
+// The events that make a blocked thread return to its host. The thread ends (worker.terminate(), process.exit()), or
+// its script does (the timeout of node:vm, or Ctrl+C with its option breakOnSigint).
 
 #pragma once
 
 #include <napi.h>
 
-#include "core/sync_wait.h"
+#include "core/table/sync_wait.h"
 
 namespace stripelock {
 

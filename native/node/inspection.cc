@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/inspect.h"
+#include "core/table/inspect.h"
 #include "node/call.h"
 #include "node/exact_keys.h"
 
@@ -12,7 +12,7 @@ namespace stripelock {
 
 namespace {
 
-// holders(table, stripe): ids of the threads that hold it
+// holders(table, stripe): the ids of the threads that hold it
 napi_value holders(napi_env env, napi_callback_info info) {
   const Call call(env, info, 2);
   Membership* const membership = call.toTable(0);
@@ -22,7 +22,7 @@ napi_value holders(napi_env env, napi_callback_info info) {
   return toArray(env, holdersOf(membership->table(), stripe));
 }
 
-// held(table): how many stripes are held
+// held(table): the number of stripes that are held
 napi_value held(napi_env env, napi_callback_info info) {
   const Call call(env, info, 1);
   Membership* const membership = call.toTable(0);
@@ -30,8 +30,8 @@ napi_value held(napi_env env, napi_callback_info info) {
   return call.unsignedInteger(countHeld(membership->table()));
 }
 
-// metrics(): for each name of locks: [name, locks, held, waiting, contended, timeouts, aborts, deadlocks, abandoned, nanoseconds
-// waited, waits of each range …]. From the first call on, waits are measured.
+// metrics(): for each lock name: [name, locks, held, waiting, contended, timeouts, aborts, deadlocks, abandoned,
+// nanoseconds waited, waits of each range …]. Waits are measured from the first call on
 napi_value metrics(napi_env environment, napi_callback_info) {
   const Napi::Env env = environment;
   Registry& registry = Registry::instance();
@@ -54,7 +54,7 @@ napi_value metrics(napi_env environment, napi_callback_info) {
   return result;
 }
 
-// locals(table): [waiting, contended] of what waits in the JavaScript of all threads
+// locals(table): [waiting, contended], the counts of acquisitions that wait in JavaScript, in all threads
 napi_value locals(napi_env environment, napi_callback_info info) {
   const Call call(environment, info, 1);
   Membership* const membership = call.toTable(0);
@@ -67,7 +67,7 @@ napi_value locals(napi_env environment, napi_callback_info info) {
   return result;
 }
 
-// counts(table, stripe): [word, waiting] of a stripe or, in an exact table, of a key, which then is the second argument
+// counts(table, stripe or key): [word, waiting]. The second argument is a key if the table is exact
 napi_value counts(napi_env environment, napi_callback_info info) {
   const Call call(environment, info, 2);
   Membership* const membership = call.toTable(0);

@@ -10,7 +10,7 @@
 
 namespace stripelock {
 
-// Numbers are integers up to this, which a double holds exactly.
+// The largest number in an argument. A double represents all integers up to it exactly.
 inline constexpr double kMaxNumber = 9007199254740991.0;
 // Times are at most 2^42 ms, or 139 years, so the sum of two does not overflow. lib/ has a narrower limit.
 inline constexpr double kMaxTime = 4398046511104.0;
@@ -19,7 +19,7 @@ inline constexpr double kMaxTime = 4398046511104.0;
 // V8 copies them faster than it encodes UTF-8.
 class Text {
  public:
-  // False if it is not a string.
+  // Returns false if the value is not a string.
   bool read(napi_env env, napi_value value) {
     std::size_t length = 0;
     if (napi_get_value_string_utf16(env, value, nullptr, 0, &length) != napi_ok) return false;
@@ -61,7 +61,7 @@ class LeaseCall : public Call {
     bool lossless = false;
     return napi_get_value_bigint_uint64(env(), at(index), &out, &lossless) == napi_ok && lossless;
   }
-  // Milliseconds to hold a lease.
+  // A TTL in milliseconds.
   bool toTtl(std::size_t index, Nanoseconds& out) const {
     double ttl = -1;
     if (!toDouble(index, ttl) || !(ttl >= 0 && ttl <= kMaxTime)) return false;
@@ -82,7 +82,7 @@ class LeaseCall : public Call {
   static constexpr std::uint32_t kMaxOpen = 1'000'000'000;
 };
 
-// Reads a time of the caller's clock, or NaN for the table's clock. False for anything else.
+// Converts a time of the caller's clock, or NaN for the table's clock. Returns false for any other number.
 inline bool toTime(double milliseconds, Nanoseconds& out) {
   out = LeaseTable::kElapsed;
   if (std::isnan(milliseconds)) return true;
@@ -91,7 +91,7 @@ inline bool toTime(double milliseconds, Nanoseconds& out) {
   return true;
 }
 
-// (table, key, at, owner?), as most calls begin. `at`: milliseconds, or NaN for the table's clock.
+// The first arguments of most calls: (table, key, at, owner?). `at`: milliseconds, or NaN for the table's clock.
 class LeaseArguments {
  public:
   explicit LeaseArguments(const LeaseCall& call) : call_(call), table_(call.toLeaseTable(0)) {

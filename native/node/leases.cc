@@ -5,7 +5,7 @@
 #include <cstring>
 #include <string>
 
-#include "core/platform.h"
+#include "core/base/platform.h"
 #include "node/lease_call.h"
 
 namespace stripelock {
@@ -54,11 +54,22 @@ void Leases::closeGate(std::uint32_t index) {
 
 namespace {
 
-// The opposite of Text.
+// Converts the bytes of a Text back to a string.
 Napi::String fromBytes(napi_env env, const std::string& bytes) {
   std::u16string units(bytes.size() / sizeof(char16_t), u'\0');
   std::memcpy(units.data(), bytes.data(), bytes.size());
   return Napi::String::New(env, units);
+}
+
+// { owner, token, remaining, info? }
+Napi::Object toObject(napi_env env, const LeaseTable::Info& info) {
+  Napi::Object object = Napi::Object::New(env);
+  // Passed as a Napi::Value: a string would be converted to UTF-8 and back.
+  object.Set("owner", Napi::Value(fromBytes(env, info.owner)));
+  object.Set("token", Napi::BigInt::New(env, info.token));
+  object.Set("remaining", Napi::Number::New(env, toMilliseconds(info.remaining)));
+  if (!info.info.empty()) object.Set("info", Napi::Value(fromBytes(env, info.info)));
+  return object;
 }
 
 // leaseElapsed(): the clock that also counts while the machine is suspended, in milliseconds
@@ -91,7 +102,7 @@ napi_value leaseClose(napi_env env, napi_callback_info info) {
   return nullptr;
 }
 
-// leaseAcquire(table, key, at, owner, ttl, info): the token, a bigint; or after how many milliseconds to try again
+// leaseAcquire(table, key, at, owner, ttl, info): the token as a bigint, or the milliseconds after which to retry
 napi_value leaseAcquire(napi_env env, napi_callback_info info) {
   const LeaseCall call(env, info, 6);
   const LeaseArguments arguments(call);
@@ -117,29 +128,17 @@ napi_value leaseRenew(napi_env env, napi_callback_info info) {
   return call.boolean(arguments.table().renew(arguments.claim(), ttl, &replaced));
 }
 
-// The result of a call that may have notified watches of the calling thread.
-napi_value ended(const LeaseCall& call, bool done) {
-  if (!done) return call.integer(kLeaseNo);
-  return call.integer(call.leases().watches.hasReady() ? kLeaseDoneAndReady : kLeaseDone);
-}
-
-// leaseKeep(table, key, at, owner, ttl, token): kLeaseNo, kLeaseDone or kLeaseDoneAndReady
-napi_value leaseKeep(napi_env env, napi_callback_info info) {
+// leaseEnd(table, key, at, owner, token, keepFor): kLeaseNo, kLeaseDone or kLeaseDoneAndReady. Token 0 accepts any grant
+// of the owner
+napi_value leaseEnd(napi_env env, napi_callback_info info) {
   const LeaseCall call(env, info, 6);
   const LeaseArguments arguments(call);
-  Nanoseconds ttl = 0;
   std::uint64_t token = 0;
-  if (!arguments || !call.toTtl(4, ttl) || !call.toToken(5, token)) return arguments.refuse();
-  return ended(call, arguments.table().keep(arguments.claim(), token, ttl, &call.leases().watches));
-}
-
-// leaseRelease(table, key, at, owner, token): the same. Token 0 accepts any grant of the owner
-napi_value leaseRelease(napi_env env, napi_callback_info info) {
-  const LeaseCall call(env, info, 5);
-  const LeaseArguments arguments(call);
-  std::uint64_t token = 0;
-  if (!arguments || !call.toToken(4, token)) return arguments.refuse();
-  return ended(call, arguments.table().release(arguments.claim(), token, &call.leases().watches));
+  Nanoseconds keepFor = 0;
+  if (!arguments || !call.toToken(4, token) || !call.toTtl(5, keepFor)) return arguments.refuse();
+  const LeaseWatches& own = call.leases().watches;
+  if (!arguments.table().end(arguments.claim(), token, keepFor, &own)) return call.integer(kLeaseNo);
+  return call.integer(own.hasReady() ? kLeaseDoneAndReady : kLeaseDone);
 }
 
 // leaseInspect(table, key, at): { owner, token, remaining, info? }, or undefined
@@ -148,17 +147,49 @@ napi_value leaseInspect(napi_env env, napi_callback_info info) {
   const LeaseArguments arguments(call);
   if (!arguments) return arguments.refuse();
   const std::optional<LeaseTable::Info> found = arguments.table().inspect(arguments.key(), arguments.at());
-  if (!found) return nullptr;
-  Napi::Object object = Napi::Object::New(env);
-  // Passed as a Napi::Value: a string would be converted to UTF-8 and back.
-  object.Set("owner", Napi::Value(fromBytes(env, found->owner)));
-  object.Set("token", Napi::BigInt::New(env, found->token));
-  object.Set("remaining", Napi::Number::New(env, toMilliseconds(found->remaining)));
-  if (!found->info.empty()) object.Set("info", Napi::Value(fromBytes(env, found->info)));
-  return object;
+  return found ? napi_value(toObject(env, *found)) : nullptr;
 }
 
-// leaseSize(table): entries, including expired ones that are not swept yet
+// The order of code points, of keys as the bytes of their UTF-16 code units. In UTF-16, surrogates encode the highest
+// code points, but come before some other units.
+bool isBefore(std::string_view a, std::string_view b) {
+  const auto rankOf = [](char16_t unit) {
+    if (unit < 0xd800) return static_cast<std::uint32_t>(unit);
+    return unit < 0xe000 ? unit + 0x2000u : unit - 0x800u;
+  };
+  const std::size_t length = std::min(a.size(), b.size());
+  for (std::size_t i = 0; i + sizeof(char16_t) <= length; i += sizeof(char16_t)) {
+    char16_t x = 0;
+    char16_t y = 0;
+    std::memcpy(&x, a.data() + i, sizeof x);
+    std::memcpy(&y, b.data() + i, sizeof y);
+    if (x != y) return rankOf(x) < rankOf(y);
+  }
+  return a.size() < b.size();
+}
+
+// leaseList(table, prefix, at, most): [{ key, owner, token, remaining, info? }], the first of all that are held
+napi_value leaseList(napi_env env, napi_callback_info info) {
+  const LeaseCall call(env, info, 4);
+  LeaseTable* const table = call.toLeaseTable(0);
+  Text prefix;
+  double at = 0;
+  Nanoseconds time = 0;
+  std::uint32_t most = 0;
+  if (!table || !call.toKey(1, prefix) || !call.toDouble(2, at) || !toTime(at, time) || !call.toId(3, most))
+    return call.refuse("expected an open table, a prefix, a time and a number");
+  const std::vector<LeaseTable::Listed> listed = table->list(prefix.view(), most, isBefore, time);
+  Napi::Array list = Napi::Array::New(env, listed.size());
+  for (std::uint32_t i = 0; i < listed.size(); ++i) {
+    const Napi::HandleScope scope(env);
+    Napi::Object object = toObject(env, listed[i].info);
+    object.Set("key", Napi::Value(fromBytes(env, listed[i].key)));
+    list.Set(i, object);
+  }
+  return list;
+}
+
+// leaseSize(table): the number of entries, including expired ones that are not swept yet
 napi_value leaseSize(napi_env env, napi_callback_info info) {
   const LeaseCall call(env, info, 1);
   LeaseTable* const table = call.toLeaseTable(0);
@@ -183,7 +214,7 @@ napi_value leaseUnwatch(napi_env env, napi_callback_info info) {
   return call.boolean(call.leases().watches.remove(id));
 }
 
-// takeReleasedKeys(out): how many, and kMore. `out` gets the ids of watches whose keys were released
+// takeReleasedKeys(out): the number of ids, plus kMore. `out` gets the ids of watches whose keys were released
 napi_value takeReleasedKeys(napi_env env, napi_callback_info info) {
   const LeaseCall call(env, info, 1);
   std::int32_t* out = nullptr;
@@ -206,9 +237,9 @@ void addLeases(Napi::Env env, Napi::Object exports) {
   addFunction(env, exports, "leaseClose", leaseClose);
   addFunction(env, exports, "leaseAcquire", leaseAcquire);
   addFunction(env, exports, "leaseRenew", leaseRenew);
-  addFunction(env, exports, "leaseKeep", leaseKeep);
-  addFunction(env, exports, "leaseRelease", leaseRelease);
+  addFunction(env, exports, "leaseEnd", leaseEnd);
   addFunction(env, exports, "leaseInspect", leaseInspect);
+  addFunction(env, exports, "leaseList", leaseList);
   addFunction(env, exports, "leaseSize", leaseSize);
   addFunction(env, exports, "leaseWatch", leaseWatch);
   addFunction(env, exports, "leaseUnwatch", leaseUnwatch);

@@ -7,15 +7,15 @@
 #include <cstddef>
 #include <vector>
 
-#include "core/lease_registry.h"
-#include "core/lease_watches.h"
+#include "core/leases/lease_registry.h"
+#include "core/leases/lease_watches.h"
 
 namespace stripelock {
 
 class Leases {
  public:
   explicit Leases(Participant& participant) : watches(participant) {}
-  // On the environment's thread. Ends its watches. Its leases stay until they expire.
+  // Call it on the environment's thread. Removes the watches; the leases stay until they expire.
   ~Leases();
   Leases(const Leases&) = delete;
   Leases& operator=(const Leases&) = delete;

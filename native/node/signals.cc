@@ -1,6 +1,6 @@
 #include "node/signals.h"
 
-#include "core/platform.h"
+#include "core/base/platform.h"
 #include "node/call.h"
 
 namespace stripelock {
@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::uint32_t kMostSignal = 0x7fffffff;
 
-// countTerminalSignals(signal): whether deliveries of this signal are counted from now on; see core/platform.h
+// countTerminalSignals(signal): whether deliveries of this signal are counted from now on; see core/base/platform.h
 napi_value countSignals(napi_env env, napi_callback_info info) {
   const Call call(env, info, 1);
   std::uint32_t signal = 0;

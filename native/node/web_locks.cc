@@ -25,15 +25,15 @@ static_assert(static_cast<std::int32_t>(WebLockAnswer::kHeld) == kWebLockHeld);
 static_assert(static_cast<std::int32_t>(WebLockAnswer::kPending) == kWebLockPending);
 static_assert(static_cast<std::int32_t>(WebLockAnswer::kUnavailable) == kWebLockUnavailable);
 
-// A string argument, as its units.
+// A string argument, as UTF-16 code units.
 class Name {
  public:
-  // False if it is not a string.
+  // Returns false if the value is not a string.
   bool read(napi_env env, napi_value value) {
     std::size_t length = 0;
     if (napi_get_value_string_utf16(env, value, few_.data(), few_.size(), &length) != napi_ok) return false;
     view_ = {few_.data(), length};
-    // If there is room for one more, nothing was cut off.
+    // If room for one more unit is left, nothing was cut off.
     if (length + 1 < few_.size()) return true;
     napi_get_value_string_utf16(env, value, nullptr, 0, &length);
     many_.resize(length);
@@ -55,7 +55,7 @@ std::optional<std::uint64_t> managerIn(const WebLockExchange& exchange) {
   return static_cast<std::uint64_t>(manager);
 }
 
-// A call once the exchange is open.
+// A call that uses the open exchange.
 class WebLockCall : public Call {
  public:
   using Call::Call;
@@ -73,7 +73,7 @@ class WebLockCall : public Call {
   napi_value refuseCall() const { return refuse("expected a name, and valid numbers in the exchange"); }
 };
 
-// webLockExchange(numbers): `numbers` is all of a SharedArrayBuffer, laid out as WebLockExchange
+// webLockExchange(numbers): `numbers` covers a whole SharedArrayBuffer that is laid out as a WebLockExchange
 napi_value webLockExchange(napi_env env, napi_callback_info info) {
   const WebLockCall call(env, info, 1);
   napi_typedarray_type type{};
@@ -110,7 +110,7 @@ napi_value webLockRequest(napi_env env, napi_callback_info info) {
   if (!call.isOpen()) return call.refuseCall();
   WebLockExchange& exchange = call.exchange();
   const std::optional<std::uint64_t> manager = managerIn(exchange);
-  // Another thread could write there meanwhile, so each number is read once.
+  // Another thread could write to the exchange meanwhile, so each number is read once.
   const auto modeNumber = static_cast<std::uint32_t>(exchange.mode);
   const auto howNumber = static_cast<std::uint32_t>(exchange.how);
   Name name;
@@ -141,7 +141,7 @@ napi_value webLockRelease(napi_env env, napi_callback_info info) {
   return call.answer(kept ? kWebLockReleased : kWebLockNotKept);
 }
 
-// takeWebLockNews(out): how many, and kMore. `out` gets tickets, and what happened to each
+// takeWebLockNews(out): the number of entries, plus kMore. Each entry in `out` has a ticket, and the bits of its news
 napi_value takeWebLockNews(napi_env env, napi_callback_info info) {
   const WebLockCall call(env, info, 1);
   std::int32_t* out = nullptr;
@@ -160,7 +160,8 @@ napi_value takeWebLockNews(napi_env env, napi_callback_info info) {
   return call.batch(count, room);
 }
 
-// webLockQuery(): [name, mode, held, threadId, ...] of the exchange's manager, each name's in the order of its queue
+// webLockQuery(): [name, mode, held, threadId, ...], four values for each request of the exchange's manager. For each
+// name, the holders come first, then the queue
 napi_value webLockQuery(napi_env env, napi_callback_info info) {
   const WebLockCall call(env, info, 0);
   const std::optional<std::uint64_t> manager = call.isOpen() ? managerIn(call.exchange()) : std::nullopt;
@@ -181,7 +182,7 @@ napi_value webLockQuery(napi_env env, napi_callback_info info) {
   return result;
 }
 
-// webLockSize(): names that somebody holds or waits for, in all managers
+// webLockSize(): the number of names that are held or waited for, in all managers
 napi_value webLockSize(napi_env env, napi_callback_info info) {
   return Call(env, info, 0).number(static_cast<double>(WebLocks::instance().size()));
 }

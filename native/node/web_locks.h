@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <memory>
 
-#include "core/web_lock_client.h"
+#include "core/web_locks/web_lock_client.h"
 #include "node/protocol.h"
 
 namespace stripelock {
@@ -17,7 +17,7 @@ namespace stripelock {
 struct WebLockExchange {
   // To the addon: the manager's number.
   double manager;
-  // To the addon: the mode, and how to get the lock.
+  // To the addon: the mode of the lock, and what to do if it is held (WebLockHow).
   std::int32_t mode;
   std::int32_t how;
   // From webLockRequest(): the request's number. To webLockCancel() and webLockRelease(): the number of the request to end.
@@ -38,10 +38,10 @@ static_assert(offsetof(WebLockExchange, ready) == kWebLockReady * sizeof(std::in
 
 class WebLockThread {
  public:
-  // Once. `numbers` is shared memory of the size of a WebLockExchange.
+  // Call it once. `numbers` is shared memory of the size of a WebLockExchange.
   void start(Participant& participant, Napi::Float64Array numbers);
   bool started() const { return client_ != nullptr; }
-  // The thread ends. The reference to JavaScript memory stays.
+  // Call it when the thread ends. Keeps the reference to JavaScript memory.
   void end() { client_.reset(); }
 
   WebLockClient& client() const { return *client_; }

@@ -1,4 +1,4 @@
-#include "core/async_waits.h"
+#include "core/table/async_waits.h"
 
 #include <thread>
 
@@ -40,7 +40,7 @@ TEST(AsyncWaits, CostOneWakeForManyGrants) {
   EXPECT_TRUE(waiter.async().hasReady());
   EXPECT_EQ(waiter.async().take(grants, 40), 24u);
   EXPECT_FALSE(waiter.async().hasReady());
-  // And one for the next burst.
+  // The next burst sends another wake.
   waiter.client.release({7});
   ASSERT_TRUE(holder.client.take(7));
   waiter.client.pend({7});
@@ -97,7 +97,7 @@ TEST(AsyncWaits, EndWithTheLockTheyBelongTo) {
     Client closing(environment, memory);
     closing.pend({0});
     closing.pend({1});
-    // One is granted already when the lock is closed.
+    // One acquisition is already granted when the lock is closed.
     EXPECT_TRUE(holder.client.release({0}));
   }
   EXPECT_EQ(memory.word(0).load(), 0u);
@@ -134,7 +134,7 @@ TEST(AsyncWaits, KeepTheirDeadlineWhenAGrantIsTakenBackAfterIt) {
   EXPECT_TRUE(world.holder.client.release({0}));
   const Deadline last = Deadline::after(2);
   while (!last.passedAt(now())) std::this_thread::yield();
-  // The one that was granted has the earlier deadline, but does not hold up this one.
+  // The granted acquisition has the earlier deadline. It must not keep the other one from expiring.
   auto expired = takeExpired(world.waiter.environment);
   ASSERT_EQ(expired.size(), 1u);
   EXPECT_EQ(expired[0].id, other);

@@ -12,7 +12,7 @@ Client::Client(Environment& environment, SharedMemory& memory, bool exact, std::
   if (membership_ && !membership_->hasShares()) membership_->openShares(shares_.get());
 }
 
-// The shares must outlast the membership.
+// Ends the membership first, because it uses the shares.
 Client::~Client() {
   if (environment_.hasEnded()) return;
   close();
@@ -104,7 +104,7 @@ Blocking::Blocking(Client& client, Stripes stripes, Ask ask, Interrupt interrupt
 
 const SyncOutcome& Blocking::join() {
   if (!thread_.joinable()) return outcome_;
-  // 1.5 times the longest timeout that a test may use.
+  // A test's timeouts are at most kStuck, so this is well beyond them.
   const Deadline deadline = Deadline::after(1.5 * kStuck);
   while (!decided()) {
     if (deadline.passedAt(now())) {

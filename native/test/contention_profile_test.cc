@@ -1,6 +1,6 @@
 // Tests which waits a profile of contention records, and how it marks the locks.
 
-#include "core/contention_profile.h"
+#include "core/table/contention_profile.h"
 
 #include <string>
 #include <thread>
@@ -16,7 +16,7 @@ namespace {
 
 constexpr Nanoseconds kMillisecond = 1'000'000;
 
-// A profile that is taken until the end of the test.
+// Runs a profile during its lifetime.
 struct Profiling {
   explicit Profiling(double threshold = 0, double every = 1e-6, std::vector<std::string> names = {}) {
     EXPECT_TRUE(profile.start(threshold, every, std::move(names)));
@@ -106,7 +106,7 @@ TEST(ContentionProfile, StartsWithoutTheRecordsAndThePaceOfTheOneBefore) {
   EXPECT_EQ(taken.leftOut, 0u);
 }
 
-// A thread draws as it gets the key, and adds its record a while later.
+// A thread draws when it gets the key, and adds its record later. Meanwhile another profile can start.
 TEST(ContentionProfile, DropsRecordsThatWereDrawnForAnEarlierOne) {
   std::vector<Draw> earlier;
   for (int i = 0; i < 250; ++i) {
@@ -129,7 +129,7 @@ TEST(ContentionProfile, MarksLocksByTheirNamesAlsoThoseThatAreOpenedLater) {
   };
   Membership* const one = open(wanted, "wanted");
   Membership* const two = open(other, "other");
-  // The value that an earlier lock on this memory left.
+  // An earlier lock on this memory may have left the flag set.
   static_cast<Word*>(other.data())[kObservedInt].store(kObserveProfile);
   {
     const Profiling on(0, 1, {"wanted"});
@@ -191,7 +191,7 @@ TEST(ContentionProfile, DrawsNothingWhileNoneIsTaken) {
   EXPECT_EQ(drawn(of.waiter), Draw::kNone);
 }
 
-// Profiles come and go while threads wait and release.
+// Profiles start and stop while threads wait and release.
 TEST(ContentionProfile, MayBeTakenWhileThreadsWait) {
   SharedMemory memory(1);
   std::atomic<bool> done{false};

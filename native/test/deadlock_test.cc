@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include "core/sync_wait.h"
+#include "core/table/sync_wait.h"
 #include "test/support.h"
 
 namespace stripelock::test {
@@ -17,7 +17,7 @@ TEST(Deadlock, IsRefusedThroughASharedSetThatIsOnlyPartlyTaken) {
   Peer reader(memory);
   Peer writer(memory);
   ASSERT_TRUE(writer.client.take(1));
-  // Has taken 0, which is not yet counted among its holds, and waits for 1.
+  // This waiter has taken 0, which is not counted as its hold yet, and waits for 1.
   Blocking both(reader.client, {0, 1}, {.mode = Mode::kShared});
   ASSERT_TRUE(awaitWaiters(writer.client, 1, 1));
   Blocking first(writer.client, {0});
@@ -44,8 +44,8 @@ TEST(Deadlock, IsRefusedThroughASharedReaderBehindAWriter) {
   ASSERT_TRUE(awaitWaiters(holder.client, 0, 1));
   Blocking shared(reader.client, {0}, {.mode = Mode::kShared});
   ASSERT_TRUE(awaitWaiters(holder.client, 0, 2));
-  // Waits for the reader, which waits for the writer, which waits for this thread's shared hold. Any of them may be
-  // refused.
+  // This thread waits for the reader, the reader for the writer, and the writer for this thread's shared hold. Any of
+  // the three may be refused.
   Blocking second(holder.client, {1});
   ASSERT_TRUE(eventually([&] { return exclusive.decided() || shared.decided() || second.decided(); }));
   if (exclusive.decided()) {
@@ -144,7 +144,7 @@ TEST(Deadlock, IsRefusedToASharedReEntryWhenTheWriterComesInTheLastInstant) {
   Peer peer(memory);
   Peer writer(memory);
   ASSERT_TRUE(peer.client.take(0, Mode::kShared));
-  // The flag keeps the re-entry from succeeding before it looks for writers.
+  // With this flag, the re-entry does not succeed before it looks for writers.
   memory.word(0).fetch_or(kQueued);
   Barrier barrier("proceed: before the next shard");
   Blocking blocking(peer.client, {0}, {.mode = Mode::kShared});
@@ -184,7 +184,7 @@ TEST(Deadlock, IsNotSeenInACycleThatAnAsyncWaiterCloses) {
   ASSERT_TRUE(other.client.take(1));
   Blocking blocking(one.client, {1});
   ASSERT_TRUE(awaitWaiters(other.client, 1, 1));
-  // This thread does not block, and can release what it holds.
+  // The main thread does not block, so it can release its stripe.
   other.client.pend({0});
   std::this_thread::sleep_for(std::chrono::nanoseconds(kFirstSlice + 2 * kSlice));
   EXPECT_FALSE(blocking.decided());
@@ -205,13 +205,13 @@ TEST(Deadlock, IsNotSeenInAWaitThatHasJustBeenGranted) {
   Blocking reader(granted.client, {0}, {.mode = Mode::kShared});
   ASSERT_TRUE(awaitWaiters(writer.client, 0, 1));
   peer.client.pend({0}, {.mode = Mode::kShared});
-  // It is in the wait graph now. It is stopped there while both are granted the stripe.
+  // The reader is in the wait graph now. It stays stopped while both threads are granted the stripe.
   std::this_thread::sleep_for(std::chrono::nanoseconds(2 * kFirstSlice));
   Barrier barrier("wait: before parking");
   ASSERT_TRUE(barrier.awaitArrival());
   EXPECT_TRUE(writer.client.release({0}));
   ASSERT_EQ(awaitGrants(peer.environment).size(), 1u);
-  // Waits for a thread that was granted its last stripe, but has not collected the grant.
+  // The peer blocks for a stripe of a thread that was granted its last stripe, but has not collected the grant.
   Blocking blocking(peer.client, {1});
   std::this_thread::sleep_for(std::chrono::nanoseconds(kFirstSlice + 2 * kSlice));
   EXPECT_FALSE(blocking.decided());
@@ -295,16 +295,17 @@ TEST(Deadlock, IsNotSeenInACycleThatOneLeavesBetweenTheTwoLooks) {
     Peer other(memory);
     ASSERT_TRUE(one.client.take(0));
     ASSERT_TRUE(other.client.take(1));
-    // Joined when no thread is stopped any more.
+    // Declared before `looks`, so joined when no thread is stopped any more.
     std::optional<Blocking> leaving;
     std::optional<Blocking> staying;
     BetweenLooks looks;
     leaving.emplace(other.client, Stripes{0}, Ask{}, Interrupt{.requested = BetweenLooks::leaving});
-    // It is in the wait graph by then.
+    // By then the thread is in the wait graph.
     std::this_thread::sleep_for(std::chrono::nanoseconds(2 * kFirstSlice));
     staying.emplace(one.client, Stripes{1}, Ask{}, Interrupt{.requested = BetweenLooks::staying});
     ASSERT_TRUE(eventually([] { return BetweenLooks::stopped.load(); }));
-    // It does not leave if it was also about to look, and now waits until the first one has looked.
+    // The leaving thread may have been about to search, too. Then it waits for the stopped search, and this round
+    // does not count.
     const Nanoseconds soon = now() + 10 * kSlice;
     while (!left && now() < soon) left = waitersOf(one.client, 0) == 0;
     looks.open.store(true);

@@ -10,7 +10,8 @@ namespace stripelock::test {
 
 namespace {
 
-// A stripe that was released to an async waiter whose event loop has not turned yet. The stripe is free until then.
+// A stripe was released, and an async waiter was designated. The stripe stays free until that waiter's event loop
+// runs.
 struct Designated {
   explicit Designated(double timeout = kForever) {
     EXPECT_TRUE(holder.client.take(0));
@@ -103,7 +104,7 @@ TEST(Designated, PassesItsTurnOnWhenItsThreadEndsOrItsLockIsClosed) {
     }
     EXPECT_TRUE(world.isDesignated(world.next));
     EXPECT_EQ(awaitGrants(world.next.environment).size(), 1u);
-    // It held nothing, so nothing was abandoned.
+    // The ended thread held nothing, so nothing was abandoned.
     EXPECT_EQ(world.word(), world.next.slot());
     EXPECT_EQ(world.memory.cell(kAbandonedCell), 0);
     EXPECT_EQ(world.memory.cell(kWaitingCell), 0);
@@ -137,7 +138,7 @@ TEST(Designated, PassesItsTurnOnWhenItWasChosenBeforeItsThreadWasSeenToBlock) {
   std::thread releasing([&] { EXPECT_TRUE(world.holder.client.releaseSlow(0)); });
   ASSERT_TRUE(barrier.awaitArrival());
   Blocking blocking(world.chosen.client, {1}, {.timeout = kStuck});
-  // Wait until the thread has looked at its ready list, which is still empty, and waits.
+  // By then the blocked thread has found its ready list empty, and waits.
   ASSERT_TRUE(eventually([&] { return world.memory.word(1).load() == (world.next.slot() | kQueued); }));
   barrier.open();
   releasing.join();
@@ -171,13 +172,13 @@ TEST(Designated, IsOvertakenByABlockedThreadWhileItsEventLoopIsBusy) {
   Blocking blocking(world.next.client, {0, 1}, {.timeout = kStuck});
   ASSERT_TRUE(awaitWaiters(world.holder.client, 0, 2));
   world.release();
-  // It leaves the queue of the first stripe, and then waits for the other.
+  // The blocked thread takes the first stripe, leaves its queue, and waits for the other stripe.
   ASSERT_TRUE(awaitWaiters(world.holder.client, 1, 1));
   EXPECT_EQ(world.word(), world.next.slot());
   EXPECT_EQ(waitersOf(world.holder.client, 0), 1u);
   EXPECT_TRUE(world.holder.client.release({1}));
   EXPECT_EQ(blocking.status(), Status::kGranted);
-  // The waiter that was overtaken still has its turn.
+  // The overtaken waiter is still designated.
   EXPECT_TRUE(world.isDesignated(world.chosen));
   EXPECT_TRUE(world.next.client.release({0, 1}));
   EXPECT_EQ(awaitGrants(world.chosen.environment).size(), 1u);
@@ -187,7 +188,7 @@ TEST(Designated, IsOvertakenByABlockedThreadWhileItsEventLoopIsBusy) {
 TEST(Designated, DoesNotLetABlockedThreadTimeOutWhileTheStripeIsFree) {
   Designated world;
   Barrier barrier("wait: before it times out");
-  // Shorter than a slice.
+  // A timeout shorter than a slice.
   Blocking blocking(world.next.client, {0}, {.timeout = 1});
   ASSERT_TRUE(barrier.awaitArrival());
   world.release();

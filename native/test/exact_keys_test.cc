@@ -21,7 +21,7 @@ TEST(ExactKeys, ArePinnedOncePerThreadHoweverOften) {
   std::array<std::int32_t, 3> list{static_cast<std::int32_t>(stripe), static_cast<std::int32_t>(stripe), 0};
   EXPECT_EQ(peer.pins().unpin(list.data(), 3), 0u);
   EXPECT_EQ(peer.keys().size(), 0u);
-  // The stripe belongs to another key now: an extra entry ends no pin of that key.
+  // The stripe now belongs to another key. The second entry for it in the list must not end a pin of that key.
   EXPECT_EQ(peer.pin("other"), stripe);
 }
 
@@ -60,7 +60,7 @@ TEST(ExactKeys, MayBeLeftInAnyNumberByWhoeverWritesToTheMemory) {
     for (const char* const key : {"a", "b", "c", "d"}) EXPECT_NE(peer.pin(key), KeyTable::kNone);
     EXPECT_EQ(peer.pin("e"), KeyTable::kNone);
   }
-  // No more than a table of this size keeps, which is 100 of 400 and would be 4 of fewer.
+  // A table keeps at most a quarter of its stripes as orphans, but up to four in a small table.
   for (const auto& [stripes, kept] : {std::pair{1u, 1u}, {2u, 2u}, {3u, 3u}, {17u, 4u}, {400u, 100u}}) {
     SharedMemory memory(stripes);
     static_cast<Cell*>(memory.data())[kLeftOrphans].store(400);
@@ -80,7 +80,7 @@ TEST(ExactKeys, StayPinnedWhileTheirThreadHoldsThem) {
   const std::uint32_t idle = peer.pin("idle");
   ASSERT_TRUE(peer.client.take(held));
   ASSERT_TRUE(peer.client.take(shared, Mode::kShared));
-  // In use or not, it may be in the list twice.
+  // Stripes may be listed twice, whether they are used or not.
   std::array<std::int32_t, 6> list{};
   std::size_t at = 0;
   for (const std::uint32_t stripe : {held, idle, held, shared, idle, held})
@@ -107,7 +107,7 @@ TEST(ExactKeys, StayPinnedWhileAnAcquisitionWaitsForThem) {
   ASSERT_TRUE(holder.client.take(first));
   const std::uint32_t id = waiter.client.pend({first, second});
   EXPECT_TRUE(waiter.unpin(first));
-  // Not linked there yet.
+  // The waiter is not linked at the second stripe yet.
   EXPECT_TRUE(waiter.unpin(second));
   ASSERT_TRUE(waiter.async().cancel(id));
   EXPECT_FALSE(waiter.unpin(first));
@@ -125,7 +125,7 @@ TEST(ExactKeys, StayPinnedFromTheGrantToTheRelease) {
   waiter.client.pend({stripe});
   makeHandOverDue(holder.client, stripe);
   ASSERT_TRUE(holder.client.release({stripe}));
-  // Granted, but not collected yet.
+  // The waiter was granted the stripe, but has not collected the grant.
   EXPECT_TRUE(waiter.unpin(stripe));
   ASSERT_EQ(awaitGrants(waiter.environment).size(), 1u);
   EXPECT_TRUE(waiter.unpin(stripe));
@@ -185,7 +185,7 @@ TEST(ExactKeys, AreGivenUpForAnotherOnlyWhileTheirThreadDoesNotUseThem) {
   const KeyPins::Pinned instead = peer.pins().pin(KeyView("other"), held);
   EXPECT_TRUE(instead.ended);
   EXPECT_EQ(instead.stripe, held);
-  // The stripe belongs to the other key now, which has a separate pin.
+  // The stripe now belongs to the key "other", whose pin is a separate one.
   EXPECT_FALSE(peer.unpin(held));
   EXPECT_FALSE(peer.unpin(beside.stripe));
   EXPECT_EQ(peer.keys().size(), 0u);
@@ -208,7 +208,7 @@ TEST(ExactKeys, AreGivenUpAlsoIfThereIsNoStripeForTheOther) {
   EXPECT_EQ(peer.pin("new"), stripe);
 }
 
-// A debugger's code runs in the middle of the blocked call, and looks up and unpins keys, too.
+// A debugger can run JavaScript during the blocked call. That code may also look up and unpin keys.
 TEST(ExactKeys, StayPinnedWhileTheirThreadBlocks) {
   SharedMemory memory(2);
   ExactPeer holder(memory);
@@ -228,14 +228,15 @@ TEST(ExactKeys, StayPinnedWhileTheirThreadBlocks) {
   EXPECT_EQ(blocked.status(), Status::kGranted);
   EXPECT_FALSE(holder.unpin(stripe));
   EXPECT_TRUE(waiter.pins().pin(KeyView("key")).again);
-  // The holder keeps its key. The other one makes room now.
+  // The waiter now holds "key", so only "other" is unpinned.
   EXPECT_EQ(waiter.pins().unpin(both.data(), both.size()), 1u);
   EXPECT_EQ(both[0], static_cast<std::int32_t>(stripe));
   EXPECT_EQ(holder.pin("new"), beside.stripe);
   ASSERT_TRUE(waiter.client.release({stripe}));
 }
 
-// The thread that unpins last reads the word while the other waits for the shard, and pins the key right after that.
+// The thread with the last pin reads the word while the other thread waits for the shard. That thread then pins the
+// key.
 TEST(ExactKeys, ThatArePinnedAsTheLastPinEndsHaveOneStripe) {
   SharedMemory memory(8);
   ExactPeer one(memory);
@@ -261,7 +262,7 @@ TEST(ExactKeys, ThatArePinnedAsTheLastPinEndsHaveOneStripe) {
   EXPECT_EQ(one.keys().size(), 0u);
 }
 
-// Threads take, hold and drop keys of a table that is much too small for all of them, and some end as they hold one.
+// Threads lock many more keys than the table has stripes, and some threads end while they hold a key.
 TEST(ExactKeys, LoseNoUpdateWhileStripesAreRecycledAndThreadsEnd) {
   constexpr std::uint32_t kStripes = 24;
   constexpr std::size_t kKeys = 96;
@@ -284,12 +285,12 @@ TEST(ExactKeys, LoseNoUpdateWhileStripesAreRecycledAndThreadsEnd) {
           const std::string name = "key " + std::to_string(key);
           const std::uint32_t idle = random() % 2 == 0 ? last : KeyTable::kNone;
           const std::uint32_t stripe = peer.pins().pin(KeyView(name), idle).stripe;
-          // No room now.
+          // All stripes have other keys.
           if (stripe == KeyTable::kNone) continue;
           ASSERT_EQ(peer.client.sync({stripe}), Status::kGranted);
           ++counters[key];
           expected[key].fetch_add(1);
-          // Ends without releasing it.
+          // The thread ends without releasing the key.
           if (rounds == 1 && random() % 2 == 0) break;
           ASSERT_TRUE(peer.client.release({stripe}));
           if (random() % 4 != 0) peer.unpin(stripe);

@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include "core/sync_wait.h"
+#include "core/table/sync_wait.h"
 #include "test/worlds.h"
 
 namespace stripelock::test {
@@ -31,8 +31,8 @@ TEST_F(Exact, OnlyWhoWorksUnderAnAbandonedStripeIsTold) {
   makeHandOverDue(waiter.client, 0);
   holder.environment.end();
   ASSERT_EQ(holderOf(word()), waiter.slot());
-  // It was granted the abandoned stripe, but gives it back before it collects the grant. Another waiter then sees the
-  // death, and handles it.
+  // The waiter was granted the abandoned stripe, but gives it back before it collects the grant. So another thread
+  // sees the death.
   waiter.environment.participant().block();
   EXPECT_TRUE(other.client.acquireSync({0}, {.timeout = 0}).abandoned);
   EXPECT_TRUE(other.client.release({0}));
@@ -56,7 +56,7 @@ TEST_F(Exact, AThreadThatFindsItsStripeTakenTriesOnceAndSleeps) {
   }
   ASSERT_TRUE(eventually([&] { return word() == (holder.slot() | kQueued); }));
   const Passes passes("designated: before it tries");
-  // Longer than a thread that does not sleep needs for the next try.
+  // Long enough for a thread that does not sleep to try again.
   std::this_thread::sleep_for(std::chrono::milliseconds(30));
   EXPECT_LE(Passes::count.load(), 1);
   handOver();
@@ -89,7 +89,7 @@ TEST_F(Exact, AWaiterThatWasReadyBesideAnotherIsReadyAloneTheNextTime) {
     EXPECT_TRUE(holder.client.release({stripe}));
   }
   ASSERT_TRUE(holder.client.take(0));
-  // The first keeps waiting, and the second is gone.
+  // The first acquisition keeps waiting; the second was granted.
   ASSERT_EQ(takeGrants(waiter.environment).size(), 1u);
   EXPECT_TRUE(waiter.client.release({1}));
   designate();
@@ -145,7 +145,8 @@ TEST_F(Exact, AGrantAfterTheFirstSliceIsGivenBackByAThreadThatIsInterruptedMeanw
   } host{holder.client};
   const auto requested = [](void* data) {
     auto& [holding, asked] = *static_cast<Host*>(data);
-    // The first call is at the end of the slice: no interruption yet, and then the grant.
+    // The first call is at the end of a slice. It reports no interrupt, and the waiter is granted the stripe after
+    // it.
     if (++asked > 1) return true;
     makeHandOverDue(holding, 0);
     holding.release({0});
@@ -191,13 +192,13 @@ TEST_F(Exact, AGrantAsItsThreadBlocksIsNotMade) {
   Peer behind(memory);
   ASSERT_TRUE(holder.client.take(1));
   peer.client.pend({0});
-  // Without a deadline, at which it would take back the blocked thread's grant.
+  // This waiter has no deadline, at which it would revoke the blocked thread's grant.
   Blocking next(behind.client, {0});
   ASSERT_TRUE(awaitWaiters(holder.client, 0, 2));
   makeHandOverDue(holder.client, 0);
   Barrier barrier("block: before reclaiming");
   Blocking blocking(peer.client, {1});
-  // `behind` passed here before.
+  // This is `blocking`, because `next` passed this point before the barrier existed.
   ASSERT_TRUE(barrier.awaitArrival());
   EXPECT_TRUE(holder.client.release({0}));
   barrier.open();

@@ -14,18 +14,18 @@ class QueueOfOneStripe : public HeldStripe {
     const Lock lock(table().shardOf(0));
     return table().queueOf(0).fairAt;
   }
-  // Expects that the clock was restarted between the two times.
+  // Expects that the barging period restarted between the two times.
   void expectStarted(Nanoseconds from, Nanoseconds to) {
-    EXPECT_GE(fairAt(), from + kFairness);
-    EXPECT_LE(fairAt(), to + kFairness);
+    EXPECT_GE(fairAt(), from + kBargingPeriod);
+    EXPECT_LE(fairAt(), to + kBargingPeriod);
   }
-  // The participant whose turn is next.
+  // The participant whose waiter is first in the queue.
   const Participant* head() {
     const Lock lock(table().shardOf(0));
     const Waiter* const waiter = table().queueOf(0).head;
     return waiter ? waiter->owner : nullptr;
   }
-  // Sets the clock to a time that has not passed, and that differs from what a restart now would set.
+  // Sets the end of the barging period to a later time than a restart would set, and returns it.
   Nanoseconds mark() {
     putHandOverOff(holder.client, 0);
     return fairAt();
@@ -109,7 +109,7 @@ TEST_F(FairnessClock, StartsForAPutOffWaiterThatComesBackToAnEmptyQueue) {
   const Nanoseconds before = now();
   first.environment.participant().block();
   EXPECT_EQ(word(), 0u);
-  EXPECT_GE(fairAt(), before + kFairness);
+  EXPECT_GE(fairAt(), before + kBargingPeriod);
   first.environment.participant().unblock();
   ASSERT_EQ(takeGrants(first.environment).size(), 1u);
 }
@@ -127,7 +127,7 @@ TEST_F(FairnessClock, StandsForOthersWhenAPutOffWaiterComesBack) {
   first.environment.participant().unblock();
 }
 
-// A waiter that gave up its turn for a sync wait of its thread comes back by its time of arrival.
+// A waiter that loses its turn because its thread blocks returns to its place by arrival time.
 
 TEST_F(Requeue, PutsTheFirstBeforeThoseWhoCameLater) {
   const std::uint32_t id = first.client.pend({0});
@@ -148,7 +148,7 @@ TEST_F(Requeue, PutsTheFirstBeforeThoseWhoCameLater) {
 
 TEST_F(Requeue, PutsOneBetweenThoseWhoCameBeforeAndAfter) {
   for (Peer* peer : {&first, &second, &third}) peer->client.pend({0});
-  // The first is passed over while its thread blocks.
+  // The first waiter is skipped while its thread blocks.
   first.environment.participant().block();
   handOver();
   ASSERT_EQ(holderOf(word()), second.slot());

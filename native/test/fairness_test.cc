@@ -43,7 +43,7 @@ TEST(Fairness, LetsARunningThreadBargeBeforeThat) {
     EXPECT_TRUE(holder.client.giveBack(0));
     EXPECT_TRUE(holder.client.take(0));
   }
-  // It comes too late, and goes back to its place.
+  // The waiter tries too late, and waits again in its place.
   ASSERT_TRUE(eventually([&] { return memory.word(0).load() == (holder.slot() | kQueued); }));
   EXPECT_FALSE(blocking.decided());
   makeHandOverDue(holder.client, 0);
@@ -66,7 +66,7 @@ TEST(Fairness, LetsARunningThreadBargePastAThreadThatWantsMoreStripes) {
     ASSERT_TRUE(barrier.awaitArrival());
     EXPECT_EQ(memory.word(0).load(), waiter.slot());
     EXPECT_EQ(memory.word(1).load(), 0u);
-    // While it sleeps, nothing more is taken for it.
+    // While the waiter sleeps, no further stripe is taken for it.
     EXPECT_EQ(memory.word(2).load(), 0u);
     EXPECT_TRUE(holder.client.take(1));
     EXPECT_TRUE(holder.client.giveBack(1));
@@ -89,7 +89,7 @@ TEST(Fairness, LetsARunningThreadBargePastAnEventLoopThatWantsMoreStripes) {
   EXPECT_TRUE(holder.client.take(1));
   EXPECT_TRUE(takeGrants(waiter.environment).empty());
   EXPECT_EQ(memory.word(1).load(), holder.slot() | kQueued);
-  // Once it has waited long enough, every free stripe is handed over at once.
+  // After the barging period, every free stripe is handed over at once.
   makeHandOverDue(holder.client, 1);
   EXPECT_TRUE(holder.client.release({1}));
   for (const std::uint32_t stripe : {0, 1, 2}) EXPECT_EQ(memory.word(stripe).load(), waiter.slot());
@@ -126,7 +126,7 @@ TEST(Fairness, PrefersAnAsyncWaiterOfTheReleasingThreadForAWhileOnly) {
   putHandOverOff(local.client, 0);
   EXPECT_TRUE(local.client.release({0}));
   EXPECT_EQ(holderOf(memory.word(0).load()), local.slot());
-  // No event loop was woken for it: the releasing thread looks by itself.
+  // The release woke no event loop, because the releasing thread itself checks for grants.
   EXPECT_EQ(local.environment.wakes(), 0);
   EXPECT_EQ(takeGrants(local.environment).size(), 1u);
   makeHandOverDue(local.client, 0);

@@ -1,11 +1,11 @@
-#include "core/fencing_gate.h"
+#include "core/leases/fencing_gate.h"
 
 #include <map>
 #include <random>
 
 #include <gtest/gtest.h>
 
-#include "core/lease_registry.h"
+#include "core/leases/lease_registry.h"
 
 namespace stripelock::test {
 
@@ -88,7 +88,7 @@ TEST(FencingGate, AdmitsNothingStaleOnceTheRegistryHasForgottenItsFloor) {
 
 TEST(FencingGate, IsNotForgottenForOneThatIsOpenedOverAndOver) {
   LeaseRegistry& registry = LeaseRegistry::instance();
-  // Higher than the tokens of all other tests, so theirs are forgotten first. These fill the memory.
+  // Higher than the tokens of all other tests, so those are forgotten first. These gates then fill the registry.
   constexpr std::uint64_t kHigh = 1'000'000;
   std::uint64_t number = 0;
   for (std::uint64_t i = 0; i <= LeaseRegistry::kRemembered; ++i) {

@@ -1,4 +1,4 @@
-#include "core/free_spans.h"
+#include "core/base/free_spans.h"
 
 #include <optional>
 #include <random>
@@ -6,15 +6,15 @@
 
 #include <gtest/gtest.h>
 
-#include "core/layout.h"
-#include "core/registry.h"
+#include "core/table/layout.h"
+#include "core/table/registry.h"
 #include "test/support.h"
 
 namespace stripelock::test {
 
 namespace {
 
-// Different in each test, because all tests share the registry of the process.
+// A different arena for each test, because all tests share the registry of the process.
 std::uint64_t newArena() {
   static std::uint64_t last = 0;
   Registry::instance().freeSpans().join(++last);
@@ -40,7 +40,7 @@ TEST(FreeSpans, AreGivenOutOnceAndOnlyIfTheyAreLargeEnough) {
 }
 
 TEST(FreeSpans, AreJoinedWithTheirNeighbours) {
-  // In each order: before, behind, between.
+  // In each order, so that a part is added before, behind and between others.
   for (const std::vector<std::uint32_t>& order : std::vector<std::vector<std::uint32_t>>{
            {0, 1, 2}, {2, 1, 0}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}}) {
     FreeSpans spans;
@@ -93,7 +93,7 @@ TEST(FreeSpans, AreForgottenWithTheLastThreadThatAllocatesInTheirArena) {
   EXPECT_EQ(registry.takeSpan(first.participant(), span.arena, kBytes), span.offset);
   registry.freeSpans().add(span);
   first.end();
-  // No thread would take it.
+  // No thread allocates in this arena, so the span is forgotten.
   registry.freeSpans().add(span);
   Environment next;
   EXPECT_EQ(registry.takeSpan(next.participant(), span.arena, kBytes), std::nullopt);

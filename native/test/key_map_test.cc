@@ -1,4 +1,4 @@
-#include "core/key_map.h"
+#include "core/base/key_map.h"
 
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@ struct Node : KeyNode<Node> {
 };
 
 std::string name(std::uint32_t number) {
-  // Some keys are too long to lie in place.
+  // Some keys are too long to be stored in the node.
   return (number % 3 == 0 ? std::string(100, 'k') : std::string("k")) + std::to_string(number);
 }
 

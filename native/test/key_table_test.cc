@@ -1,4 +1,4 @@
-#include "core/key_table.h"
+#include "core/table/key_table.h"
 
 #include <algorithm>
 #include <map>
@@ -18,7 +18,7 @@ namespace {
 KeyView view(const std::string& key) { return KeyView(key); }
 
 std::string name(std::size_t number) {
-  // Some keys are too long to lie in place.
+  // Some keys are too long to be stored in the entry.
   return (number % 5 == 0 ? std::string(100, 'k') : std::string("k")) + std::to_string(number);
 }
 
@@ -67,7 +67,7 @@ TEST(KeyTable, RefusesAKeyOnlyIfNoStripeOfAnyShardIsFree) {
   std::map<std::size_t, std::uint32_t> pinned;
   for (std::size_t i = 0; i < 500; ++i) pinned[i] = of.pin(name(i));
   EXPECT_EQ(of.pin("another"), KeyTable::kNone);
-  // Each round frees one stripe, in whichever shard, and a key of whichever shard gets it.
+  // Each round frees one stripe of any shard, and pins a new key of any shard.
   for (std::size_t i = 0; i < 500; ++i) {
     of.keys().unpin(pinned[i]);
     ASSERT_NE(of.pin(name(1000 + i)), KeyTable::kNone) << i;
@@ -88,7 +88,7 @@ TEST(KeyTable, SaysThatItIsCrowdedWhileMoreThanHalfOfItsStripesHaveKeys) {
     return crowded;
   };
   EXPECT_EQ(pinUpTo(6400), 0u);
-  // It looks at one of 64 shards, whose keys are 100 when half of the stripes have some, give or take 10.
+  // pin() estimates from the key's shard. If half of the stripes have keys, each of the 64 shards has about 100.
   EXPECT_GT(pinUpTo(8000), 800u);
   EXPECT_GT(pinUpTo(12800), 4700u);
   for (const std::uint32_t stripe : pinned) of.keys().unpin(stripe);
@@ -119,7 +119,7 @@ TEST(KeyTable, ForgetsTheOldestAbandonedKeysBeyondABound) {
     EXPECT_LE(of.keys().orphans(), 25u);
   }
   EXPECT_EQ(of.keys().size(), 25u);
-  // The youngest are left.
+  // The youngest orphans remain.
   for (std::size_t i = 15; i < 40; ++i) EXPECT_EQ(of.pin(name(i)), stripes[i]);
   EXPECT_EQ(of.keys().orphans(), 0u);
   int abandoned = 0;
@@ -175,11 +175,11 @@ TEST(KeyTable, ForgetsNoAbandonedKeyWhileAnotherShardHasAFreeStripe) {
   EXPECT_EQ(of.memory.word(stripes[0]).load(), kAbandoned);
 }
 
-// Another key is the oldest when the shard of the first one is locked.
+// Until the shard of the oldest orphan is locked, another key can become the oldest.
 TEST(KeyTable, ForgetsOnlyAKeyWhoseShardIsLocked) {
   Names of(2);
   std::string keys[] = {"one", "other"};
-  // Each process draws a seed for its hashes.
+  // Hashes have a random seed in each process, so this looks for two keys in different shards.
   while (KeyTable::shardOf(view(keys[0])) == KeyTable::shardOf(view(keys[1]))) keys[1] += "!";
   std::uint32_t stripes[2]{};
   for (const int i : {0, 1}) {
@@ -238,7 +238,7 @@ TEST(KeyTable, GivesTheStripeThatIsGivenUpToTheNewKeyAtOnce) {
   const std::uint32_t stripe = of.pin("first");
   EXPECT_EQ(of.keys().pin(view("second"), stripe).stripe, stripe);
   EXPECT_EQ(of.keys().size(), 1u);
-  // To itself, too.
+  // The same key can also give up its stripe to itself.
   EXPECT_EQ(of.keys().pin(view("second"), stripe).stripe, stripe);
   EXPECT_EQ(of.pin("first"), KeyTable::kNone);
   of.keys().unpin(stripe);

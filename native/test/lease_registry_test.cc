@@ -1,4 +1,4 @@
-#include "core/lease_registry.h"
+#include "core/leases/lease_registry.h"
 
 #include <optional>
 
@@ -36,8 +36,8 @@ TEST(LeaseRegistry, LetsThreadsThatOpenOneNumberMeet) {
   registry.closeTable(number);
   const LeaseTable::Claim claim{.key = KeyView("key"), .owner = "a"};
   EXPECT_NE(acquire(*table, claim, kTtl), 0u);
-  // So that the table goes now. With a lease that has yet to expire it would go while the next test counts tables.
-  table->release(claim, 0, nullptr);
+  // Without leases, the table is dropped now. Otherwise it could be dropped while the next test counts tables.
+  table->end(claim, 0, 0, nullptr);
   registry.closeTable(number);
 }
 
@@ -51,7 +51,7 @@ TEST(LeaseRegistry, KeepsATableThatNobodyUsesWhileItsLeasesLast) {
   registry.closeTable(number);
   LeaseTable* const again = registry.openTable(number, false);
   EXPECT_EQ(again->inspect(KeyView("key"), LeaseTable::kElapsed)->token, token);
-  again->keep(claim, token, 1, nullptr);
+  again->end(claim, token, 1, nullptr);
   registry.closeTable(number);
   EXPECT_TRUE(eventually([&] {
     const std::uint64_t other = registry.issue();
@@ -59,7 +59,7 @@ TEST(LeaseRegistry, KeepsATableThatNobodyUsesWhileItsLeasesLast) {
     registry.closeTable(other);
     return registry.tables() == before;
   }));
-  // A new table under the same number continues with higher tokens.
+  // A new table with the same number continues with higher tokens.
   EXPECT_GT(acquire(*registry.openTable(number, false), claim, 1), token);
   registry.closeTable(number);
 }
@@ -67,7 +67,7 @@ TEST(LeaseRegistry, KeepsATableThatNobodyUsesWhileItsLeasesLast) {
 TEST(LeaseRegistry, LeavesATableWithAClockOfItsOwnToThatClock) {
   LeaseRegistry& registry = LeaseRegistry::instance();
   const std::uint64_t number = registry.issue();
-  // Long ago on the table's clock.
+  // The table has a separate clock, on which this lease has not expired. On the steady clock it expired long ago.
   const LeaseTable::Claim claim{.key = KeyView("key"), .owner = "a", .at = 0};
   const std::uint64_t token = acquire(*registry.openTable(number, true), claim, kTtl);
   registry.closeTable(number);
@@ -75,7 +75,7 @@ TEST(LeaseRegistry, LeavesATableWithAClockOfItsOwnToThatClock) {
   const std::optional<LeaseTable::Info> info = again->inspect(claim.key, kTtl - 1);
   ASSERT_TRUE(info.has_value());
   EXPECT_EQ(info->token, token);
-  EXPECT_TRUE(again->release(claim, 0, nullptr));
+  EXPECT_TRUE(again->end(claim, 0, 0, nullptr));
   registry.closeTable(number);
 }
 

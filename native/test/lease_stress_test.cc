@@ -1,4 +1,4 @@
-// Threads that take, renew, abandon and release leases, wait for them, and come and go. Each run prints its seed:
+// Threads acquire, renew, abandon and release leases, wait for them, start and end. Each run prints its seed:
 //
 //   STRIPELOCK_SEED=<seed> STRIPELOCK_SECONDS=<seconds> core_test --gtest_filter='LeaseStress.*'
 
@@ -9,8 +9,8 @@
 
 #include <gtest/gtest.h>
 
-#include "core/fencing_gate.h"
-#include "core/lease_table.h"
+#include "core/leases/fencing_gate.h"
+#include "core/leases/lease_table.h"
 #include "test/support.h"
 
 namespace stripelock::test {
@@ -25,7 +25,7 @@ constexpr Nanoseconds kLong = 60'000'000'000;
 struct World {
   LeaseTable table{1000};
   FencingGate gate{kKeys, 0};
-  // For each key, the token of a long lease, whose holder is certain to be the only one.
+  // For each key, the token of a long lease. Its holder is certainly the only one.
   std::array<std::atomic<std::uint64_t>, kKeys> certain{};
   std::array<std::atomic<std::uint64_t>, kKeys> lastToken{};
   std::atomic<std::uint64_t> grants{0};
@@ -35,8 +35,7 @@ struct World {
 
 std::string keyName(std::uint32_t key) { return "key " + std::to_string(key); }
 
-// Checks the certainty of a long lease. The holder of a short one has none: its lease may have expired before this
-// call.
+// Checks that the holder of a long lease is the only one. A short lease may have expired before this call.
 void checkGrant(World& world, std::uint32_t key, std::uint64_t token, bool certain) {
   world.grants.fetch_add(1);
   if (!certain) return;
@@ -86,16 +85,16 @@ void live(World& world, std::mt19937_64& random) {
     if (certain) {
       ASSERT_TRUE(renewed);
     }
-    // The others may be forgotten.
+    // Short leases may also just expire.
     if (certain || random() % 2 == 0) {
-      if (random() % 3 == 0) world.table.keep(claim, token, ttl, &watches);
-      const bool released = world.table.release(claim, random() % 2 == 0 ? token : 0, &watches);
+      if (random() % 3 == 0) world.table.end(claim, token, ttl, &watches);
+      const bool released = world.table.end(claim, random() % 2 == 0 ? token : 0, 0, &watches);
       if (certain) {
         ASSERT_TRUE(released);
       }
     }
   }
-  // It ends with watches that other threads may be about to notify.
+  // The thread ends with watches that other threads may be about to notify.
   for (std::uint32_t key = 0; key < kKeys; ++key) watches.add(world.table, KeyView(keyName(key)));
 }
 

@@ -1,10 +1,10 @@
-#include "core/lease_table.h"
+#include "core/leases/lease_table.h"
 
 #include <optional>
 
 #include <gtest/gtest.h>
 
-#include "core/platform.h"
+#include "core/base/platform.h"
 #include "test/support.h"
 
 namespace stripelock::test {
@@ -20,7 +20,7 @@ struct Watcher {
 
   std::vector<std::uint32_t> take() {
     std::array<std::uint32_t, 8> ids{};
-    // The host does this first, too: it ends the current wake, so the next release sends a new one.
+    // The host also does this first. It ends the current wake, so that the next release sends a new one.
     takeGrants(environment);
     const std::size_t count = watches.take(ids.data(), ids.size());
     return {ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(count)};
@@ -39,7 +39,7 @@ struct Leases {
     return table.renew(claim(key, owner), ttl);
   }
   bool release(std::string_view key, std::string_view owner, const LeaseWatches* self = nullptr) {
-    return table.release(claim(key, owner), 0, self);
+    return table.end(claim(key, owner), 0, 0, self);
   }
   std::optional<LeaseTable::Info> inspect(std::string_view key) { return table.inspect(KeyView(key), time); }
   LeaseTable::Claim claim(std::string_view key, std::string_view owner) const {
@@ -60,13 +60,13 @@ TEST(LeaseTable, ReleasesAndKeepsOnlyTheGrantThatIsNamed) {
   const std::uint64_t first = leases.acquire("key", "a");
   const std::uint64_t second = leases.acquire("key", "a");
   ASSERT_GT(second, first);
-  EXPECT_FALSE(leases.table.release(claim, first, nullptr));
-  EXPECT_FALSE(leases.table.keep(claim, first, 1, nullptr));
+  EXPECT_FALSE(leases.table.end(claim, first, 0, nullptr));
+  EXPECT_FALSE(leases.table.end(claim, first, 1, nullptr));
   EXPECT_EQ(leases.inspect("key")->remaining, kTtl);
-  EXPECT_FALSE(leases.table.release(leases.claim("key", "b"), second, nullptr)) << "another owner";
-  EXPECT_TRUE(leases.table.keep(claim, second, 1, nullptr));
+  EXPECT_FALSE(leases.table.end(leases.claim("key", "b"), second, 0, nullptr)) << "another owner";
+  EXPECT_TRUE(leases.table.end(claim, second, 1, nullptr));
   EXPECT_EQ(leases.inspect("key")->remaining, 1);
-  EXPECT_TRUE(leases.table.release(claim, second, nullptr));
+  EXPECT_TRUE(leases.table.end(claim, second, 0, nullptr));
   EXPECT_EQ(leases.table.size(), 0u);
 }
 
@@ -111,6 +111,29 @@ TEST(LeaseTable, ReadsTheClockThatCountsWhileTheMachineIsSuspended) {
   EXPECT_FALSE(leases.table.inspect(KeyView("key"), after + kAnHour).has_value());
 }
 
+TEST(LeaseTable, ListsTheFirstKeysThatAreHeld) {
+  Leases leases;
+  const auto list = [&](std::string_view prefix, std::size_t most) {
+    std::string keys;
+    const auto isBefore = [](std::string_view a, std::string_view b) { return a < b; };
+    for (const LeaseTable::Listed& listed : leases.table.list(prefix, most, isBefore, leases.time))
+      keys += listed.key + ":" + listed.info.owner + std::to_string(listed.info.remaining) + " ";
+    return keys;
+  };
+  EXPECT_EQ(list("", 10), "");
+  leases.acquire("expires", "a");
+  leases.acquire("released", "a");
+  leases.release("released", "a");
+  leases.time = kTtl;
+  for (const char* const key : {"c", "a", "bb", "b"}) leases.acquire(key, "a");
+  EXPECT_EQ(list("", 10), "a:a1000 b:a1000 bb:a1000 c:a1000 ");
+  EXPECT_EQ(list("", 2), "a:a1000 b:a1000 ");
+  EXPECT_EQ(list("b", 10), "b:a1000 bb:a1000 ");
+  EXPECT_EQ(list("b", 1), "b:a1000 ");
+  EXPECT_EQ(list("none", 10), "");
+  EXPECT_EQ(list("", 0), "");
+}
+
 TEST(LeaseTable, KeepsNothingOfWhatWasReleased) {
   Leases leases;
   for (int i = 0; i < 10'000; ++i) {
@@ -129,7 +152,7 @@ TEST(LeaseTable, SweepsWhatHasExpiredAsFastAsNewLeasesAreTaken) {
     ASSERT_NE(leases.acquire("key " + std::to_string(i), "a", 100), 0u);
     most = std::max(most, leases.table.size());
   }
-  // 100 are held at a time.
+  // At any time, 100 leases are held.
   EXPECT_LT(most, 200u);
 }
 
@@ -238,7 +261,7 @@ TEST(LeaseTable, DoesNotWaitForAThreadThatLetsItsTurnPass) {
   second.watches.add(leases.table, KeyView("key"));
   leases.release("key", "a");
   EXPECT_TRUE(eventually([&] { return leases.turn("key", "2", second).token != 0; }));
-  // From then on it is last.
+  // Its thread is now last in the queue.
   leases.release("key", "2");
   EXPECT_NE(leases.turn("key", "2", second).token, 0u);
 }
@@ -251,7 +274,7 @@ TEST(LeaseTable, NotifiesTheThreadsThatWaitThatALeaseWasShortened) {
   watcher.watches.add(leases.table, KeyView("key"));
   EXPECT_TRUE(leases.renew("key", "a", 2 * kTtl));
   EXPECT_FALSE(watcher.watches.hasReady());
-  EXPECT_TRUE(leases.table.keep(leases.claim("key", "a"), token, kTtl, &self.watches));
+  EXPECT_TRUE(leases.table.end(leases.claim("key", "a"), token, kTtl, &self.watches));
   EXPECT_TRUE(watcher.watches.hasReady());
   EXPECT_EQ(watcher.environment.wakes(), 1);
   EXPECT_EQ(self.environment.wakes(), 0);

@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "core/inspect.h"
+#include "core/table/inspect.h"
 #include "test/support.h"
 
 namespace stripelock::test {
@@ -53,7 +53,7 @@ TEST(Local, TimeOfAStandInCountsForItsTurnThoughNobodyElseWaited) {
   Peer peer(memory);
   ASSERT_TRUE(holder.client.take(0));
   standIn(peer.client, 0, 0, 1000);
-  EXPECT_LT(holder.client.table().fairIn(0), 0) << "it has waited for longer than kFairness";
+  EXPECT_LT(holder.client.table().fairIn(0), 0) << "it has waited for longer than kBargingPeriod";
 }
 
 TEST(Local, FlagEndsWithItsThread) {
@@ -112,13 +112,13 @@ TEST(Local, StandInComesBeforeThoseThatCameLater) {
   standIn(crowd.client, 0, 0);
   EXPECT_EQ(threadsOf(holder.client.table()),
             (std::vector{crowd.environment.threadId(), late.environment.threadId()}));
-  // It was counted when it came.
+  // The acquisition was counted when it arrived.
   EXPECT_EQ(memory.cell(kContendedCell), 1);
 }
 
 TEST(Local, CountsAreAddedUpAndThoseOfTheDeadAreForgottenOrKept) {
   SharedMemory memory(2);
-  // Declared before the peers, which read them at their ends.
+  // Declared before the peers, which read these counts when they are destroyed.
   std::vector<Word> ours(localIntsFor(2));
   Peer one(memory);
   one.client.membership().openLocals(ours.data());
@@ -154,9 +154,9 @@ TEST(Local, FairInSaysWhenTheHeadIsServedNext) {
   Peer holder(memory);
   Peer other(memory);
   ASSERT_TRUE(holder.client.take(0));
-  EXPECT_EQ(holder.client.table().fairIn(0), kFairness);
+  EXPECT_EQ(holder.client.table().fairIn(0), kBargingPeriod);
   other.client.pend({0});
-  EXPECT_LE(holder.client.table().fairIn(0), kFairness);
+  EXPECT_LE(holder.client.table().fairIn(0), kBargingPeriod);
   makeHandOverDue(holder.client, 0);
   EXPECT_LE(holder.client.table().fairIn(0), 0);
   EXPECT_TRUE(holder.client.release({0}));

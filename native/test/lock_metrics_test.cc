@@ -16,7 +16,7 @@ LockMetrics of(const std::string& name) {
   return found == all.end() ? LockMetrics{} : found->second;
 }
 
-// A lock with a name, and how to use it.
+// A lock with a name.
 struct Named {
   Named(Environment& environment, const std::string& name)
       : membership(Registry::instance().open(environment.participant(), memory.data(), 2, false, 1, name)) {}
@@ -70,7 +70,7 @@ TEST(LockMetrics, StayWhenTheLastThreadLeavesALock) {
   EXPECT_EQ(ended.locks, 0u);
 }
 
-// Its handle was kept, and a thread opens it again.
+// A handle of a closed lock remains, so a thread can open the lock again.
 TEST(LockMetrics, OfALockThatIsOpenedAgainCountOnce) {
   Environment environment;
   SharedMemory memory(2);

@@ -1,5 +1,5 @@
-// Each wake-up here is the only one. Without slices and timeouts no thread notices its grant by polling, so a lost
-// wake-up is never hidden: the test reports that it is stuck.
+// In these tests each wake-up is the only one. There are no slices and timeouts, so no thread notices its grant by
+// polling. A lost wake-up makes the test report that it is stuck.
 
 #include <atomic>
 #include <cstring>
@@ -17,8 +17,8 @@ namespace {
 constexpr const char* kLastMoments[] = {"designated: before it looks again",
                                         "designated: before it sleeps again"};
 
-// A holder that takes the stripe just before a designated waiter tries, and gives it back by the fast path at one of
-// the last moments before that waiter sleeps.
+// The holder takes the stripe just before a designated waiter tries. It releases the stripe by the fast path at one
+// of the last moments before that waiter sleeps.
 struct GivesBackAtTheLast {
   static inline Client* holder = nullptr;
   static inline std::atomic<int> took{0};
@@ -81,7 +81,7 @@ TEST(WakeUp, IsNotLostWhereTheStripeComesFreeAsADesignatedEventLoopGoesToSleep) 
   }
 }
 
-// A release finds the thread blocked, and skips its async waiter after the thread has continued.
+// A release finds the thread blocked, so it skips the thread's async waiter. By then the thread has continued.
 TEST(WakeUp, IsNotLostForAnAsyncWaiterThatIsPassedOverAsItsThreadContinues) {
   SharedMemory memory(1);
   Peer holder(memory);
@@ -101,7 +101,7 @@ TEST(WakeUp, IsNotLostForAnAsyncWaiterThatIsPassedOverAsItsThreadContinues) {
   EXPECT_EQ(awaitGrants(waiter.environment).size(), 1u);
 }
 
-// The wake for a grant comes late, when its thread has ended and another thread has its slot.
+// The wake for a grant is late: the thread has ended, and another thread has its slot.
 TEST(WakeUp, IsNotLostForTheNextThreadWithTheSlotOfOneThatWasToldTooLate) {
   SharedMemory memory(2);
   Peer holder(memory);
@@ -137,7 +137,7 @@ TEST(WakeUp, IsNotLostForAThreadThatIsGrantedAfterItsEventLoopWasWoken) {
     for (const std::uint32_t stripe : {0u, 1u}) ASSERT_TRUE(holder.client.take(stripe));
     waiter.client.pend({0});
     waiter.client.pend({1});
-    // One wake for both, and one for each grant after the event loop has checked.
+    // Grants before the event loop checks send one wake together. Each grant after a check sends another.
     const int before = waiter.environment.wakes();
     for (const std::uint32_t stripe : {0u, 1u}) {
       makeHandOverDue(holder.client, stripe);
@@ -156,7 +156,7 @@ TEST(WakeUp, IsNotLostForAThreadThatIsGrantedAfterItsEventLoopWasWoken) {
   }
 }
 
-// A grant between the moment when the event loop notes that it was woken and the moment when it looks.
+// A grant arrives after the event loop has noted its wake, and before it reads the ready list.
 TEST(WakeUp, IsNotLostForAGrantThatComesAsTheEventLoopLooks) {
   SharedMemory memory(2);
   Peer holder(memory);
@@ -180,7 +180,7 @@ TEST(WakeUp, IsNotLostForAGrantThatComesAsTheEventLoopLooks) {
     taking.join();
     ASSERT_TRUE(arrived);
   }
-  // Either it was seen, or the event loop was woken again.
+  // Either the event loop saw the second grant, or it was woken again.
   if (granted < 2) granted += awaitGrants(waiter.environment).size();
   EXPECT_EQ(granted, 2u);
 }
@@ -194,7 +194,7 @@ TEST(WakeUp, IsNotLostForAThreadThatBlocksAndIsGrantedAnAsyncAcquisition) {
   ASSERT_TRUE(holder.client.take(0));
   ASSERT_TRUE(holder.client.take(1));
   peer.client.pend({0});
-  // Waits for the stripe that the blocked thread is granted and cannot use.
+  // This thread waits for the stripe that the blocked thread is granted and cannot use.
   Blocking behind(other.client, {0});
   ASSERT_TRUE(awaitWaiters(holder.client, 0, 2));
   makeHandOverDue(holder.client, 0);
@@ -216,7 +216,7 @@ TEST(WakeUp, IsNotLostForAThreadThatBlocksAndIsGrantedAnAsyncAcquisition) {
 
 namespace {
 
-// Two threads that make grants to a third one. Each is stopped on its way.
+// Two threads make grants to a third one. Each is stopped in the middle.
 struct TwoGrants {
   enum class Role { kNone, kFirst, kSecond, kBlocked };
   static inline thread_local Role mine = Role::kNone;
@@ -253,7 +253,7 @@ struct TwoGrants {
 
 }  // namespace
 
-// The first grant is taken back before its wake arrives, so the wake finds nothing. The second grant comes after that.
+// The first grant is revoked before its wake arrives, so the wake finds nothing. The second grant follows.
 TEST(WakeUp, IsNotLostForABlockedThreadAfterAWakeThatFoundNothing) {
   const NoSlices slices;
   // In separate shards, so that no thread waits for a stopped one.
@@ -289,7 +289,7 @@ TEST(WakeUp, IsNotLostForABlockedThreadAfterAWakeThatFoundNothing) {
   EXPECT_TRUE(eventually([] { return TwoGrants::parks.load() >= 1; }));
   TwoGrants::firstMayGo.store(true);
   first.join();
-  // It has handled the wake by then.
+  // By then the thread has handled the wake.
   EXPECT_TRUE(eventually([] { return TwoGrants::parks.load() >= 2; }));
   TwoGrants::secondMayGo.store(true);
   second.join();
@@ -328,7 +328,7 @@ TEST(WakeUp, IsNotLostForReadersThatEnterTogether) {
   std::vector<std::unique_ptr<Peer>> readers;
   std::vector<std::unique_ptr<Blocking>> waits;
   ASSERT_TRUE(holder.client.take(0));
-  // More than a WakeSet holds without an allocation.
+  // More participants than a WakeSet stores without an allocation.
   for (std::size_t i = 0; i < 9; ++i) {
     readers.push_back(std::make_unique<Peer>(memory));
     const Ask ask{.mode = Mode::kShared};

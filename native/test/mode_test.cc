@@ -1,4 +1,4 @@
-#include "core/mode.h"
+#include "core/table/mode.h"
 
 #include <array>
 

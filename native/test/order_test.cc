@@ -42,7 +42,7 @@ TEST(Order, GivesASlotToAnotherThreadAfterNoWordNamesIt) {
 
 namespace {
 
-// Lets the granting thread find stripe 1 held and then free, and stops it on its way from there to stripe 2.
+// The granting thread finds stripe 1 held and then free. It is stopped on its way from there to stripe 2.
 struct BetweenQueues {
   static inline Client* holder = nullptr;
   static inline std::uint32_t passedBy = 0;
@@ -73,9 +73,9 @@ struct BetweenQueues {
 
 }  // namespace
 
-// The waiter is in no queue, and a thread that looks for it waits until it is in one.
+// While the waiter is in no queue, a thread that searches for it must wait.
 TEST(Order, ChangesAPositionBeforeTheShardOfTheOldOneIsFree) {
-  // All in separate shards, then the last two in one shard.
+  // First all stripes are in separate shards, then the last two are in one shard.
   for (const Stripes& stripes : {Stripes{0, 100, 199}, Stripes{0, 198, 199}}) {
     SharedMemory memory(200);
     Peer holder(memory);
@@ -92,7 +92,7 @@ TEST(Order, ChangesAPositionBeforeTheShardOfTheOldOneIsFree) {
         EXPECT_TRUE(waiter.async().cancel(id));
         cancelled.store(true);
       });
-      // Long enough to find the waiter in the wrong queue, if that were possible.
+      // Long enough for the cancellation to find the waiter in the wrong queue, if that were possible.
       const Deadline soon = Deadline::after(100);
       while (!cancelled.load() && !soon.passedAt(now())) std::this_thread::yield();
       EXPECT_FALSE(cancelled.load());
@@ -128,7 +128,8 @@ TEST(Order, FindsAWaiterThatMovesOnAsItIsLookedFor) {
     EXPECT_TRUE(holder.client.release({0}));
     EXPECT_EQ(waitersOf(holder.client, 199), 2u);
     {
-      // Under the shard where it is by then, and under no other.
+      // The cancellation must lock the shard where the waiter is now, so it cannot finish while this thread has that
+      // shard.
       const Lock lock(holder.client.table().shardOf(199));
       barrier.open();
       const Deadline soon = Deadline::after(100);

@@ -78,12 +78,12 @@ TEST(Parker, IsWokenWhenSeveralThreadsUnparkAtOnce) {
       }
     });
   }
-  // The last permit comes after the last count, whichever thread left it.
+  // Whichever thread counts last leaves a permit after that.
   while (left.load() > 0) EXPECT_TRUE(parker.park(Deadline::after(kStuck)));
   for (std::thread& other : others) other.join();
 }
 
-// Without a futex their threads are woken together.
+// Without a futex, the neighbours share a condition variable, so their threads are woken together.
 TEST(Parker, IsNotWokenByAPermitOfItsNeighbour) {
   alignas(64) std::array<Parker, 2> parkers;
   std::atomic<bool> woken{false};
@@ -115,7 +115,7 @@ TEST(Parker, TellsAPermitFromADeadlineWhenBothCoincide) {
     other = std::thread([&] { parker.unpark(); });
     const bool permitted = parker.park(Deadline::after(0.05));
     other.join();
-    // Either it was taken, or it is still there.
+    // Either the first call took the permit, or the permit is still there.
     EXPECT_NE(permitted, parker.park(Deadline::at(0)));
   }
 }

@@ -1,5 +1,5 @@
-// Threads that block for permits. A wait that can end is never refused. A wait is refused if all permits are held by
-// threads that cannot continue.
+// Threads block for permits. A wait is refused if all permits are held by threads that cannot continue. A wait that
+// can end is never refused.
 
 #include <array>
 #include <atomic>
@@ -17,7 +17,8 @@ namespace {
 
 constexpr std::uint32_t kLimit = 2;
 constexpr Ask kPermit{.mode = Mode::kShared};
-// Long enough that a wrong refusal comes first: threads look at the end of each slice, every 20 ms.
+// A timeout that is long enough for a wrong refusal to come first: threads search at the end of each slice, every 20
+// ms.
 constexpr Ask kPermitForAWhile{.mode = Mode::kShared, .timeout = 300};
 
 struct Holder : Peer {
@@ -26,7 +27,7 @@ struct Holder : Peer {
   void release(std::uint32_t stripe) { EXPECT_TRUE(client.release({stripe}, Mode::kShared)); }
 };
 
-// Threads 0 and 1 have the permits of stripe 0; threads 2 and 3 have the permits of stripe 1.
+// Threads 0 and 1 hold the permits of stripe 0; threads 2 and 3 hold the permits of stripe 1.
 class PermitCycle : public testing::Test {
  protected:
   void SetUp() override {
@@ -107,7 +108,7 @@ TEST_F(PermitCycle, IsRefusedToOneThreadIfAllHoldersAreBlocked) {
   }));
   const SyncOutcome& outcome = waits[refused]->join();
   EXPECT_EQ(outcome.status, Status::kDeadlock);
-  // Each waits for a permit of the next, so they are of the two kinds in turn.
+  // Each thread in the cycle waits for a permit of the next one. So holders of stripe 0 and of stripe 1 alternate.
   EXPECT_TRUE(outcome.cycle.size() == 2 || outcome.cycle.size() == 4) << outcome.cycle.size();
   EXPECT_EQ(outcome.cycle[0].threadId, threads[refused]->environment.threadId());
   for (std::size_t i = 0; i < outcome.cycle.size(); ++i) {
@@ -186,8 +187,8 @@ TEST(PermitWait, IsNotRefusedIfAnotherHolderContinuesWhileItIsLookedAt) {
   ASSERT_TRUE(holder.permits.take(0, Mode::kShared));
   ASSERT_TRUE(waiting.alone.take(0));
   ASSERT_TRUE(waiting.alone.take(1));
-  // The number of threads that have entered the wait graph. When the third has searched once, the first one can
-  // continue.
+  // The number of threads that have entered the wait graph. After the first search of the third thread, the first
+  // thread is granted its stripe.
   static std::atomic<int> entered{0};
   static Client* released = nullptr;
   entered.store(0);
@@ -212,7 +213,7 @@ TEST(PermitWait, IsNotRefusedIfAnotherHolderContinuesWhileItIsLookedAt) {
 }
 
 TEST_F(PermitCycle, DoesNotCountAnAsyncHolderThatHasNotNoticedItsGrant) {
-  // The event loop of a fifth thread has the second permit of stripe 1 in its ready list, so it may be taken back.
+  // The ready list of a fifth thread has the second permit of stripe 1. That permit can be revoked.
   Holder fifth(memory);
   fifth.client.pend({1}, kPermit);
   ASSERT_TRUE(awaitWaiters(fifth.client, 1, 1));

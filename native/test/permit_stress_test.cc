@@ -1,5 +1,5 @@
-// Threads that take and release permits in every way, and end at any time: never more than the limit inside, all permits
-// reachable, and no waiter left behind.
+// Threads take and release permits in every way, and end at any time. There must never be more holders than the
+// limit, no permit may be lost, and no waiter may be left behind.
 
 #include <array>
 #include <atomic>
@@ -18,7 +18,7 @@ constexpr std::uint32_t kStripes = 3;
 constexpr std::uint32_t kLimit = 3;
 constexpr std::size_t kThreads = 6;
 
-// The threads that hold permits, as they count themselves.
+// The number of holders of each stripe, as the threads themselves count them.
 struct Inside {
   SharedMemory memory{kStripes};
   std::array<std::atomic<std::uint32_t>, kStripes> now{};
@@ -43,7 +43,8 @@ struct Inside {
   }
 };
 
-// One thread from its start to its death: what it holds is in order, so that it waits only for later stripes.
+// One thread from its start to its death. It takes stripes in one order, so it waits only for stripes after those it
+// holds.
 class PermitLife {
  public:
   PermitLife(Inside& inside, Random& random)
@@ -63,14 +64,14 @@ class PermitLife {
           acquire(stripes);
       }
       if (oneIn(random_, 4)) std::this_thread::yield();
-      // It ends with what it holds.
+      // The thread ends while it holds permits.
       if (oneIn(random_, 100)) break;
       releaseAll();
     }
     if (oneIn(random_, 2)) releaseAll();
     if (!held_.empty()) inside_.deaths.fetch_add(1);
     for (const Stripes& stripes : held_) inside_.leave(stripes);
-    // It may already have been granted its pending acquisitions.
+    // Its pending acquisitions may already have been granted.
     peer_.environment.end();
   }
 
@@ -98,7 +99,7 @@ class PermitLife {
     if (status == Status::kGranted) hold(stripes);
   }
 
-  // Several at once, which then come in any order; some of them are cancelled.
+  // Starts several acquisitions. They are granted in any order, and some are cancelled.
   void acquire(const Stripes& stripes) {
     struct Pending {
       std::uint32_t id;
@@ -109,14 +110,14 @@ class PermitLife {
       const AsyncWaits::Started started = peer_.client.acquire(stripes, ask(kForever));
       if (started.status == AsyncStart::kGranted) hold(stripes);
       if (started.status == AsyncStart::kPending) pending.push_back({started.id, stripes});
-      // If it kept its permits, it might wait for a thread that waits for them.
+      // Releases all permits. Otherwise this thread could wait for a thread that waits for its permits.
       if (!held_.empty()) releaseAll();
     }
     if (oneIn(random_, 3) && !pending.empty()) {
       EXPECT_TRUE(peer_.async().cancel(pending.back().id));
       pending.pop_back();
     }
-    // Sometimes its thread blocks or ends before it collects them.
+    // Sometimes the thread blocks or ends before it collects its grants.
     if (oneIn(random_, 8)) acquireSync({below(random_, kStripes)}, 1);
     releaseAll();
     if (oneIn(random_, 50)) {
@@ -124,7 +125,7 @@ class PermitLife {
       return;
     }
     while (!pending.empty()) {
-      // A release of this thread that grants to it does not wake its event loop.
+      // If a release of this thread grants its own acquisition, it does not wake the event loop.
       const bool ready = peer_.async().hasReady();
       for (const auto& grant : ready ? takeGrants(peer_.environment) : awaitGrants(peer_.environment)) {
         for (std::size_t i = 0; i < pending.size(); ++i) {
@@ -150,7 +151,7 @@ class PermitLife {
   Random& random_;
   Peer peer_;
   std::vector<Stripes> held_;
-  // It ends with acquisitions that still wait.
+  // The thread ends while acquisitions are pending.
   bool ends_ = false;
 };
 
@@ -178,7 +179,7 @@ void run(Inside& inside, Peer& last, const char* name) {
 
 TEST(PermitStress, NeverAdmitsMoreThanTheLimitAndLosesNoPermit) {
   Inside inside;
-  // Keeps the table, and its abandoned stripes.
+  // Keeps the table open, with its abandoned stripes.
   Peer last(inside.memory, false, kLimit);
   run(inside, last, "permits");
   EXPECT_GT(inside.entries.load(), 0u);

@@ -1,4 +1,4 @@
-// How permits pass to waiters.
+// How permits are granted to waiters.
 
 #include <atomic>
 #include <cstring>
@@ -75,7 +75,7 @@ TEST_F(Permits, PassBlockedThreadsBehindADesignatedWaiterAndLeaveTheClockOfTheHe
 }
 
 TEST_F(Permits, AreNotMissedByADesignatedWaiterThatIsOvertaken) {
-  // Only a wake-up can end its wait.
+  // Without slices, only a wake-up can end the wait.
   const NoSlices none;
   static Client* overtaking = nullptr;
   static std::atomic<int> tries{0};
@@ -121,7 +121,7 @@ TEST_F(Permits, AreGrantedTogetherWhenSeveralBecomeFreeAtOnce) {
   EXPECT_TRUE(first.join().abandoned);
   EXPECT_TRUE(second.join().abandoned);
   EXPECT_FALSE(third.decided());
-  EXPECT_EQ(word(), kShared | kQueued | kAbandoned | kTold | 3u) << "they ran out, and one waits";
+  EXPECT_EQ(word(), kShared | kQueued | kAbandoned | kDeathReported | 3u) << "they ran out, and one waits";
   EXPECT_TRUE(one.release(0));
   EXPECT_EQ(third.status(), Status::kGranted);
   EXPECT_FALSE(third.join().abandoned) << "two were told, and one has released";
@@ -164,7 +164,7 @@ TEST_F(Permits, AreNotMissedByAnEventLoopBehindAWaiterThatGivesUp) {
   for (int i = 0; i < 3; ++i) ASSERT_TRUE(one.takes(0));
   const std::uint32_t first = two.client.pend({0}, kPermit);
   late.client.pend({0}, kPermit);
-  // All permits stay taken, so a newcomer gets none.
+  // All permits stay taken, so a later thread gets none.
   EXPECT_TRUE(two.async().cancel(first));
   EXPECT_EQ(word(), kShared | kQueued | 3u);
   EXPECT_EQ(waitersOf(one.client, 0), 1u);
@@ -179,7 +179,7 @@ TEST_F(Permits, GoToTheNextIfABusyThreadDoesNotCollectThem) {
   const UsualSlices slices;
   const Patience patience(1'000'000);
   for (int i = 0; i < 3; ++i) ASSERT_TRUE(one.takes(0));
-  // Its event loop does not turn.
+  // The event loop of `two` does not run.
   two.client.pend({0}, kPermit);
   Blocking next(late.client, {0}, kPermit);
   ASSERT_TRUE(awaitWaiters(one.client, 0, 2));
@@ -201,7 +201,7 @@ TEST_F(Permits, AreAllGivenBackByABlockedThreadThatWasGrantedThem) {
   for (int i = 0; i < 2; ++i) ASSERT_TRUE(one.takes(1));
   for (int i = 0; i < 2; ++i) two.client.pend({0}, kPermit);
   for (int i = 0; i < 2; ++i) EXPECT_TRUE(one.release(0));
-  // Granted, but its thread blocks before it collects them. Others get them.
+  // Both were granted, but their thread blocks before it collects them. So others get the permits.
   Blocking blocked(two.client, {1}, kPermit);
   ASSERT_TRUE(awaitWaiters(one.client, 1, 1));
   EXPECT_TRUE(eventually([&] { return (word() & kHolderMask) == 1; }));
@@ -225,7 +225,7 @@ TEST_F(Permits, ComeBackFromADeadThreadAndTheNextHoldersAreToldUntilOneReleases)
   dying->environment.end();
   EXPECT_EQ(memory.cell(kAbandonedCell), 1);
   EXPECT_EQ(word(), kShared + 1 + kAbandoned);
-  // It was granted before the death, and has not seen it. So its release clears nothing.
+  // This holder got its permit before the death, and has not seen it. So its release clears nothing.
   EXPECT_TRUE(one.release(0));
   EXPECT_EQ(word(), kAbandoned);
   EXPECT_TRUE(two.isTold(0));
@@ -259,10 +259,10 @@ TEST_F(Permits, TellOfADeathUntilTheNextReleaseAfterARollBackAlthoughOthersWereT
   dying->environment.end();
   for (int i = 0; i < 3; ++i) ASSERT_TRUE(one.takes(1));
   EXPECT_TRUE(two.isTold(0));
-  EXPECT_EQ(word(), kShared + 1 + kAbandoned + kTold);
+  EXPECT_EQ(word(), kShared + 1 + kAbandoned + kDeathReported);
   EXPECT_EQ(late.client.sync({0, 1}, kPermitAtOnce), Status::kTimedOut);
   EXPECT_EQ(word(), kShared + 1 + kAbandoned);
-  // The word does not record that it saw the death.
+  // `two` saw the death, but the roll-back has cleared the flag for that. So this release does not clear kAbandoned.
   EXPECT_TRUE(two.release(0));
   EXPECT_EQ(word(), kAbandoned);
   EXPECT_TRUE(late.isTold(0));

@@ -1,5 +1,5 @@
-// Fields that one thread writes and another reads, in an order that only a mutex makes safe. The threads signal their
-// progress without any memory order, so ThreadSanitizer reports a missing mutex.
+// Fields that one thread writes and another reads, protected only by a mutex. The threads signal their progress
+// without any memory order, so ThreadSanitizer reports a missing mutex.
 
 #include <atomic>
 #include <chrono>
@@ -14,7 +14,7 @@ namespace stripelock::test {
 
 namespace {
 
-// Set and read without any memory order.
+// A counter that is written and read without any memory order.
 class Mark {
  public:
   void set() { count_.fetch_add(1, std::memory_order_relaxed); }
@@ -32,7 +32,7 @@ class Mark {
   std::atomic<int> count_{0};
 };
 
-// Sets a thread's mark each time it has searched for a cycle, if the thread has one.
+// If a thread has a mark, sets it each time the thread has searched for a cycle.
 struct Looks {
   static inline thread_local Mark* mine = nullptr;
 
@@ -68,7 +68,7 @@ TEST(Race, DoesNotHappenBetweenAThreadThatEndsAndOneThatWakesIt) {
 
 TEST(Race, DoesNotHappenBetweenAThreadThatContinuesAndOneThatLooksForCycles) {
   const UsualSlices slices;
-  // Different shards, so that they share no mutex but the wait graph's.
+  // Stripes of different shards, so that the threads share only the mutex of the wait graph.
   SharedMemory memory(200);
   Peer holder(memory);
   Peer leaving(memory);
@@ -96,7 +96,7 @@ TEST(Race, DoesNotHappenBetweenAThreadThatContinuesAndOneThatLooksForCycles) {
   EXPECT_TRUE(holder.client.release({199}));
   EXPECT_TRUE(left.await(1));
   EXPECT_TRUE(lookingLooks.await(lookingLooks.count() + 2));
-  // From here on this thread acts for it.
+  // After this, the main thread uses the client of the ended thread.
   leavingThread.join();
   EXPECT_TRUE(leaving.client.release({0}));
   EXPECT_EQ(wait.status(), Status::kGranted);

@@ -1,4 +1,4 @@
-// Deadlocks through one of several threads that hold a stripe shared, and holds that do not last.
+// Deadlocks through one of several threads that share a stripe, and holds that end by themselves.
 
 #include <atomic>
 #include <cstring>
@@ -19,7 +19,7 @@ constexpr std::size_t kReaders = 3;
 // The behaviour of the readers outside the cycle.
 enum class Others {
   kRun,
-  // Block, for a thread that runs.
+  // They block for a stripe of a running thread.
   kBlock,
 };
 
@@ -66,7 +66,7 @@ void closeTheCycleThrough(std::size_t index, Others others) {
   EXPECT_NE(second.status(), Status::kTimedOut);
 }
 
-// The roles of threads that are stopped or counted at points of the core.
+// The roles of the threads that this test stops or counts at points of the core.
 enum class Role { kNone, kGranting, kBlocked, kLooking };
 
 struct Roles {
@@ -162,7 +162,7 @@ TEST(Deadlock, IsNotSeenInWhatABlockedThreadIsGivingBack) {
                                    }});
     EXPECT_EQ(outcome.status, Status::kGranted);
   });
-  // From here it enters the wait graph, before it takes note of the grant.
+  // From now on the thread may enter the wait graph, before it notices the grant.
   EXPECT_TRUE(eventually([] { return Roles::sliceEnded.load(); }));
   Roles::mayTell.store(true);
   EXPECT_TRUE(eventually([] { return Roles::blockedLooks.load() > 0; }));
@@ -174,13 +174,13 @@ TEST(Deadlock, IsNotSeenInWhatABlockedThreadIsGivingBack) {
   Roles::mayGiveBack.store(true);
   lookingThread.join();
   EXPECT_EQ(status, Status::kGranted);
-  // So that the other one also ends, if this one was refused.
+  // If the searching thread was refused, this lets the blocked thread end.
   EXPECT_TRUE(looking.client.release({kOther}));
   granting.join();
   blockedThread.join();
 }
 
-// The thread blocks on the very stripe that another thread is granting to its async acquisition.
+// A thread blocks for the very stripe that another thread is granting to its async acquisition.
 TEST(Deadlock, IsNotSeenByAThreadInAGrantToItselfThatIsHalfMade) {
   SharedMemory memory(1);
   Peer holder(memory);
@@ -194,7 +194,7 @@ TEST(Deadlock, IsNotSeenByAThreadInAGrantToItselfThatIsHalfMade) {
     const bool arrived = barrier.awaitArrival();
     EXPECT_EQ(memory.word(0).load(), peer.slot());
     Blocking blocking(peer.client, {0}, {.timeout = kStuck});
-    // It must not trust the word until the grant is done. This is long enough for it to do so, if it did.
+    // The thread must not trust the word before the grant is complete. This is long enough for a thread that does.
     const Deadline soon = Deadline::after(200);
     while (!blocking.decided() && !soon.passedAt(now())) std::this_thread::yield();
     EXPECT_FALSE(blocking.decided());
@@ -209,7 +209,7 @@ TEST(Deadlock, IsNotSeenByAThreadInAGrantToItselfThatIsHalfMade) {
   EXPECT_EQ(grants[0].id, id);
 }
 
-// Each thread of a layer waits for both threads of the next layer, so there are 2^kLayers paths.
+// Each thread of a layer waits for both threads of the next layer. So there are 2^kLayers paths.
 TEST(Deadlock, IsLookedForOnceAtEachThreadHoweverManyWaysLeadThere) {
   const UsualSlices slices;
   constexpr std::uint32_t kLayers = 26;
@@ -229,7 +229,7 @@ TEST(Deadlock, IsLookedForOnceAtEachThreadHoweverManyWaysLeadThere) {
     static_cast<std::atomic<int>*>(count)->fetch_add(1);
     return false;
   };
-  // The last ones start first, so that each finds the next ones in the graph.
+  // The threads of the last layer start first, so that each thread finds the next layer in the graph.
   for (std::uint32_t i = 2 * kLayers; i-- > 0;) {
     const std::uint32_t wanted = i / 2 + 1;
     waits.push_back(std::make_unique<Blocking>(peers[i]->client, Stripes{wanted}, Ask{},

@@ -1,4 +1,4 @@
-// A thread that blocks in a sync wait while it has pending acquisitions. It cannot use their grants, so they hold
+// A thread blocks in a sync wait while it has pending acquisitions. It could not use their grants, so they hold
 // nothing until it continues.
 
 #include <algorithm>
@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include "core/sync_wait.h"
+#include "core/table/sync_wait.h"
 #include "test/support.h"
 
 namespace stripelock::test {
@@ -21,7 +21,7 @@ TEST(Reclaim, IsWokenForAGrantThatWasDecidedBeforeItsThreadBlocked) {
     ASSERT_TRUE(holder.client.take(0));
     ASSERT_TRUE(holder.client.take(1));
     peer.client.pend({0});
-    // Waits for the stripe that the thread is granted and cannot use.
+    // This thread waits for the stripe that the blocked thread is granted and cannot use.
     Blocking behind(other.client, {0});
     ASSERT_TRUE(awaitWaiters(holder.client, 0, 2));
     Barrier barrier("grant: before it is told");
@@ -30,7 +30,7 @@ TEST(Reclaim, IsWokenForAGrantThatWasDecidedBeforeItsThreadBlocked) {
     ASSERT_TRUE(barrier.awaitArrival());
     Blocking blocking(peer.client, {1});
     ASSERT_TRUE(awaitWaiters(holder.client, 1, 1));
-    // Into the second slice.
+    // By then the thread is in its second slice.
     std::this_thread::sleep_for(std::chrono::nanoseconds(kFirstSlice * 3 / 2));
     const Nanoseconds told = now();
     barrier.open();
@@ -44,7 +44,7 @@ TEST(Reclaim, IsWokenForAGrantThatWasDecidedBeforeItsThreadBlocked) {
     EXPECT_EQ(awaitGrants(peer.environment).size(), 1u);
     EXPECT_TRUE(peer.client.release({0}));
   }
-  // Without the wake it would notice at the end of the slice, about 15 ms later, in every round.
+  // Without the wake, the thread would notice the grant at the end of the slice, about 15 ms later, in every round.
   EXPECT_LT(quickest, 10);
 }
 
@@ -72,9 +72,9 @@ TEST(Reclaim, GivesToOtherThreadsWhatItTakesBack) {
   Peer other(memory);
   ASSERT_TRUE(blocker.client.take(1));
   ASSERT_TRUE(blocker.client.take(2));
-  // Holds 0, waits for 1.
+  // This acquisition holds 0 and waits for 1.
   const std::uint32_t pending = peer.client.pend({0, 1});
-  // Needs 0 in order to release what the thread is going to block on.
+  // This thread needs 0. It then releases the stripe that the peer is going to block for.
   Blocking zero(other.client, {0});
   ASSERT_TRUE(awaitWaiters(blocker.client, 0, 1));
   Blocking two(peer.client, {2});
@@ -99,7 +99,7 @@ TEST(Reclaim, PutsAPendingAcquisitionBackByItsTimeOfArrival) {
   ASSERT_TRUE(holder.client.take(1));
   const std::uint32_t first = peer.client.pend({0});
   EXPECT_TRUE(holder.client.release({0}));
-  // Blocks, so that its grant passes to the next.
+  // The peer blocks, so it gives back its grant.
   Blocking blocking(peer.client, {1});
   ASSERT_TRUE(awaitWaiters(holder.client, 1, 1));
   ASSERT_TRUE(eventually([&] { return waitersOf(holder.client, 0) == 1; }));
@@ -123,7 +123,7 @@ TEST(Reclaim, MakesUpForGrantsThatWerePassedOver) {
   Blocking blocking(peer.client, {2});
   ASSERT_TRUE(awaitWaiters(holder.client, 2, 1));
   EXPECT_TRUE(holder.client.release({0, 1}));
-  // No other thread wants them. They are still not granted to a blocked thread.
+  // No other thread wants these stripes, but they are still not granted to a blocked thread.
   EXPECT_EQ(memory.word(0).load(), 0u);
   EXPECT_EQ(memory.word(1).load(), 0u);
   EXPECT_TRUE(holder.client.release({2}));
@@ -165,7 +165,7 @@ TEST(Reclaim, KeepsTheAbandonedFlagForTheNextHolder) {
   ASSERT_TRUE(holder.client.take(1));
   peer.client.pend({0});
   dying.environment.end();
-  // It was granted the abandoned stripe, but gives it back before it collects the grant.
+  // The peer was granted the abandoned stripe, but gives it back before it collects the grant.
   EXPECT_EQ(peer.client.sync({1}, {.timeout = 10}), Status::kTimedOut);
   const auto grants = awaitGrants(peer.environment);
   ASSERT_EQ(grants.size(), 1u);
@@ -179,8 +179,8 @@ TEST(Reclaim, LetsReadersPassAWriterWhoseThreadBlocks) {
   Peer other(memory);
   ASSERT_TRUE(peer.client.take(0, Mode::kShared));
   ASSERT_TRUE(other.client.take(1));
-  // Waits for its own thread. The other thread's shared acquisition waits behind it, and this thread waits for that
-  // one.
+  // This acquisition waits for a hold of its own thread, and the reader waits behind it. The peer's thread then
+  // blocks for a stripe that the reader's thread holds.
   const std::uint32_t pending = peer.client.pend({0});
   Blocking reader(other.client, {0}, {.mode = Mode::kShared});
   ASSERT_TRUE(awaitWaiters(other.client, 0, 2));

@@ -1,4 +1,4 @@
-#include "core/registry.h"
+#include "core/table/registry.h"
 
 #include <algorithm>
 #include <memory>
@@ -127,7 +127,7 @@ TEST(Registry, OpensAndClosesOneOfManyTablesAsFastAsOneOfFew) {
   Environment environment;
   Registry& registry = Registry::instance();
   std::vector<Membership*> memberships;
-  // The quickest of those parts, so that other load on the machine does not count.
+  // The shortest time of these parts, so that other load on the machine does not count.
   const auto quickest = [](const std::vector<Nanoseconds>& parts, std::size_t from, std::size_t to) {
     return *std::min_element(parts.begin() + static_cast<std::ptrdiff_t>(from),
                              parts.begin() + static_cast<std::ptrdiff_t>(to));
@@ -141,7 +141,7 @@ TEST(Registry, OpensAndClosesOneOfManyTablesAsFastAsOneOfFew) {
     }
     opening.push_back(now() - start);
   }
-  // The first was opened first: with a search from either end, one of the two takes long.
+  // Closes alternately from the front and from the back. A search from either end would be slow for one of the two.
   for (std::size_t i = 0; i < kTables;) {
     const Nanoseconds start = now();
     for (const std::size_t end = i + kPart; i < end; ++i) {
@@ -150,7 +150,7 @@ TEST(Registry, OpensAndClosesOneOfManyTablesAsFastAsOneOfFew) {
     closing.push_back(now() - start);
   }
   EXPECT_TRUE(environment.participant().memberships.empty());
-  // A search through all gives a ratio of 80; the caches of the processor and of the allocator give up to 7.
+  // Searching through all tables gives a ratio of 80. The caches of the processor and of the allocator give up to 7.
   const std::size_t parts = opening.size();
   constexpr Nanoseconds kSlower = 20;
   EXPECT_LT(quickest(opening, parts - 5, parts), kSlower * quickest(opening, 0, 5));
@@ -162,7 +162,7 @@ TEST(Registry, FindsEachMemberOfATableWhoeverHasLeft) {
   std::vector<std::unique_ptr<Peer>> peers;
   for (int i = 0; i < 8; ++i) peers.push_back(std::make_unique<Peer>(memory));
   for (const auto& peer : peers) ASSERT_EQ(peer->client.sync({0}, {.mode = Mode::kShared}), Status::kGranted);
-  // From the middle, the front and the back.
+  // Removes a member from the middle, the front and the back.
   for (const std::size_t gone : {3u, 0u, 5u}) {
     const std::int32_t id = peers[gone]->environment.threadId();
     peers.erase(peers.begin() + static_cast<std::ptrdiff_t>(gone));
@@ -181,7 +181,7 @@ TEST(Registry, KeepsATableForAsLongAsOneThreadUsesIt) {
   int counter = 0;
   for (int i = 0; i < 4; ++i) {
     threads.emplace_back([&] {
-      // Opens and closes all the time, so that tables come and go under the others.
+      // Opens and closes all the time, so that tables appear and disappear while others use them.
       for (int round = 0; round < 400; ++round) {
         Peer peer(memory);
         ASSERT_EQ(peer.client.sync({0, 1}), Status::kGranted);

@@ -1,4 +1,4 @@
-// Revocations at the moment when the thread that loses its turn does something, or when another waiter is revoked.
+// Revocations while the thread that loses its turn does something, or while another waiter is revoked.
 
 #include <atomic>
 #include <thread>
@@ -48,7 +48,7 @@ void revokeMeanwhile(Meanwhile meanwhile, const char* point, bool designated) {
         case Meanwhile::kTakes:
           break;
         case Meanwhile::kBlocks:
-          // Not a deadlock, though the word may say so for an instant.
+          // This is not a deadlock, although the word may name this thread for a moment.
           EXPECT_EQ(world.busy.client.sync({0}, {.timeout = kStuck}), Status::kGranted);
           EXPECT_TRUE(world.busy.client.release({0}));
           break;
@@ -61,7 +61,7 @@ void revokeMeanwhile(Meanwhile meanwhile, const char* point, bool designated) {
       }
       if (!world.busy.environment.hasEnded()) taken = takeGrants(world.busy.environment).size();
     });
-    // Lets it run as far as it can while the other is stopped.
+    // Gives the busy thread time to run until it finishes or must wait for the stopped thread.
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
     barrier.open();
     revoking.join();
@@ -71,7 +71,7 @@ void revokeMeanwhile(Meanwhile meanwhile, const char* point, bool designated) {
   if (taken == 1) {
     EXPECT_TRUE(world.busy.client.release({0, 1}));
   }
-  // Their order is open; each has exactly one outcome.
+  // The others may be granted in any order, but each has exactly one outcome.
   std::size_t others = 0;
   EXPECT_TRUE(eventually([&] {
     for (const auto& grant : takeGrants(world.next.environment)) {
@@ -122,7 +122,8 @@ TEST_F(Revocation, DoesNotForgetAThreadThatComesBackWhileItIsRevoked) {
     Barrier barrier("take: before it looks");
     std::thread back([&] { taken = takeGrants(busy.environment).size(); });
     ASSERT_TRUE(barrier.awaitArrival());
-    // This sends the wake that the thread has handled.
+    // The thread has not cleared its last wake yet, so this sends no other. The thread must notice the revocation
+    // itself.
     EXPECT_TRUE(revoke());
     barrier.open();
     back.join();
@@ -140,7 +141,8 @@ TEST_F(Revocation, DoesNotPassAThreadOverThatHasJustComeBack) {
   handOver();
   ASSERT_TRUE(revoke());
   ASSERT_TRUE(next.client.take(0));
-  // The release skips it while the thread returns, before the thread checks for skipped waiters.
+  // The thread is returning to its event loop. The release skips its waiter before the thread checks for skipped
+  // waiters.
   std::size_t taken = 0;
   {
     Barrier barrier("come back: before resettling");

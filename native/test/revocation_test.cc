@@ -1,4 +1,5 @@
-// Stripes that were granted to an async waiter whose thread computes and does not collect them: others take them back.
+// Stripes that were granted to an async waiter whose thread computes and does not collect them. Other threads revoke
+// them.
 
 #include <gtest/gtest.h>
 
@@ -10,7 +11,7 @@ TEST_F(Revocation, LetsNobodyTimeOutForAGrantThatItsThreadHasNotTaken) {
   ASSERT_TRUE(holder.client.take(0));
   const std::uint32_t id = busy.client.pend({0});
   Barrier barrier("wait: before it times out");
-  // Shorter than a slice, and than every Patience.
+  // The timeout is shorter than a slice and than any patience.
   Blocking blocking(next.client, {0}, {.timeout = 1});
   ASSERT_TRUE(barrier.awaitArrival());
   handOver();
@@ -31,12 +32,12 @@ TEST_F(Revocation, GivesAWaiterTwiceTheTimeOnceItWasRevoked) {
     const Nanoseconds granted = now();
     ASSERT_EQ(word() & kHolderMask, busy.slot());
     ASSERT_TRUE(eventually([&] { return revoke(); }));
-    // Grants are timed by the system's coarse clock, which is behind by a tick, of ten milliseconds at most.
+    // The time of a grant comes from the coarse clock, which is up to one tick behind: at most ten milliseconds.
     EXPECT_GE(now() - granted, patience - 10'000'000);
     ASSERT_EQ(awaitGrants(next.environment).size(), 1u);
     EXPECT_TRUE(next.client.release({0}));
     ASSERT_EQ(holder.client.sync({0}), Status::kGranted);
-    // The busy one's event loop turns, finds the stripe held, and is away again.
+    // The busy thread's event loop runs once, finds the stripe held, and is busy again.
     EXPECT_TRUE(takeGrants(busy.environment).empty());
   }
 }
@@ -50,13 +51,13 @@ TEST_F(Revocation, PassesATurnOnAndThenPassesTheThreadOver) {
   last.client.pend({0});
   designate();
   EXPECT_TRUE(revoke());
-  // From here on no thread waits for the busy one until it checks: each release serves the next.
+  // From now on no thread has to wait for the busy one: each release serves the next waiter.
   ASSERT_EQ(awaitGrants(next.environment).size(), 1u);
   EXPECT_TRUE(next.client.release({0}));
   ASSERT_EQ(awaitGrants(last.environment).size(), 1u);
   EXPECT_TRUE(last.client.release({0}));
   EXPECT_EQ(word(), 0u);
-  // It was woken, though nothing is ready for it.
+  // The busy thread was woken although its ready list was empty.
   ASSERT_EQ(awaitGrants(busy.environment).size(), 1u);
   EXPECT_TRUE(busy.client.release({0}));
   ASSERT_EQ(takeGrants(busy.environment).size(), 1u);
@@ -89,7 +90,7 @@ TEST_F(Revocation, TakesBackAllStripesOfASet) {
   for (const std::uint32_t stripe : {0u, 1u, 2u}) handOver(stripe);
   for (const std::uint32_t stripe : {0u, 1u, 2u}) ASSERT_EQ(word(stripe), busy.slot());
   const std::uint32_t other = next.client.pend({2});
-  // For the middle one.
+  // Revokes the middle stripe, and with it the whole set.
   EXPECT_TRUE(revoke(1));
   const auto grants = awaitGrants(next.environment);
   ASSERT_EQ(grants.size(), 1u);
@@ -105,7 +106,7 @@ TEST_F(Revocation, TakesBackAllStripesOfASet) {
 TEST_F(Revocation, TakesBackWhatADesignatedWaiterHoldsOfItsSet) {
   const Patience none(0);
   ASSERT_TRUE(holder.client.take(1));
-  // Holds the first while it waits for the second.
+  // This acquisition holds the first stripe while it waits for the second.
   busy.client.pend({0, 1});
   next.client.pend({0});
   EXPECT_FALSE(revoke()) << "it waits, and its thread may well be idle";
@@ -167,7 +168,7 @@ TEST_F(Revocation, LeavesWhatItsThreadHasTakenOrHolds) {
   ASSERT_EQ(takeGrants(busy.environment).size(), 1u);
   EXPECT_FALSE(revoke());
   EXPECT_EQ(word(), busy.slot());
-  // With another grant under way.
+  // Also while another grant to the same thread is uncollected.
   ASSERT_TRUE(holder.client.take(1));
   busy.client.pend({1});
   handOver(1);
@@ -203,7 +204,7 @@ TEST_F(Revocation, IsDoneInEachLockThatAnEventLoopWaitsFor) {
   Client holding(holder.environment, second);
   Client idle(busy.environment, second);
   Client waiting(next.environment, second);
-  // The same stripe of two locks, one right after the other.
+  // Pending acquisitions of the same stripe of two locks, one right after the other.
   ASSERT_TRUE(holder.client.take(0));
   ASSERT_TRUE(holding.take(0));
   busy.client.pend({0});
@@ -247,7 +248,7 @@ TEST_F(Revocation, LetsAnAsyncWaiterWhoseTimeIsUpHaveAllOfASetOrNothing) {
   const std::uint32_t id = next.client.pend({0, 1}, {.timeout = 1});
   designate();
   ASSERT_TRUE(eventually([&] { return next.async().nextDeadline().passedAt(now()); }));
-  // The turn at the first passes to it, and it finds the second held.
+  // The waiter gets the turn at the first stripe, and then finds the second stripe held.
   EXPECT_TRUE(takeExpired(next.environment).empty());
   EXPECT_TRUE(takeGrants(next.environment).empty());
   const auto expired = takeExpired(next.environment);

@@ -1,4 +1,4 @@
-#include "core/short_mutex.h"
+#include "core/base/short_mutex.h"
 
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@ namespace stripelock::test {
 
 TEST(ShortMutex, AdmitsOneThreadAtATime) {
   ShortMutex mutex;
-  // Neither is atomic: TSan would report it if two were inside.
+  // These are not atomic, so TSan reports two threads inside at once.
   int inside = 0;
   int total = 0;
   std::vector<std::thread> threads;
@@ -50,7 +50,7 @@ TEST(ShortMutex, IsWaitedForAsleepIfItsHolderTakesLong) {
   });
   ASSERT_TRUE(barrier.awaitArrival());
   barrier.open();
-  // Several naps.
+  // Long enough for several naps.
   std::this_thread::sleep_for(std::chrono::milliseconds(5));
   EXPECT_FALSE(locked.load());
   mutex.unlock();

@@ -1,4 +1,4 @@
-// Everything at once, at random, with the race windows widened. Each run prints its seed:
+// Random actions of all kinds at once, with wider race windows. Each run prints its seed:
 //
 //   STRIPELOCK_SEED=<seed> STRIPELOCK_SECONDS=<seconds> core_test --gtest_filter='Stress.*'
 //
@@ -18,14 +18,14 @@ namespace stripelock::test {
 
 namespace {
 
-// Data is written without atomics, only under exclusive holds, and read under shared ones: a broken lock shows as a lost
-// update, a changed value, or a data race that ThreadSanitizer reports.
+// The data is not atomic. It is written only under exclusive holds and read under shared ones. So a broken lock
+// causes a lost update, a changed value, or a data race that ThreadSanitizer reports.
 
 struct GuardedData {
   std::uint64_t updates = 0;
   std::uint64_t copy = 0;
   std::int32_t writer = 0;
-  // A writer's thread ended while it held the stripe, and no later writer has dealt with it.
+  // A writer's thread ended while it held the stripe, and no later writer has repaired the data.
   bool dirty = false;
 };
 
@@ -117,9 +117,9 @@ void Held::beforeDeath() {
 enum class Manners {
   // Waits only while holding nothing: no deadlock is possible, so none may be reported.
   kOrderly,
-  // Waits while it holds stripes, but only for stripes after all of these: no deadlock either.
+  // Waits while it holds stripes, but only for stripes after all of these. So no deadlock is possible either.
   kNested,
-  // Waits while holding anything, in any order.
+  // Waits while it holds stripes, in any order. Deadlocks are possible.
   kUnruly,
 };
 
@@ -139,7 +139,7 @@ class Life {
  public:
   Life(std::vector<std::unique_ptr<World>>& worlds, Manners manners, Random& random, Activity& activity);
 
-  // One random action. False: the thread must die.
+  // Performs one random action. Returns false if the thread must die.
   bool step();
   void die();
   void retire();
@@ -227,7 +227,7 @@ void Life::takeFast() {
   if (use.client.take(stripe, mode)) hold(use, {stripe}, mode, false);
 }
 
-// Whether the stripe comes after all held ones in the one order in which nested acquisitions take stripes.
+// Whether the stripe comes after all held ones in the order in which nested acquisitions take stripes.
 bool Life::isAfterAllHeld(const Use& wanted, std::uint32_t stripe) const {
   bool later = false;
   for (const auto& use : uses_) {
@@ -239,7 +239,7 @@ bool Life::isAfterAllHeld(const Use& wanted, std::uint32_t stripe) const {
   return true;
 }
 
-// False: interrupted, as by terminate().
+// Returns false if it was interrupted, as by terminate().
 bool Life::takeSync() {
   if (manners_ == Manners::kOrderly) releaseAll();
   Use& use = anyUse();
@@ -262,6 +262,8 @@ bool Life::takeSync() {
       EXPECT_EQ(outcome.cycle.front().threadId, environment_.threadId());
       break;
     case Status::kInterrupted:
+    // These tables have no gate.
+    case Status::kFailed:
       return false;
   }
   return true;
@@ -270,8 +272,8 @@ bool Life::takeSync() {
 void Life::start() {
   Use& use = anyUse();
   Stripes stripes = anyStripes(use.world);
-  // Never forever: this thread may later hold the very stripe that blocks this acquisition, and that cycle would not be
-  // detected.
+  // Always with a timeout. This thread may later hold the very stripe that blocks this acquisition, and no search
+  // would find that cycle.
   const Ask ask = anyAsk(50);
   const AsyncWaits::Started started = use.client.acquire(stripes, ask);
   if (started.status == AsyncStart::kGranted) {
@@ -298,11 +300,11 @@ void Life::releaseAny(Use& use) {
   held.beforeRelease();
   EXPECT_TRUE(use.client.release(held.stripes(), held.mode()));
   use.held.erase(use.held.begin() + static_cast<std::ptrdiff_t>(index));
-  // Grants to this same thread wake no event loop.
+  // A release does not wake its own thread's event loop for grants to that thread.
   if (environment_.async().hasReady()) settle();
 }
 
-// A release may grant what this thread waited for, in either lock.
+// A release may grant a pending acquisition of this thread, in either lock. So this repeats until nothing is held.
 void Life::releaseAll() {
   const auto holding = [](const std::unique_ptr<Use>& use) { return !use->held.empty(); };
   for (;;) {
@@ -332,7 +334,7 @@ void Life::settle() {
   }
 }
 
-// Sleeps like an idle event loop: only a wake or a deadline ends it.
+// Sleeps like an idle event loop, until a wake or a deadline.
 void Life::awaitOne() {
   if (manners_ == Manners::kOrderly) releaseAll();
   const std::size_t before = pending_.size();
@@ -343,7 +345,7 @@ void Life::awaitOne() {
   }
 }
 
-// A grant that another thread made must wake the event loop, even if late.
+// A grant by another thread must wake the event loop, even if late.
 void Life::awaitWakeFor(double milliseconds) {
   if (environment_.awaitWake(milliseconds) || !environment_.async().hasReady()) return;
   EXPECT_TRUE(environment_.awaitWake(kStuck)) << "granted without a wake";
@@ -370,7 +372,7 @@ void Life::noteDeaths(Use& use) {
   use.held.clear();
 }
 
-// Closes one lock while the thread lives: its holds there are still abandoned.
+// Closes one lock while the thread lives. Its holds there still count as abandoned.
 void Life::reopen() {
   std::unique_ptr<Use>& use = uses_[below(random_, static_cast<std::uint32_t>(uses_.size()))];
   noteDeaths(*use);
@@ -416,7 +418,7 @@ bool Life::step() {
     awaitWakeFor(0);
     settle();
   }
-  // Bounds the number of holds. Otherwise everything would soon be held for long.
+  // Bounds the number of holds. Otherwise most stripes would soon be held for a long time.
   for (const auto& use : uses_) {
     while (use->held.size() > 2) releaseAny(*use);
   }
@@ -436,8 +438,8 @@ void Life::retire() {
   EXPECT_FALSE(environment_.async().cancel(0)) << "something is pending that nobody waits for";
 }
 
-// No operation may take longer: sync waits that cannot end are refused, and async ones have deadlines. Far longer than
-// a loaded machine under ThreadSanitizer has ever needed.
+// The limit for each operation: sync waits that cannot end are refused, and async ones have deadlines. It is far
+// longer than a loaded machine under ThreadSanitizer has ever needed.
 constexpr double kWatchdog = 60'000;
 
 struct Plan {
@@ -458,7 +460,7 @@ class StressRun {
   void run() {
     std::printf("[   seed   ] STRIPELOCK_SEED=%llu\n", static_cast<unsigned long long>(plan_.seed));
     const WidenedWindows windows(plan_.seed);
-    // Keeps the tables while the others come and go.
+    // Keeps the tables open while other threads open and close them.
     Environment keeper;
     std::vector<std::unique_ptr<Client>> clients;
     for (const auto& world : worlds_) clients.push_back(std::make_unique<Client>(keeper, world->memory));
@@ -490,7 +492,7 @@ class StressRun {
     activity.begin(nullptr);
   }
 
-  // Runs until all have ended.
+  // Watches all threads until they have ended.
   void watch(std::vector<Activity>& activities, std::vector<std::unique_ptr<Client>>& clients) {
     const auto active = [&] {
       return std::any_of(activities.begin(), activities.end(),
@@ -498,7 +500,7 @@ class StressRun {
     };
     while (active()) {
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
-      // At any time.
+      // inspect() must work at any time.
       for (const auto& client : clients) static_cast<void>(inspect(client->table()));
       for (std::size_t i = 0; i < activities.size(); ++i) {
         const char* const what = activities[i].what.load();
@@ -510,7 +512,7 @@ class StressRun {
     }
   }
 
-  // Nothing is left behind, and the header has counted right.
+  // Checks that no hold and no waiter remains, and that the counts in the header are right.
   static void checkQuiet(World& world, Client& client) {
     std::int64_t updates = 0;
     for (std::uint32_t stripe = 0; stripe < world.memory.stripes(); ++stripe) {
@@ -563,7 +565,7 @@ TEST(Stress, OrderlyThreadsOnSetsOfStripes) { stress(Manners::kOrderly, 6, {6, 8
 
 TEST(Stress, NestingThreadsOnTwoLocks) { stress(Manners::kNested, 4, {4, 7}); }
 
-// Deadlocks are found at the end of a slice.
+// Deadlocks are found only at the end of a slice.
 
 TEST(Stress, UnrulyThreadsOnOneStripe) {
   const UsualSlices slices;

@@ -18,14 +18,15 @@ namespace {
   return true;
 }();
 
-// Ends the process if a test lasts too long, and prints its name: threads that are never woken cannot be ended.
+// Ends the process if a test lasts too long, and prints the test's name. A thread that is never woken cannot be
+// ended.
 class Watchdog : public ::testing::EmptyTestEventListener {
  public:
   void OnTestStart(const ::testing::TestInfo&) override {
     done_ = false;
     thread_ = std::thread([this] {
       Lock lock(mutex_);
-      // A test has a few waits of kStuck at most, and a stress test runs for the requested time.
+      // A test has only a few waits of up to kStuck, and a stress test runs for the requested time.
       const double limit = 4 * kStuck + 1000.0 * static_cast<double>(numberFrom("STRIPELOCK_SECONDS", 2));
       const auto length = std::chrono::duration<double, std::milli>(limit);
       if (!ended_.wait_for(lock, length, [this] { return done_; })) {
@@ -156,7 +157,7 @@ namespace {
 
 std::atomic<void (*)(const char*)> seamHandler{nullptr};
 
-// Installed before any thread is started, as the seam requires. Its behaviour may change later.
+// Installed before any thread starts, as the seam requires. Its handler may change later.
 [[maybe_unused]] const bool seamInstalled = [] {
   seamHook = [](const char* point) {
     if (const auto handler = seamHandler.load()) handler(point);
@@ -164,7 +165,8 @@ std::atomic<void (*)(const char*)> seamHandler{nullptr};
   return true;
 }();
 
-// The point of the one barrier. Never destroyed, so a thread may still look at it late.
+// The point at which the only barrier stops a thread. Static, because a thread may read it after the barrier has
+// ended.
 std::atomic<const char*> barrierPoint{nullptr};
 std::atomic<int> barrierArrivals{0};
 
@@ -202,7 +204,7 @@ std::vector<AsyncWaits::Granted> takeGrants(Environment& environment) {
 }
 
 std::vector<AsyncWaits::Granted> awaitGrants(Environment& environment) {
-  // A wake may be for a designated waiter that then finds its stripe taken, and keeps waiting.
+  // A designated waiter may be woken, find its stripe taken, and keep waiting.
   while (environment.awaitWake(kStuck)) {
     std::vector<AsyncWaits::Granted> grants = takeGrants(environment);
     if (!grants.empty()) return grants;
@@ -219,7 +221,7 @@ std::vector<AsyncWaits::Expired> takeExpired(Environment& environment) {
 
 namespace {
 
-// Pretends that the queue formed at another time.
+// Sets the end of the barging period, as if the queue had formed at another time.
 void setFairAt(Client& client, std::uint32_t stripe, Nanoseconds point) {
   const Lock lock(client.table().shardOf(stripe));
   client.table().queueOf(stripe).fairAt = point;

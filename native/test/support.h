@@ -13,10 +13,10 @@
 #include <thread>
 #include <vector>
 
-#include "core/inspect.h"
-#include "core/membership.h"
-#include "core/registry.h"
-#include "core/sync_wait.h"
+#include "core/table/inspect.h"
+#include "core/table/membership.h"
+#include "core/table/registry.h"
+#include "core/table/sync_wait.h"
 
 namespace stripelock::test {
 
@@ -34,8 +34,8 @@ double milliseconds(Nanoseconds time);
 // An environment variable as a number.
 std::uint64_t numberFrom(const char* variable, std::uint64_t otherwise);
 
-// Milliseconds. Long enough for a loaded machine under a sanitizer; a wait that takes longer is stuck. STRIPELOCK_STUCK
-// overrides it.
+// The milliseconds after which a wait counts as stuck; long enough for a loaded machine under a sanitizer.
+// STRIPELOCK_STUCK overrides it.
 inline const double kStuck = static_cast<double>(numberFrom("STRIPELOCK_STUCK", 30'000));
 // A source of random numbers whose seed, STRIPELOCK_SEED or a random one, is printed with that name.
 std::mt19937_64 seeded(const char* name);
@@ -48,7 +48,7 @@ inline std::uint32_t below(Random& random, std::uint32_t limit) {
 }
 inline bool oneIn(Random& random, std::uint32_t rarity) { return below(random, rarity) == 0; }
 
-// With STRIPELOCK_SLICES=none no sync wait reaches the end of a slice (core/sync_wait.h), so a lost wake-up hangs.
+// With STRIPELOCK_SLICES=none no sync wait reaches the end of a slice (core/table/sync_wait.h), so a lost wake-up hangs.
 // During the lifetime of this object slices end as usual, for tests of the end of a slice.
 class UsualSlices {
  public:
@@ -60,7 +60,7 @@ class UsualSlices {
  private:
   const Nanoseconds shortest_;
 };
-// The opposite: no slices, whatever STRIPELOCK_SLICES says.
+// During the lifetime of this object, no sync wait reaches the end of a slice, whatever STRIPELOCK_SLICES says.
 class NoSlices {
  public:
   NoSlices() : shortest_(seamShortestSlice.exchange(kAnHour)) {}
@@ -72,15 +72,15 @@ class NoSlices {
   const Nanoseconds shortest_;
 };
 
-// Waits for a condition that other threads make true. False after kStuck.
+// Waits for a condition that other threads make true. Returns false after kStuck.
 bool eventually(const std::function<bool()>& condition);
 
-// Reports a failure and ends the process, for failures that leave threads which cannot be ended.
+// Reports a failure and ends the process. For failures that leave threads blocked, because these cannot be ended.
 [[noreturn]] void stuck(const char* what);
 // Prints a lock's holders and waiters to stderr.
 void describe(Table& table);
 
-// Stands for a SharedArrayBuffer: a header and a line per stripe, all zero.
+// Replaces a SharedArrayBuffer: a header and a line per stripe, all zero.
 class SharedMemory {
  public:
   explicit SharedMemory(std::uint32_t stripes);
@@ -113,12 +113,12 @@ class Environment {
   std::uint32_t slot() const { return participant_->slot(); }
   std::int32_t threadId() const { return participant_->threadId(); }
 
-  // Ends it as the end of a thread does.
+  // Leaves the registry, as the end of a thread does.
   void end();
   bool hasEnded() const { return participant_ == nullptr; }
   // Sleeps until the event loop is woken. Returns false if it is not woken within that time.
   bool awaitWake(double milliseconds);
-  // How many times it was woken.
+  // The number of wakes of the event loop so far.
   int wakes();
 
  private:
@@ -132,7 +132,7 @@ class Environment {
 struct Ask {
   Mode mode = Mode::kExclusive;
   double timeout = kForever;
-  // Take free stripes as JavaScript does, and call the core only for the rest.
+  // Whether to try the fast path of JavaScript first, and call the core only if that fails.
   bool fast = true;
 };
 
@@ -148,7 +148,7 @@ class Client {
   Membership& membership() { return *membership_; }
   Table& table() { return membership_->table(); }
 
-  // The compare-and-swaps of lock_word.h. False if JavaScript would call the core.
+  // The compare-and-swaps of lock_word.h. They return false where JavaScript would call the core.
   bool take(std::uint32_t stripe, Mode mode = Mode::kExclusive);
   bool giveBack(std::uint32_t stripe, Mode mode = Mode::kExclusive);
 
@@ -157,7 +157,7 @@ class Client {
   AsyncWaits::Started acquire(const Stripes& stripes, Ask ask = {});
   // Starts an async acquisition that has to wait. Returns its id.
   std::uint32_t pend(const Stripes& stripes, Ask ask = {});
-  // False if, according to its word, some stripe is not held in this mode.
+  // Returns false if, according to its word, some stripe is not held in this mode.
   bool release(const Stripes& stripes, Mode mode = Mode::kExclusive);
   bool releaseSlow(std::uint32_t stripe, Mode mode = Mode::kExclusive) {
     return membership_->release(stripe, mode);
@@ -195,7 +195,7 @@ class Blocking {
   // Ends the process if the acquisition is still undecided long after kStuck.
   const SyncOutcome& join();
   Status status() { return join().status; }
-  // From the call to its end.
+  // The milliseconds from the call to the outcome.
   double milliseconds();
 
  private:
@@ -206,10 +206,10 @@ class Blocking {
   std::thread thread_;
 };
 
-// Sets the handler of the core's seam (core/seam.h) for all threads; nullptr for none.
+// Sets the handler of the core's seam (core/base/seam.h) for all threads; nullptr for none.
 void onSeam(void (*handler)(const char* point));
 
-// Widens the race windows of the core for as long as it lives, in all threads.
+// During the lifetime of this object, the race windows of the core are wider, in all threads.
 class WidenedWindows {
  public:
   explicit WidenedWindows(std::uint64_t seed);
@@ -225,7 +225,7 @@ class Barrier {
   Barrier(const Barrier&) = delete;
   Barrier& operator=(const Barrier&) = delete;
 
-  // Waits for that thread. False if none comes within kStuck.
+  // Waits until a thread is stopped. Returns false if none arrives within kStuck.
   bool awaitArrival() const;
   void open();
 };
@@ -235,12 +235,12 @@ std::vector<AsyncWaits::Granted> awaitGrants(Environment& environment);
 std::vector<AsyncWaits::Granted> takeGrants(Environment& environment);
 std::vector<AsyncWaits::Expired> takeExpired(Environment& environment);
 
-// Makes the next release hand the stripe over, as it would once kFairness has passed.
+// Makes the next release hand the stripe over, as it would once kBargingPeriod has passed.
 void makeHandOverDue(Client& client, std::uint32_t stripe);
-// Makes the next release free the stripe instead, however slow this machine is.
+// Makes the next release free the stripe and designate a waiter, however slow the machine is.
 void putHandOverOff(Client& client, std::uint32_t stripe);
-// During the lifetime of this object, an uncollected grant can be revoked after that time. Create it before other
-// threads use the core.
+// During the lifetime of this object, a grant can be revoked when it has been uncollected for this time. Create it
+// before other threads use the core.
 class Patience {
  public:
   explicit Patience(Nanoseconds patience) { kRevokeAfter = patience; }

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "core/sync_wait.h"
+#include "core/table/sync_wait.h"
 #include "test/support.h"
 
 namespace stripelock::test {
@@ -38,11 +38,11 @@ TEST(SyncWait, AsksWhetherItIsInterruptedAboutOnceASlice) {
     static_cast<std::atomic<int>*>(count)->fetch_add(1);
     return false;
   };
-  // No thread of another test was interrupted just now.
+  // Waits until interrupts in other tests are long enough ago.
   ASSERT_TRUE(eventually([] { return !hurrying(now()); }));
   Blocking blocking(waiter.client, {0}, {.timeout = 150}, {.requested = requested, .data = &asked});
   EXPECT_EQ(blocking.status(), Status::kTimedOut);
-  // At 5, 25, … 145 ms; fewer where the machine was busy, never more.
+  // The thread checks at 5, 25, … 145 ms. On a busy machine it checks less often, but never more often.
   EXPECT_GE(asked.load(), 1);
   EXPECT_LE(asked.load(), 1 + static_cast<int>((blocking.milliseconds() * 1e6 - kFirstSlice) / kSlice) + 1);
 }
@@ -55,7 +55,7 @@ TEST(SyncWait, GivesBackWhatItIsGrantedAsItsThreadIsInterrupted) {
   for (const Mode mode : kEachMode) {
     ASSERT_TRUE(holder.client.take(1));
     const auto ending = [](void*) { return true; };
-    // Before the end of its first slice.
+    // Stops the thread before the end of its first slice.
     Barrier parking("wait: before parking");
     Blocking blocking(waiter.client, {0, 1, 2}, {.mode = mode}, {.ending = ending});
     ASSERT_TRUE(parking.awaitArrival());
@@ -101,7 +101,7 @@ TEST(SyncWait, LooksOftenAfterAnotherThreadWasInterrupted) {
   const int before = ofSecond.times.load();
   constexpr int kLooks = 12;
   ASSERT_TRUE(eventually([&] { return ofSecond.times.load() >= before + kLooks; }));
-  // With kSlice each they would take 240 ms. The first of them may still be that long.
+  // At kSlice each, the checks would take 240 ms. The first one may still be up to kSlice away.
   EXPECT_LT(now() - start, kLooks * kSlice / 2);
   ofSecond.ending.store(true);
   EXPECT_EQ(other.status(), Status::kInterrupted);

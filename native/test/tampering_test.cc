@@ -1,4 +1,4 @@
-// The words are in memory that a program can overwrite. The core may then lock wrongly, but it must not crash, or wait
+// A program can overwrite the memory of the words. The core may then lock wrongly, but it must not crash, or wait
 // beyond a deadline.
 
 #include <array>

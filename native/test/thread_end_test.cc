@@ -1,4 +1,4 @@
-// A thread ends for any reason: others get its stripes, and its waits are removed.
+// A thread ends for any reason. Other threads get its stripes, and its waits are removed.
 
 #include <thread>
 #include <vector>
@@ -18,7 +18,7 @@ TEST(ThreadEnd, FreesWhatTheThreadHeldAndTellsTheNextHolderOnce) {
   EXPECT_EQ(memory.word(0).load(), kAbandoned);
   EXPECT_EQ(memory.word(1).load(), 0u);
   EXPECT_EQ(memory.cell(kAbandonedCell), 1);
-  // The fast path cannot distinguish this, so it must not succeed.
+  // The fast path cannot report the death, so it must not take the stripe.
   EXPECT_FALSE(next.client.take(0));
   EXPECT_TRUE(next.client.acquireSync({0}).abandoned);
   EXPECT_EQ(memory.word(0).load(), next.slot() | kAbandoned);
@@ -134,7 +134,7 @@ TEST(ThreadEnd, PassesOnAGrantThatWasNotHandedOut) {
   dying.environment.end();
   const auto grants = awaitGrants(next.environment);
   ASSERT_EQ(grants.size(), 1u);
-  // No code ever ran under that grant.
+  // The dead thread never collected that grant, so no code ran under it.
   EXPECT_FALSE(grants[0].abandoned);
   EXPECT_EQ(memory.cell(kAbandonedCell), 0);
 }

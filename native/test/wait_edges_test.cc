@@ -5,18 +5,18 @@
 
 #include <gtest/gtest.h>
 
-#include "core/sync_wait.h"
+#include "core/table/sync_wait.h"
 #include "test/support.h"
 
 namespace stripelock::test {
 
 namespace {
 
-// Longer than it takes to find a cycle.
+// Waits longer than it takes to find a cycle.
 void letThemLook() { std::this_thread::sleep_for(std::chrono::nanoseconds(kFirstSlice + 3 * kSlice)); }
 
-// `holder` shares stripe 0, `reader` has stripe 1. An async writer waits for 0. The reader blocks behind the writer to
-// share 0, and the holder blocks for 1.
+// `holder` shares stripe 0, and `reader` holds stripe 1. An async writer waits for 0. The reader blocks behind the
+// writer to share 0, and the holder blocks for 1.
 struct BehindAWriter {
   explicit BehindAWriter(double writersTimeout) {
     EXPECT_TRUE(holder.client.take(0, Mode::kShared));
@@ -74,7 +74,7 @@ TEST(WaitEdges, DoNotLeadToAReaderFromOneThatWaitsToReadToo) {
   ASSERT_TRUE(awaitWaiters(holder.client, 0, 1));
   Blocking shared(reader.client, {0}, {.mode = Mode::kShared});
   ASSERT_TRUE(awaitWaiters(holder.client, 0, 2));
-  // This thread runs: it does not wait for the reader, which shares the stripe with it once the writer has given up.
+  // The holder's thread runs, so there is no cycle. After the writer has given up, the reader shares the stripe.
   EXPECT_EQ(exclusive.status(), Status::kTimedOut);
   EXPECT_EQ(shared.status(), Status::kGranted);
 }
@@ -96,7 +96,7 @@ TEST(WaitEdges, DoNotLeadFromASecondSharedHoldPastAnAsyncWriterThatGivesUp) {
 
 TEST(WaitEdges, LeadToEachOfSeveralReaders) {
   const UsualSlices slices;
-  // Each of them waits in turn.
+  // Each reader is the blocked one in one round.
   for (const std::size_t blocked : {0u, 1u, 2u}) {
     SharedMemory memory(2);
     Peer readers[3]{Peer(memory), Peer(memory), Peer(memory)};
@@ -122,7 +122,7 @@ TEST(WaitEdges, LeadToEachOfSeveralReaders) {
 
 TEST(WaitEdges, DoNotStartAtAWaiterThatHasItsStripeAndGoesOn) {
   const UsualSlices slices;
-  // It is overtaken, and not revoked.
+  // The busy waiter is not revoked, so it can only be overtaken.
   const Patience endless(kAnHour);
   SharedMemory memory(3);
   Peer holder(memory);
@@ -135,12 +135,12 @@ TEST(WaitEdges, DoNotStartAtAWaiterThatHasItsStripeAndGoesOn) {
   const std::uint32_t id = busy.client.pend({0});
   Blocking both(reader.client, {0, 1}, {.mode = Mode::kShared});
   ASSERT_TRUE(awaitWaiters(holder.client, 0, 2));
-  // In the wait graph by then.
+  // By then the reader is in the wait graph.
   std::this_thread::sleep_for(std::chrono::nanoseconds(2 * kFirstSlice));
   Barrier barrier("go on: before the next stripe");
   putHandOverOff(holder.client, 0);
   EXPECT_TRUE(holder.client.release({0}));
-  // The busy one's event loop does not turn, so the reader gets the first stripe past it.
+  // The busy thread's event loop does not run, so the reader overtakes it at the first stripe.
   ASSERT_TRUE(barrier.awaitArrival());
   ASSERT_TRUE(other.client.take(0, Mode::kShared));
   Blocking waiting(other.client, {2});
@@ -166,7 +166,7 @@ TEST(WaitEdges, StartAtAWaiterThatWasServedAndWaitsForItsNextStripe) {
   ASSERT_TRUE(waiter.client.take(2));
   Blocking both(waiter.client, {0, 1});
   ASSERT_TRUE(awaitWaiters(holder.client, 0, 1));
-  // Designated, not handed over, so that it takes the stripe itself.
+  // The waiter is designated, so that it takes the stripe itself.
   putHandOverOff(holder.client, 0);
   EXPECT_TRUE(holder.client.release({0}));
   ASSERT_TRUE(awaitWaiters(holder.client, 1, 1));

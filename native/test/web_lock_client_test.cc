@@ -1,4 +1,4 @@
-// A thread's news about its requests for web locks: grants, thefts, and requests that end before they are reported.
+// A thread's news about its requests for web locks: grants, steals, and requests that end before they are reported.
 
 #include <thread>
 
@@ -15,7 +15,7 @@ using Lines = std::vector<std::string>;
 class WebLockNews : public testing::Test {
  protected:
   Lines lines() { return describe(manager, one); }
-  // Exactly one piece of news.
+  // Expects exactly one piece of news.
   static void expectNews(const std::vector<WebLockClient::News>& news, std::uint32_t ticket, bool granted,
                          bool stolen) {
     ASSERT_EQ(news.size(), 1u);
@@ -163,7 +163,7 @@ TEST_F(WebLockNews, IsNotHandedOutForUnknownTickets) {
   EXPECT_TRUE(one.release(held));
 }
 
-// Between a late cancel and its check of the ready list, the lock may be stolen.
+// The lock is stolen between a late cancel and its check of the ready list.
 TEST_F(WebLockNews, KeepsATheftInTheMiddleOfALateCancel) {
   const std::uint32_t held = one.hold(u"a");
   const std::uint32_t waiting = two.pend(u"a");

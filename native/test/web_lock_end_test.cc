@@ -78,7 +78,7 @@ TEST_F(WebLockEnd, LeavesNothingOfAQueueOfOneThread) {
   EXPECT_EQ(lines(), Lines{});
 }
 
-// Another thread may have pushed news to the ending thread, and still be using it.
+// Another thread has pushed news to the ending thread, and still uses its client.
 class WebLockEndMeets : public WebLockEnd, public testing::WithParamInterface<const char*> {};
 
 TEST_P(WebLockEndMeets, AThiefInTheMiddleOfItsTheft) {
@@ -101,7 +101,7 @@ INSTANTIATE_TEST_SUITE_P(Points, WebLockEndMeets,
                                          "web lock steal: after the ready list",
                                          "web lock request: before the shard"));
 
-// A thief that has pushed its news accesses the victim once more, to wake it.
+// A thread that steals a lock pushes the news first, and then accesses the victim once more to wake it.
 TEST_F(WebLockEnd, WaitsForAThiefThatHasPushedItsNews) {
   two.hold(u"a");
   Barrier barrier("web lock steal: after the ready list");
@@ -109,12 +109,12 @@ TEST_F(WebLockEnd, WaitsForAThiefThatHasPushedItsNews) {
   ASSERT_TRUE(barrier.awaitArrival());
   std::atomic<bool> ended{false};
   std::thread victim([&] {
-    // It has no request in that shard any more.
+    // The victim no longer has a request in that shard.
     EXPECT_EQ(two.take().size(), 1u);
     two.end();
     ended.store(true);
   });
-  // Far longer than an end takes.
+  // Far longer than the end of a thread usually takes.
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   EXPECT_FALSE(ended.load());
   barrier.open();

@@ -1,5 +1,5 @@
-// Threads that request, release, cancel and steal web locks, and start and end, while another thread queries all of
-// them. Each run prints its seed:
+// Threads request, release, cancel and steal web locks, and start and end, while another thread queries all locks.
+// Each run prints its seed:
 //
 //   STRIPELOCK_SEED=<seed> STRIPELOCK_SECONDS=<seconds> core_test --gtest_filter='WebLockStress.*'
 
@@ -19,11 +19,11 @@ namespace {
 constexpr std::uint32_t kNames = 6;
 constexpr unsigned kThreads = 4;
 constexpr std::size_t kMostRequests = 12;
-// More than all readers together.
+// More than the number of all readers.
 constexpr int kWhole = 1000;
 
 std::u16string nameOf(std::uint32_t number) { return std::u16string(1 + number, u'n'); }
-// These are never stolen, so a holder can rely on them.
+// Locks with these names are never stolen, so a holder can rely on them.
 constexpr bool isCertain(std::uint32_t number) { return number % 2 == 0; }
 
 struct World {
@@ -39,7 +39,7 @@ struct World {
 
 int weightOf(Mode mode) { return mode == Mode::kExclusive ? kWhole : 1; }
 
-// A thread's life, as lib/ would lead it.
+// A thread from its start to its end, which makes the same calls as lib/.
 class Life {
  public:
   Life(World& world, std::mt19937_64& random) : world_(world), random_(random), peer_(world.manager) {}
@@ -51,7 +51,8 @@ class Life {
       if (random_() % 2 == 0) takeNews();
       if (testing::Test::HasFatalFailure()) return;
     }
-    // It dies with all its locks. No other thread is granted one before that.
+    // The thread dies while it holds locks. From here on they do not count as held, because other threads get them
+    // only when it has ended.
     for (const Own& own : requests_) {
       if (own.held) leave(own);
     }
@@ -107,12 +108,12 @@ class Life {
     if (own.held) {
       leave(own);
       requests_.erase(requests_.begin() + static_cast<std::ptrdiff_t>(index));
-      // It may have been stolen without its thread having noticed.
+      // The lock may have been stolen, and the thread may not have noticed.
       ASSERT_TRUE(peer_.release(own.ticket) || !isCertain(own.name));
       return;
     }
     if (!peer_.cancel(own.ticket)) {
-      // It had been granted. Some are released by a thread that had not collected the grant.
+      // The request was granted before the cancel. The thread may not have collected the grant, but must release it.
       world_.late.fetch_add(1);
       ASSERT_TRUE(peer_.release(own.ticket) || !isCertain(own.name));
     }
@@ -176,7 +177,7 @@ TEST(WebLockStress, KeepsItsInvariantsWhateverThreadsDo) {
   EXPECT_GT(world.deaths.load(), 10u);
 }
 
-// A wake that is lost would leave a thread waiting for good.
+// A lost wake would leave a thread waiting forever.
 TEST(WebLockStress, LosesNoWakeUp) {
   const std::uint64_t manager = newManager();
   std::atomic<int> total{0};

@@ -21,7 +21,7 @@ std::vector<WebLockClient::News> WebLockPeer::take() {
 
 std::vector<WebLockClient::News> WebLockPeer::awaitNews() {
   while (environment_.awaitWake(kStuck)) {
-    // Collects like the event loop: only then another wake is sent.
+    // Collects grants as the event loop does; otherwise no further wake is sent.
     takeGrants(environment_);
     std::vector<WebLockClient::News> news = take();
     if (!news.empty()) return news;

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/web_lock_client.h"
+#include "core/web_locks/web_lock_client.h"
 #include "test/support.h"
 
 namespace stripelock::test {
@@ -25,7 +25,7 @@ class WebLockPeer {
   Environment& environment() { return environment_; }
   WebLockClient& client() { return *client_; }
 
-  // Does what the end of the thread does.
+  // Ends the client and the environment, as the end of a thread does.
   void end() {
     client_.reset();
     environment_.end();
@@ -38,7 +38,7 @@ class WebLockPeer {
                        WebLockHow how = WebLockHow::kWait) {
     return request(name, mode, how).answer;
   }
-  // The ticket of a request that is held at once, or of one that is not.
+  // hold() expects to get the lock at once, pend() expects to wait. Both return the request's ticket.
   std::uint32_t hold(std::u16string_view name, Mode mode = Mode::kExclusive) {
     return expect(WebLockAnswer::kHeld, request(name, mode));
   }
@@ -48,9 +48,9 @@ class WebLockPeer {
   std::uint32_t steal(std::u16string_view name) {
     return expect(WebLockAnswer::kHeld, request(name, Mode::kExclusive, WebLockHow::kSteal));
   }
-  // Nothing for a thread that has no news.
+  // Returns an empty list if the thread has no news.
   std::vector<WebLockClient::News> take();
-  // Waits until the event loop is woken with news. Nothing if that takes longer than kStuck.
+  // Waits until the event loop is woken, and returns the news. Returns an empty list after kStuck.
   std::vector<WebLockClient::News> awaitNews();
   bool release(std::uint32_t ticket) { return client_->release(ticket); }
   bool cancel(std::uint32_t ticket) { return client_->cancel(ticket); }
@@ -63,11 +63,12 @@ class WebLockPeer {
   std::optional<WebLockClient> client_;
 };
 
-// One line for each name with the requests of a manager: "name: 1X | 2S 3X" is held exclusively by thread 1; a shared
-// request of thread 2 waits, and behind it an exclusive one of thread 3. Threads are counted from `first`.
+// One line for each name with its requests. For instance, "name: 1X | 2S 3X" means: thread 1 holds it exclusively, a
+// shared request of thread 2 waits, and an exclusive one of thread 3 waits behind it. Threads are counted from
+// `first`.
 std::vector<std::string> describe(std::uint64_t manager, WebLockPeer& first);
 
-// Whether a query may return this: W1 and W2 hold, and no record is empty.
+// Whether a query may return this: W1 and W2 hold, and the name is held or waited for.
 bool isSound(const WebLocks::NameInfo& info);
 
 }  // namespace stripelock::test

@@ -99,7 +99,7 @@ TEST_F(WebLocksTest, RemembersANameOnlyWhileItIsInUse) {
 }
 
 TEST_F(WebLocksTest, GivesARecordThatIsUsedAgainItsNewName) {
-  // Several in each shard, short and long ones.
+  // Each shard gets several names, short and long ones.
   for (int i = 0; i < 300; ++i) {
     const std::string name = std::to_string(i) + std::string(i % 3 == 0 ? 50 : 5, 'x');
     const std::uint32_t held = one.hold(std::u16string(name.begin(), name.end()));
@@ -108,8 +108,8 @@ TEST_F(WebLocksTest, GivesARecordThatIsUsedAgainItsNewName) {
   }
 }
 
-// Otherwise a request that moves from name to name could be seen twice, or nowhere. All threads continue during the
-// query, however long it takes.
+// A query shows all names at one moment. Otherwise a request that moves from name to name could be seen twice, or
+// nowhere. No thread waits for the whole query.
 TEST_F(WebLocksTest, AreSeenAtOneMomentWhileTheyChange) {
   const std::uint32_t held = one.hold(u"a");
   one.hold(u"b");
@@ -121,7 +121,7 @@ TEST_F(WebLocksTest, AreSeenAtOneMomentWhileTheyChange) {
   ASSERT_TRUE(barrier.awaitArrival());
   std::atomic<bool> changed{false};
   std::thread changing([&] {
-    // In all shards.
+    // Adds names to all shards.
     for (int i = 0; i < 1000; ++i) {
       const std::string name = "c" + std::to_string(i);
       two.hold(std::u16string(name.begin(), name.end()));
@@ -167,7 +167,7 @@ TEST(WebLockNames, DistinguishEveryStringOfUnitsAndGiveItBack) {
       std::u16string(127, u'x'),
       std::u16string(128, u'x'),
       std::u16string(129, u'x'),
-      // Around what fits without an allocation.
+      // Lengths just below and above the limit for names without an allocation.
       std::u16string(128, u'\u0101'),
       std::u16string(129, u'\u0101'),
       std::u16string(132, u'\u0101'),

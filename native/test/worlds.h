@@ -8,7 +8,7 @@
 
 #include <gtest/gtest.h>
 
-#include "core/revocation.h"
+#include "core/table/revocation.h"
 #include "test/support.h"
 
 namespace stripelock::test {
@@ -21,7 +21,7 @@ struct Three {
   Peer other{memory};
 };
 
-// `holder` holds stripes, and releases them as a test says.
+// `holder` holds stripes. A test decides whether a release hands over or designates.
 struct Holding {
   explicit Holding(std::uint32_t stripes) : memory(stripes) {}
 
@@ -32,7 +32,7 @@ struct Holding {
     const Waiter* const waiter = table().queueOf(stripe).designated.load();
     return waiter && waiter->owner->slot() == peer.slot();
   }
-  // The release hands the stripe over, or designates a waiter.
+  // Releases the stripe. handOver() hands it to the first waiter; designate() frees it and designates that waiter.
   void handOver(std::uint32_t stripe = 0) {
     makeHandOverDue(holder.client, stripe);
     EXPECT_TRUE(holder.client.release({stripe}));
@@ -46,7 +46,7 @@ struct Holding {
   Peer holder{memory};
 };
 
-// `busy` waits for stripes that `holder` has. Its event loop runs only when the test says so.
+// `busy` waits for stripes that `holder` holds. Its event loop runs only when the test runs it.
 struct Idle : Holding {
   explicit Idle(std::uint32_t stripes = 3) : Holding(stripes) {}
 
@@ -71,10 +71,10 @@ struct Idle : Holding {
   Peer last{memory};
 };
 
-// Nothing is held when a test begins.
+// When a test begins, no stripe is held.
 class Revocation : public testing::Test, protected Idle {};
 
-// Counts how often threads pass one point, and sets what they do there the first time.
+// Counts how often threads pass one point of the core. An action can run at the first pass.
 struct Passes {
   static inline const char* counted = nullptr;
   static inline std::atomic<int> count{0};
@@ -93,7 +93,7 @@ struct Passes {
   Passes& operator=(const Passes&) = delete;
 };
 
-// `holder` has the first stripe of a lock.
+// `holder` holds the first stripe of a lock.
 class HeldStripe : public testing::Test, protected Holding {
  protected:
   HeldStripe() : Holding(2) {}
@@ -107,7 +107,7 @@ struct ExactPeer : Peer {
   explicit ExactPeer(SharedMemory& memory) : Peer(memory, true) {}
   KeyPins& pins() { return *client.membership().pins(); }
   std::uint32_t pin(const std::string& key) { return pins().pin(KeyView(key)).stripe; }
-  // Whether it is still pinned.
+  // Returns whether the stripe is still pinned.
   bool unpin(std::uint32_t stripe) {
     auto number = static_cast<std::int32_t>(stripe);
     return pins().unpin(&number, 1) == 1;
@@ -117,7 +117,7 @@ struct ExactPeer : Peer {
 
 inline constexpr Ask kPermit{.mode = Mode::kShared};
 inline constexpr Ask kPermitAtOnce{.mode = Mode::kShared, .timeout = 0};
-// Through the core, whatever the fast path could do.
+// Always through the core, never by the fast path.
 inline constexpr Ask kPermitOfTheCore{.mode = Mode::kShared, .timeout = 0, .fast = false};
 
 struct PermitPeer : Peer {
@@ -126,7 +126,7 @@ struct PermitPeer : Peer {
   bool takes(std::uint32_t stripe, Ask ask = kPermitAtOnce) {
     return client.sync({stripe}, ask) == Status::kGranted;
   }
-  // Whether it sees a death.
+  // Takes a permit. Returns whether this holder sees a death.
   bool isTold(std::uint32_t stripe) {
     const SyncOutcome outcome = client.acquireSync({stripe}, kPermitAtOnce);
     EXPECT_EQ(outcome.status, Status::kGranted);
@@ -135,7 +135,7 @@ struct PermitPeer : Peer {
   bool release(std::uint32_t stripe) { return client.release({stripe}, Mode::kShared); }
 };
 
-// Three permits of each stripe.
+// Each stripe has three permits.
 class Permits : public testing::Test {
  protected:
   std::uint32_t word(std::uint32_t stripe = 0) { return memory.word(stripe).load(); }

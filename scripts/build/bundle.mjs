@@ -8,14 +8,19 @@
 //   whole-program.cjs        the same for a whole program, if an environment variable asks for it
 //   <entry>.cjs, <entry>.mjs faces of these, one for each entry point and way to load it: all get the same classes
 //   renewal.cjs              what the thread runs that renews leases in the background
-//   command.cjs              the command `stripelock`
+//   command.cjs              the command `stripelock`, with only the code that a run under a lock file needs
+//   command-stores.cjs       its subcommands that use a store
 //   stripelock.d.cts         its declarations, with faces in the same way
 //   esm/                     the same again as a module, for bundlers alone (the condition `module` in package.json)
 //
 // These are few files, because every file that a thread loads costs it some tenths of a millisecond, and because a
-// name of another CommonJS file is a property that is looked up on each use. Stores have a file of their own: V8 reads each
+// name of another CommonJS file is a property that is looked up on each use. Stores are in a separate file: V8 reads each
 // line at import, and a hundred thousand characters cost every thread 2 to 3 ms. Nothing is minified or renamed: the
 // fast path is measured as it is written. Only the indentation is gone.
+//
+// The command runs in a separate process, and starts often. Reading all of lib/ would take most of its time. So its file
+// contains a copy of the functions that it uses, and it loads the other files only for a store. It does not use Node's
+// compile cache: Node 20 has none, and the cache would save 4 ms but write into a folder that users share.
 
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
@@ -24,9 +29,9 @@ import { decode, encode } from '@jridgewell/sourcemap-codec';
 import { rollup } from 'rollup';
 
 import { packageRoot } from '../addon-inputs.mjs';
-import { ALL, COMMAND, FILE, PROFILE, STORES, TESTING, entries, isOfStores } from './compile.mjs';
+import { ALL, COMMAND, COMMAND_STORES, FILE, PROFILE, STORES, TESTING, entries, isOfStores } from './compile.mjs';
 import { withoutIndentation } from './indentation.mjs';
-import { PROGRAM, PROGRAM_FILE, RENEWAL, commonJsPlaces, modulePlaces } from './places.mjs';
+import { PROGRAM, PROGRAM_FILE, PROGRAM_REQUEST, RENEWAL, commonJsPlaces, modulePlaces } from './places.mjs';
 import { bundleTypes } from './types.mjs';
 
 const NODE = '\0of node: ';
@@ -141,7 +146,41 @@ function linesOnly(text, removed) {
 }
 
 /**
- * All of lib/ as two files, and their maps.
+ * The subcommands that use a store are in another file, which uses the classes that users get.
+ *
+ * @type {import('rollup').Plugin}
+ */
+const storesOfCommand = {
+  name: 'stores-of-command',
+  resolveId: {
+    order: 'pre',
+    handler: (specifier) =>
+      specifier.endsWith(`/${COMMAND_STORES.module}.js`)
+        ? { id: `./${COMMAND_STORES.file}.cjs`, external: 'relative' }
+        : undefined,
+  },
+};
+
+/**
+ * The command, as one file, and its map.
+ *
+ * @param {string} folder Of the compiled modules.
+ * @param {ReadonlyMap<string, string>} files
+ * @param {string} to The folder.
+ */
+async function bundleCommand(folder, files, to) {
+  const bundle = await rollup({
+    input: { [COMMAND]: path.join(folder, COMMAND, 'main.js') },
+    plugins: [storesOfCommand, nodeForCommonJs(files), commonJsPlaces, compiled(folder, files)],
+    // A module of Node that no used function needs is not loaded.
+    treeshake: { moduleSideEffects: (id) => !id.startsWith(NODE), propertyReadSideEffects: false },
+    onLog: stop,
+  });
+  return outputOf(bundle, 'cjs', to, {});
+}
+
+/**
+ * All of lib/ but the command as several files, and their maps.
  *
  * @param {string} folder Of the compiled modules.
  * @param {ReadonlyMap<string, string>} files
@@ -161,27 +200,19 @@ async function bundleAs(folder, files, format, to) {
       ...(format === 'cjs' && {
         [RENEWAL]: path.join(folder, WORKER),
         [PROGRAM]: moduleOf(`${PROFILE}/${PROGRAM}`),
-        [COMMAND]: moduleOf(`${COMMAND}/main`),
+        [COMMAND_STORES.file]: moduleOf(`${COMMAND}/${COMMAND_STORES.module}`),
       }),
     },
     external: format === 'cjs' ? [] : /^node:/,
     plugins: [...plugins, compiled(folder, files)],
     preserveEntrySignatures: 'allow-extension',
     treeshake: false,
-    onLog: (_level, { code, id, message }) => {
-      // Old helpers of the compiler, which know what to do then.
-      if (code === 'THIS_IS_UNDEFINED' && id?.startsWith(MODULES)) return;
-      throw new Error(message);
-    },
+    onLog: stop,
   });
-  const extension = format === 'cjs' ? 'cjs' : 'mjs';
-  const { output } = await bundle.generate({
-    dir: to,
-    format,
-    entryFileNames: `[name].${extension}`,
+  return outputOf(bundle, format, to, {
     manualChunks: (id) => {
       if (id.startsWith(path.join(folder, STORES)) || isOfStores(files.get(id) ?? '')) return STORES;
-      if (id.endsWith(PROGRAM_FILE)) return ALL;
+      if ([PROGRAM_FILE, PROGRAM_REQUEST].some((file) => id.endsWith(file))) return ALL;
       if (id.startsWith(path.join(folder, FILE)) || id.startsWith(path.join(MODULES, 'jsonc-parser'))) {
         return LOCKED_FILE;
       }
@@ -189,6 +220,35 @@ async function bundleAs(folder, files, format, to) {
       const alone = [TESTING, COMMAND].some((name) => id.startsWith(path.join(folder, name)));
       return alone || id.endsWith(WORKER) || id.startsWith(NODE) ? undefined : ALL;
     },
+  });
+}
+
+/**
+ * Fails the build for each message.
+ *
+ * @param {unknown} _level
+ * @param {import('rollup').RollupLog} log
+ */
+function stop(_level, { code, id, message }) {
+  // Old helpers of the compiler, which know what to do then.
+  if (code === 'THIS_IS_UNDEFINED' && id?.startsWith(MODULES)) return;
+  throw new Error(message);
+}
+
+/**
+ * The files of a bundle.
+ *
+ * @param {import('rollup').RollupBuild} bundle
+ * @param {'cjs' | 'esm'} format
+ * @param {string} to The folder.
+ * @param {import('rollup').OutputOptions} options
+ */
+async function outputOf(bundle, format, to, options) {
+  const { output } = await bundle.generate({
+    ...options,
+    dir: to,
+    format,
+    entryFileNames: `[name].${format === 'cjs' ? 'cjs' : 'mjs'}`,
     exports: 'named',
     minifyInternalExports: false,
     hoistTransitiveImports: false,
@@ -263,6 +323,7 @@ export async function bundle(folder, files, to) {
   const implementations = [
     ...(await bundleAs(folder, files, 'cjs', to)),
     ...(await bundleAs(folder, files, 'esm', path.join(to, 'esm'))),
+    ...(await bundleCommand(folder, files, to)),
     { file: path.join(to, `${ALL}.d.cts`), text: await bundleTypes(path.join(folder, `${ALL}.d.ts`)) },
   ];
   const faces = entries.flatMap((name) =>

@@ -24,6 +24,9 @@ export const FILE = 'file';
 /** The folder of the command, and its file in `dist/`. */
 export const COMMAND = 'command';
 
+/** The module of the command's subcommands that use a store, in its folder, and their file in `dist/`. */
+export const COMMAND_STORES = { module: 'with-store', file: 'command-stores' };
+
 /** The module that exports what the entry points for stores export. */
 export const STORES = 'stores';
 
@@ -45,8 +48,8 @@ const host = {
 };
 
 /**
- * The output of lib/, one module for each and one for all, by absolute path. What the compiler has to say, for people, is
- * empty if all is well.
+ * The output of lib/ by absolute path: a file for each module, and files that join several. `wrong` has the compiler's
+ * messages, and is empty if there are none.
  *
  * @returns {{ folder: string, files: Map<string, string>, wrong: string }}
  */

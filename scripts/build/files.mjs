@@ -5,7 +5,7 @@ import { mkdirSync, readdirSync, readFileSync, renameSync, rmdirSync, rmSync, wr
 import path from 'node:path';
 
 /**
- * Replaces the file in one step, so that nobody reads half a file. The new file is written outside the folder, because
+ * Replaces the file in one step, so that no process reads half a file. The new file is written outside the folder, because
  * another build would delete it there.
  *
  * @param {string} folder

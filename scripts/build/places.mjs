@@ -10,12 +10,14 @@ const WORKER_FILE = path.join('lease', 'worker-file.js');
 /** The code that takes a profile of a whole program, and the module that finds it. */
 export const PROGRAM = 'whole-program';
 export const PROGRAM_FILE = path.join('profile', 'program-file.js');
+/** Loads that file on request. */
+export const PROGRAM_REQUEST = path.join('profile', 'requested.js');
 
 /**
- * In place of `binaries.ts`. A module of a test runner's registry is no object of the loader's class; and the loader of a
- * bundle, or of another runtime, may lack what this needs. The folder does not come from `__dirname`: tools that trace
- * files would take it for a folder to copy. What was loaded is left in the loader's cache, as `require` does, so that
- * a thread loads it once, whichever way it goes.
+ * Replaces `binaries.ts`. A module of a test runner's registry is not an instance of the loader's class, and the loader of a
+ * bundle, or of another runtime, may lack the properties that this code needs. The folder does not come from `__dirname`: tools that trace
+ * files would take it for a folder to copy. The loaded module stays in the loader's cache, as with `require`, so that
+ * a thread loads it once, by either way.
  */
 const BINARIES_OF_PACKAGE = `
 import path from 'node:path';

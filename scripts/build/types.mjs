@@ -4,7 +4,7 @@ import { rollup } from 'rollup';
 import { dts } from 'rollup-plugin-dts';
 
 /**
- * What the declarations use that a program need not name among its libraries: `Symbol.dispose`, `ErrorOptions`, memory
+ * Libraries that the declarations use and a program may not have in its `lib`: for `Symbol.dispose`, `ErrorOptions`, and memory
  * that threads share.
  */
 const LIBRARIES = ['esnext.disposable', 'es2022.error', 'es2017.sharedmemory', 'es2020.bigint']

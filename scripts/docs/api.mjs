@@ -4,7 +4,7 @@
 //   node scripts/docs/api.mjs           writes it
 //   node scripts/docs/api.mjs --check   fails if it is not up to date
 
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 
@@ -12,7 +12,8 @@ import extractor from '@microsoft/api-extractor';
 import * as prettier from 'prettier';
 import ts from 'typescript';
 
-import { isMain, packageRoot } from '../addon-inputs.mjs';
+import { packageRoot } from '../addon-inputs.mjs';
+import { writeOrCheck } from './generated.mjs';
 
 const { Extractor, ExtractorConfig, ExtractorLogLevel } = extractor;
 const file = path.join(packageRoot, 'api.md');
@@ -148,7 +149,7 @@ function withoutInternalNames(report, exportedByMain) {
 }
 
 /** The page. */
-export async function apiPage() {
+async function apiPage() {
   /** @type {{ exports: Record<string, string | { require: { types: string } }> }} */
   const { exports } = JSON.parse(readFileSync(path.join(packageRoot, 'package.json'), 'utf8'));
   if (!existsSync(path.join(packageRoot, 'dist')))
@@ -175,12 +176,4 @@ export async function apiPage() {
   }
 }
 
-if (isMain(import.meta.url)) {
-  const page = await apiPage();
-  if (!process.argv.includes('--check')) {
-    writeFileSync(file, page);
-  } else if (readFileSync(file, 'utf8') !== page) {
-    console.error('api.md is not up to date: `npm run docs` writes it. Is the change of the API wanted?');
-    process.exitCode = 1;
-  }
-}
+writeOrCheck(file, await apiPage());

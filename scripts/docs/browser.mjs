@@ -13,10 +13,10 @@ import { existsSync, readdirSync } from 'node:fs';
 import http from 'node:http';
 import path from 'node:path';
 
-import puppeteer from 'puppeteer-core';
 import handler from 'serve-handler';
 
 import { isMain, packageRoot } from '../addon-inputs.mjs';
+import { loadTool } from '../large-tools.mjs';
 
 /** Chromium: from CHROME, or in the places where Debian and Google install it. */
 const browsers = [process.env['CHROME'] ?? '', '/usr/bin/chromium', '/usr/bin/google-chrome'];
@@ -72,18 +72,18 @@ function look() {
 }
 
 /**
- * @param {import('puppeteer-core').Page} page
+ * @param {any} page Of puppeteer-core.
  * @param {string} url
  */
 async function wrongOn(page, url) {
   /** @type {string[]} */
   const wrong = [];
   const { host } = new URL(url);
-  const onMessage = (/** @type {import('puppeteer-core').ConsoleMessage} */ message) => {
+  const onMessage = (/** @type {any} */ message) => {
     if (message.type() === 'error') wrong.push(`console: ${message.text()}`);
   };
   const onError = (/** @type {unknown} */ error) => wrong.push(`error: ${String(error)}`);
-  const onRequest = (/** @type {import('puppeteer-core').HTTPRequest} */ request) => {
+  const onRequest = (/** @type {any} */ request) => {
     const asked = new URL(request.url());
     if (asked.protocol !== 'data:' && asked.host !== host) wrong.push(`loads ${request.url()}`);
   };
@@ -97,7 +97,7 @@ async function wrongOn(page, url) {
 /**
  * The number of search results.
  *
- * @param {import('puppeteer-core').Page} page
+ * @param {any} page Of puppeteer-core.
  * @param {string} url
  */
 async function found(page, url) {
@@ -117,6 +117,7 @@ async function found(page, url) {
  * @returns {Promise<string[]>}
  */
 export async function wrongInBrowser(folder, pages = pagesOf(folder)) {
+  const { default: puppeteer } = await loadTool('puppeteer-core/lib/esm/puppeteer/puppeteer-core.js');
   const server = http.createServer(
     (request, response) => void handler(request, response, { public: folder, cleanUrls: false }),
   );

@@ -1,16 +1,17 @@
 // Writes docs/options.md: every option, from the doc comments.
 //
-//   node scripts/docs/options.mjs
+//   node scripts/docs/options.mjs           writes it
+//   node scripts/docs/options.mjs --check   fails if it is not up to date
 
-import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 
 import * as prettier from 'prettier';
 import { Application, LogLevel } from 'typedoc';
 
-import { isMain, packageRoot } from '../addon-inputs.mjs';
+import { packageRoot } from '../addon-inputs.mjs';
+import { writeOrCheck } from './generated.mjs';
 
-export const file = path.join(packageRoot, 'docs/options.md');
+const file = path.join(packageRoot, 'docs/options.md');
 
 /** @typedef {import('typedoc').DeclarationReflection} Declaration */
 
@@ -37,6 +38,8 @@ const TITLES = new Map([
   ['RedisLeaseStoreOptions', 'The Redis store'],
   ['PostgresPoolOptions', 'The PostgreSQL store, on a pool'],
   ['PostgresClientOptions', 'The PostgreSQL store, on a client'],
+  ['MysqlPoolOptions', 'The MySQL store, on a pool'],
+  ['MysqlClientOptions', 'The MySQL store, on a connection'],
   ['MongodbCollectionOptions', 'The MongoDB store, in a collection'],
   ['MongodbDatabaseOptions', 'The MongoDB store, in a database'],
   ['EtcdLeaseStoreOptions', 'The etcd store'],
@@ -110,7 +113,7 @@ function memberRows(lease) {
 }
 
 /** The page. */
-export async function optionsPage() {
+async function optionsPage() {
   const app = await Application.bootstrap({
     entryPoints: [path.join(packageRoot, 'lib/*.ts')],
     tsconfig: path.join(packageRoot, 'tsconfig.json'),
@@ -155,7 +158,4 @@ ${memberRows(typeNamed('Lease')).join('\n')}
   return prettier.format(page, { ...config, filepath: file });
 }
 
-if (isMain(import.meta.url)) {
-  writeFileSync(file, await optionsPage());
-  console.log(path.relative(process.cwd(), file));
-}
+writeOrCheck(file, await optionsPage());

@@ -8,6 +8,7 @@ const order = {
   Guide: [
     'docs/guide.md',
     'docs/recipes.md',
+    'docs/frameworks.md',
     'docs/usage.md',
     'docs/processes.md',
     'docs/locked-file.md',

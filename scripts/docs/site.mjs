@@ -8,10 +8,10 @@
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 
-import { LinkChecker } from 'linkinator';
 import { Application, Converter, LogLevel } from 'typedoc';
 
 import { isMain, packageRoot } from '../addon-inputs.mjs';
+import { loadTool } from '../large-tools.mjs';
 import { groups, pagesIn } from './pages.mjs';
 
 /** What the addresses of files on GitHub start with. */
@@ -44,7 +44,19 @@ const options = {
   excludeInternal: true,
   customCss: inPackage('scripts/docs/site.css'),
   favicon: inPackage('scripts/docs/icon.svg'),
-  highlightLanguages: ['typescript', 'javascript', 'js', 'ts', 'json', 'sh', 'sql', 'lua', 'ini', 'cpp'],
+  highlightLanguages: [
+    'typescript',
+    'javascript',
+    'js',
+    'ts',
+    'json',
+    'sh',
+    'sql',
+    'lua',
+    'ini',
+    'cpp',
+    'dockerfile',
+  ],
   ignoredHighlightLanguages: ['text'],
   requiredToBeDocumented: [
     'Module',
@@ -101,6 +113,8 @@ export async function build(folder, others = {}) {
   return !app.logger.hasErrors() && !app.logger.hasWarnings();
 }
 
+/** @typedef {{ url: string, parent?: string, state: string, status?: number }} Link */
+
 /**
  * The links of the site to files and places that do not exist.
  *
@@ -108,6 +122,8 @@ export async function build(folder, others = {}) {
  * @returns {Promise<string[]>}
  */
 export async function brokenLinks(folder) {
+  const { LinkChecker } = await loadTool('linkinator/build/src/index.js');
+  /** @type {{ links: Link[] }} */
   const { links } = await new LinkChecker().check({
     path: '.',
     serverRoot: folder,

@@ -1,7 +1,7 @@
 // Names in comments must exist. Otherwise comments still mention a function after it was renamed.
 //
 // The check looks at text in backquotes and in {@link}, and at text that looks like a name without them: `Table::leave`,
-// `leave()`, `kQueued`, `lockWord`, `core/table.h`. A name exists if code contains each of its parts, as an identifier or as
+// `leave()`, `kQueued`, `lockWord`, `table/table.h`. A name exists if code contains each of its parts, as an identifier or as
 // a word of a string, or if Node provides it. A path exists if a file or folder ends with it. Expressions are not checked.
 
 import { builtinModules } from 'node:module';
@@ -35,8 +35,8 @@ const SKIPPED = [
 const KNOWN = new Set(
   (
     'JavaScript TypeScript WebAssembly CommonJS GoogleTest WebKit Benchmark.js Node.js gRPC KiB MiB GiB ' +
-    'ThreadSanitizer AddressSanitizer LeakSanitizer MurmurHash3 SplitMix64 ZipfianGenerator OpenTelemetry ' +
-    'xxhash.h tests/sanity_test_vectors.h npm npx git gyp vitest eslint tsc'
+    'ThreadSanitizer AddressSanitizer LeakSanitizer MurmurHash3 SplitMix64 ZipfianGenerator OpenTelemetry @aws-sdk/client-dynamodb ' +
+    'NestJS BullMQ WebSocket WebSockets @valkey/valkey-glide @upstash/redis xxhash.h tests/sanity_test_vectors.h npm npx git gyp vitest eslint tsc'
   ).split(' '),
 );
 

@@ -137,8 +137,8 @@ function effective({ sources, libraries = [], configurations }, stage) {
  * @property {readonly string[]} [last] Options after those of binding.gyp.
  * @property {readonly string[]} link Options and libraries after those of binding.gyp.
  * @property {readonly string[]} [sources] Files that are compiled with those of the addon.
- * @property {(words: readonly string[]) => readonly string[]} [spelled] What binding.gyp tells the linker, as this one
- *   spells it.
+ * @property {(words: readonly string[]) => readonly string[]} [spelled] Converts binding.gyp's linker options to those
+ *   of this linker.
  */
 
 /**

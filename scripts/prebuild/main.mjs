@@ -5,7 +5,7 @@
 //   --system          with this machine's own compiler, for this machine's own platform
 //   --test-only       build nothing: try the binaries that are there
 //   --build-only      build, and try nothing
-//   --out <folder>    where the binaries go; prebuilds/ unless told
+//   --out <folder>    the folder for the binaries. Default: prebuilds/
 //
 // Compilers and emulators come from Debian's mirror and npm's registry into a cache (STRIPELOCK_PREBUILD_CACHE, else
 // ~/.cache/stripelock-prebuild). Nothing is installed.

@@ -151,7 +151,7 @@ async function muslGcc(target) {
     loader: path.join(musl, 'lib', triple, 'libc.so'),
   };
   const folder = await cached(`${path.basename(musl)}-specs`, (unfinished) => {
-    // Of glibc's folder of headers, only the kernel's.
+    // glibc's folder of headers also has the kernel's, and only those are used.
     const [headers, asm] =
       arch === 'x64'
         ? ['usr/include', 'usr/include/x86_64-linux-gnu/asm']
@@ -259,8 +259,8 @@ const muslItself = ({ itself, cpu }) => {
 const inside = ['-Wl,--exclude-libs,ALL', '-Wl,--gc-sections'];
 
 /**
- * What a host for musl needs here: `linker`, and the folder `libraries` with a shared libstdc++. This is only for
- * tests: a binary contains its own.
+ * The files that run musl binaries on this machine: `linker`, and the folder `libraries` with a shared libstdc++. Only tests
+ * use them: a binary contains its libstdc++.
  *
  * @param {Target} target
  */

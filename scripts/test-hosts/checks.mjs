@@ -27,6 +27,7 @@ export const checks = [
   { name: 'memoryContract', title: 'leases in memory: the contract of stores' },
   { name: 'nodeSqlite', title: 'leases on `node:sqlite`: the contract of stores' },
   { name: 'bunSqlite', title: 'leases on `bun:sqlite`: the contract of stores' },
+  { name: 'bunPostgres', title: "leases in PostgreSQL on Bun's `sql`: the contract of stores" },
   { name: 'processLocks', title: 'locks between processes: a killed holder, and the next sees `abandoned`' },
   { name: 'trace', title: "`trace: true` names the caller's line" },
   { name: 'traceMapped', title: '… in TypeScript, under source maps', nodeOptions: ['--enable-source-maps'] },

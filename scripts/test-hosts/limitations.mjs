@@ -10,12 +10,12 @@
  * @property {string} because A note below the table.
  */
 
-const onlyOnBun = {
-  check: 'bunSqlite',
+const onlyOnBun = ['bunSqlite', 'bunPostgres'].map((check) => ({
+  check,
   cell: '–',
-  fails: /bun:/,
-  because: 'Only Bun has `bun:sqlite`.',
-};
+  fails: /bun/,
+  because: 'Only Bun has `bun:sqlite` and `sql`.',
+}));
 const denoThreads =
   'Deno ends a worker only in its event loop: not while it computes, and not while it blocks, whether on a lock or in `Atomics.wait`. A blocked thread stays in its queue until it times out or is granted the key. Back in its event loop it ends, and its keys are freed. Use finite timeouts, which are the default.';
 
@@ -28,7 +28,9 @@ export const limitations = [
     fails: /has no node:sqlite/,
     because: 'Node 20 has no `node:sqlite`. Pass a `better-sqlite3` database.',
   },
-  ...['Node 20', 'Node 22', 'Node 24', 'Node 26', 'Deno 2.9'].map((host) => ({ host, ...onlyOnBun })),
+  ...['Node 20', 'Node 22', 'Node 24', 'Node 26', 'Deno 2.9'].flatMap((host) =>
+    onlyOnBun.map((limitation) => ({ host, ...limitation })),
+  ),
   {
     host: 'Bun 1.4',
     check: 'refusedAddon',

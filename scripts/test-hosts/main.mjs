@@ -7,6 +7,7 @@ import { existsSync, rmSync } from 'node:fs';
 import os from 'node:os';
 import { parseArgs } from 'node:util';
 
+import { hasPostgres, PostgresServer } from '../../test/support/postgres-server.mjs';
 import { addonPath } from '../build-addon.mjs';
 import { inParallel, run } from '../run.mjs';
 import { attempt } from './attempt.mjs';
@@ -31,6 +32,11 @@ async function main() {
   const tried = checks.filter(({ name, title }) => matches(values.only, `${name} ${title}`));
   if (chosen.length === 0 || tried.length === 0) throw new Error('nothing matches: no host, or no check');
 
+  // Without it, the check that needs it fails, and says so.
+  const isNeeded =
+    tried.some(({ name }) => name === 'bunPostgres') && chosen.some(({ kind }) => kind === 'bun');
+  const postgres = isNeeded && hasPostgres ? await PostgresServer.start() : undefined;
+  if (postgres) process.env['STRIPELOCK_POSTGRES_URL'] = postgres.url;
   const { project, main: program } = makeProject();
   const surprises = [];
   let made = 0;
@@ -58,6 +64,7 @@ async function main() {
     }
   } finally {
     rmSync(project, { recursive: true, force: true });
+    await postgres?.stop();
   }
   console.log(`\n${expectedTable()}`);
   for (const line of surprises) console.error(`\nNOT AS EXPECTED: ${line}`);

@@ -1,8 +1,10 @@
-import { chmodSync, existsSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
+import { chmodSync, existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { codeIn } from '../../scripts/docs/markdown.mjs';
 import { textOf } from '../docs/pages.js';
+import { REDIS_ADVICE, redisCommand, RedisServer } from '../support/redis-server.mjs';
+import { reportMissing } from '../support/requirements.js';
 import { COMMAND, Place } from './started.js';
 
 // The commands of the pages, as they stand, in the folder of a project that has the package installed.
@@ -26,7 +28,7 @@ describe.runIf(process.platform !== 'win32')('the commands of', () => {
     ['README.md', /^built\n$/],
     [
       'docs/processes.md',
-      /^built\n(deployed\nran\n)?no process holds or waits for a key of .*build\.lock\n$/,
+      /^built\n(deployed\nran\nbuilt\n)?no process holds or waits for a key of .*build\.lock\n$/,
     ],
   ])('%s work as shown', async (page, output) => {
     program('Makefile', 'build:\n\t@echo built\n');
@@ -43,6 +45,29 @@ describe.runIf(process.platform !== 'win32')('the commands of', () => {
     }
   });
 });
+
+if (redisCommand === undefined) {
+  reportMissing('the crontab of the recipes', 'redis-server', REDIS_ADVICE);
+} else {
+  it.runIf(process.platform !== 'win32')(
+    'the crontab of the recipes runs its job on one machine',
+    async () => {
+      const server = await RedisServer.start();
+      onTestFinished(() => server.stop());
+      const crontab = codeIn(textOf('docs/recipes.md'), 'text').find(({ code }) =>
+        code.includes('STRIPELOCK_STORE'),
+      )!;
+      const line = /^0 3 \* \* \* (.*)$/m.exec(crontab.code)![1]!.replaceAll('/srv/app', place.folder);
+      program('nightly.sh', `#!/bin/sh\necho ran >> ${place.folder}/log\n`);
+      const job = `export STRIPELOCK_STORE=redis://127.0.0.1:${server.port}; ${line}`;
+      const machines = await Promise.all([1, 2, 3].map(() => place.shell(job).ended));
+      expect(machines.map(({ code }) => code)).toEqual([0, 0, 0]);
+      // A machine whose clock is late.
+      expect(await place.shell(job).ended).toMatchObject({ code: 0 });
+      expect(readFileSync(path.join(place.folder, 'log'), 'utf8')).toBe('ran\n');
+    },
+  );
+}
 
 it.runIf(existsSync('/usr/bin/setpriv'))(
   '`setpriv --pdeathsig` ends the command with its parent',

@@ -203,6 +203,28 @@ describe.runIf(process.platform !== 'win32')('one under another, of the same fil
   });
 });
 
+describe('under a lock file', () => {
+  it.each([
+    ['run', ['run', '--no-wait', '--', process.execPath, '-e', '']],
+    ['inspect', ['inspect']],
+    ['--version', ['--version']],
+  ])('%s loads no file of the package but the command and the addon', async (_, args) => {
+    await new ProcessLock({ path: place.lock }).close();
+    const loaded = path.join(place.folder, 'loaded');
+    const hook = path.join(place.folder, 'hook.cjs');
+    writeFileSync(
+      hook,
+      `process.on('exit', () => require('node:fs').writeFileSync(${JSON.stringify(loaded)}, Object.keys(require.cache).join('\\n')));`,
+    );
+    const [subcommand, ...rest] = args as [string, ...string[]];
+    const onFile = subcommand.startsWith('--') ? [] : ['--path', place.lock];
+    const options = ['--require', hook, COMMAND, subcommand, ...onFile, ...rest];
+    expect(await place.program(process.execPath, ...options).ended).toMatchObject({ code: 0, stderr: '' });
+    const files = readFileSync(loaded, 'utf8').split('\n');
+    expect(files.filter((file) => file !== hook && !file.endsWith('.node'))).toEqual([COMMAND]);
+  });
+});
+
 describe('the lock', () => {
   it('lets one command run at a time', async () => {
     const log = path.join(place.folder, 'log');
@@ -236,6 +258,54 @@ describe('the lock', () => {
     expect(await exclusive.ended).toMatchObject({ code: CONFLICT });
     holder.child.stdin.end();
     await holder.ended;
+  });
+
+  it('lets as many commands run as its limit says, and frees the place of one that was killed', async () => {
+    const holders = ['a', 'b'].map(() => place.run('--limit', '2', '--', ...UNTIL_INPUT_ENDS));
+    for (const holder of holders) await holder.says(/runs/);
+    const [first, second] = holders as [Started, Started];
+    const attempt = () =>
+      place.run('--limit', '2', '--no-wait', '--', process.execPath, '-e', "console.log('ran')").ended;
+    const refused = await attempt();
+    expect(refused).toMatchObject({ code: CONFLICT, stdout: '' });
+    for (const { child } of holders) expect(refused.stderr).toContain(`pid ${child.pid} (`);
+    const { stdout } = await place.stripelock('inspect', '--path', place.lock).ended;
+    expect(stdout.match(/holds +exclusive/g)).toHaveLength(2);
+    first.child.stdin.end();
+    await first.ended;
+    expect(await attempt()).toMatchObject({ code: 0, stdout: 'ran\n', stderr: '' });
+    second.child.kill('SIGKILL');
+    second.child.stdin.end();
+    const third = place.run('--limit', '2', '--', ...UNTIL_INPUT_ENDS);
+    await third.says(/runs/);
+    const waiter = place.run('--limit', '2', '--', process.execPath, '-e', "console.log('ran')");
+    expect(await waiter.ended).toMatchObject({ code: 0, stdout: 'ran\n' });
+    third.child.stdin.end();
+    await third.ended;
+  });
+
+  it('has one limit: another one is refused', async () => {
+    expect(await place.run('--limit', '2', '--', process.execPath, '-e', '').ended).toMatchObject({
+      code: 0,
+    });
+    for (const options of [['--limit', '3'], []]) {
+      const { code, stdout, stderr } = await place.run(...options, '--', 'echo', 'not reached').ended;
+      expect({ code, stdout }).toEqual({ code: 125, stdout: '' });
+      expect(stderr).toMatch(/it was created with `limit: 2`/);
+    }
+  });
+
+  it('has a separate default file for each limit', async () => {
+    const holder = place.stripelock('run', '--limit', '2', '--', ...UNTIL_INPUT_ENDS);
+    await holder.says(/runs/);
+    const shown = await place.stripelock('inspect', '--limit', '2').ended;
+    expect(shown.stdout).toContain(`${holder.child.pid}`);
+    const other = place.stripelock('run', '--limit', '3', '--no-wait', '--', process.execPath, '-e', '');
+    expect(await other.ended).toMatchObject({ code: 0, stderr: '' });
+    holder.child.stdin.end();
+    await holder.ended;
+    for (const limit of [2, 3])
+      expect(existsSync(path.join(place.folder, `.cache/stripelock/run-limit-${limit}.lock`))).toBe(true);
   });
 
   it('is the current folder if neither path nor key is given', async () => {

@@ -63,7 +63,11 @@ export class Place {
 
   /** The command itself. */
   stripelock(...args: string[]): Started {
-    return this.#start(process.execPath, [COMMAND, ...args]);
+    return this.program(process.execPath, COMMAND, ...args);
+  }
+
+  program(name: string, ...args: string[]): Started {
+    return this.#start(name, args);
   }
 
   /** `stripelock run` on the place's lock. */

@@ -1,8 +1,7 @@
 // Deadlines and the timer behind them, on a host whose timers fire when the test says so.
 import { beforeEach, describe, expect, it, vi } from 'vitest';
-import { Alarm } from '../../lib/common/alarm.js';
-import { DeadlineTimer } from '../../lib/common/deadline-timer.js';
-import { Deadlines, type Timed } from '../../lib/common/deadlines.js';
+import { Deadlines, DeadlineTimer, type Timed } from '../../lib/common/deadlines.js';
+import { Alarm } from '../../lib/common/timers.js';
 import { seedFor } from '../support/seed.js';
 import { below, randomFrom } from '../workers/random.mjs';
 

@@ -8,8 +8,10 @@ import {
   StripedLock,
   type LeaseStore,
 } from 'stripelock';
+import { dynamodbLeaseStore } from 'stripelock/dynamodb';
 import { etcdLeaseStore } from 'stripelock/etcd';
 import { mongodbLeaseStore } from 'stripelock/mongodb';
+import { mysqlLeaseStore } from 'stripelock/mysql';
 import { postgresLeaseStore } from 'stripelock/postgres';
 import { redisLeaseStore } from 'stripelock/redis';
 import { sqliteLeaseStore } from 'stripelock/sqlite';
@@ -52,7 +54,9 @@ const made: readonly [what: string, make: (options: never) => unknown, options: 
     'options.prefix?',
   ],
   ['postgresLeaseStore', (of) => postgresLeaseStore(of), { pool: {}, drifft: 0 }, 'options.drift?'],
+  ['mysqlLeaseStore', (of) => mysqlLeaseStore(of), { pool: {}, tabel: '' }, 'options.table?'],
   ['mongodbLeaseStore', (of) => mongodbLeaseStore(of), { db: {}, colection: {} }, 'options.collection?'],
+  ['dynamodbLeaseStore', (of) => dynamodbLeaseStore(of), { client: {}, tabel: '' }, 'options.table?'],
   ['etcdLeaseStore', (of) => etcdLeaseStore(of), { endpoints, tsl: {} }, 'options.tsl is not'],
   ['etcdLeaseStore', (of) => etcdLeaseStore(of), { endpoints, tls: { cart: '' } }, 'options.tls.cert?'],
   [

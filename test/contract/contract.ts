@@ -32,7 +32,7 @@ import { selfWaitSuite } from './self-wait.js';
 import { sharedSuite } from './shared.js';
 import { stackOverflowSuite, uncontendedOverflowSuite } from './stack-overflow.js';
 import { stateOfKeySuite } from './state-of-key.js';
-import { statsInspectSuite } from './stats-inspect.js';
+import { inspectSuite, statsSuite } from './stats-inspect.js';
 import { withLockSuite } from './with-lock.js';
 import { workerThreadsSuite } from './worker-threads.js';
 
@@ -44,7 +44,8 @@ const WORDS: readonly Suite[] = [
   newPairsSuite,
   mutualExclusionSuite,
   guardsSuite,
-  statsInspectSuite,
+  statsSuite,
+  inspectSuite,
   stateOfKeySuite,
   crowdsSuite,
   modelSuite,
@@ -120,12 +121,23 @@ export function keyedContract(of: Engine): void {
   });
 }
 
-/** Behaviour of locks between processes, too, without counters of the whole lock. */
-const PROCESSES_TOO: readonly Suite[] = [sharedSuite, idleLoopSuite, blockWhilePendingSuite, idleGrantsSuite];
+/** Behaviour of locks between processes, too. */
+const PROCESSES_TOO: readonly Suite[] = [
+  sharedSuite,
+  idleLoopSuite,
+  blockWhilePendingSuite,
+  idleGrantsSuite,
+  oneAttemptSuite,
+  cancellationSuite,
+  withLockSuite,
+  statsSuite,
+  stateOfKeySuite,
+  crowdsSuite,
+];
 
 /** Runs the parts that do not depend on stripes and words, with each lock on a separate file. */
 export function processContract(makeLock: MakeLock): void {
-  const engine: EngineUnderTest = { name: 'native', acrossThreads: it };
+  const engine: EngineUnderTest = { name: 'native', acrossThreads: it, isOfFile: true };
   describe('locks between processes', () => {
     for (const suite of PROCESSES_TOO) suite(makeLock, engine);
   });

@@ -9,7 +9,9 @@ import { engine } from 'unified-engine';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { targetsIn } from '../../scripts/docs/markdown.mjs';
 import { brokenLinks } from '../../scripts/docs/site.mjs';
+import { hasTools, TOOLS_ADVICE } from '../../scripts/large-tools.mjs';
 import { absoluteLinks } from '../../scripts/pack/readme.mjs';
+import { reportMissing } from '../support/requirements.js';
 import { markdownFiles, root, textOf } from './pages.js';
 
 const manifest = JSON.parse(textOf('package.json')) as {
@@ -82,7 +84,9 @@ it('the links that npm shows beside the README lead to the same repository', () 
   expect({ homepage, bugs }).toEqual({ homepage: `${address}#readme`, bugs: `${address}/issues` });
 });
 
-describe('the links of the site', () => {
+if (!hasTools) reportMissing('the links of the site', 'package linkinator', TOOLS_ADVICE);
+
+describe.skipIf(!hasTools)('the links of the site', () => {
   it('are found where they lead nowhere, and not followed to other sites', async () => {
     writtenTo('other.html', '<h1 id="part">Part</h1>');
     writtenTo(

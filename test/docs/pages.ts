@@ -6,6 +6,11 @@ import { codeIn } from '../../scripts/docs/markdown.mjs';
 
 export const root = path.resolve(import.meta.dirname, '../..');
 
+export const FRAMEWORKS = 'docs/frameworks.md';
+export const POSTGRES = 'docs/stores/postgresql.md';
+/** The pages whose programs import packages that only test/drivers/recipes has. */
+export const WITH_PACKAGES = [FRAMEWORKS, POSTGRES];
+
 /** The text of a file of the repository. */
 export const textOf = (name: string): string => readFileSync(path.join(root, name), 'utf8');
 

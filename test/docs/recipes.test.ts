@@ -26,6 +26,7 @@ const SERVER = 'server.mjs';
 const titles: Record<string, string> = {
   redis: 'for Redis',
   postgres: 'for PostgreSQL',
+  mysql: 'for MySQL or MariaDB',
   mongodb: 'for MongoDB',
   etcd: 'for etcd',
   sqlite: 'for a SQLite file',
@@ -46,7 +47,7 @@ async function inProject(store: string, run: (folder: string) => Promise<void>):
     const link = (name: string, target: string): void =>
       symlinkSync(path.join(root, target), path.join(folder, 'node_modules', name), 'junction');
     link('stripelock', '.');
-    for (const client of ['ioredis', 'pg', 'mongodb']) link(client, `node_modules/${client}`);
+    for (const client of ['ioredis', 'pg', 'mysql2', 'mongodb']) link(client, `node_modules/${client}`);
     for (const { code, file } of recipes) writeFileSync(path.join(folder, file), code);
     const { code } = stores.find(({ what }) => what.startsWith(titles[store]!))!;
     writeFileSync(path.join(folder, 'store.mjs'), code);

@@ -1,5 +1,6 @@
 import { it } from 'vitest';
 import { ETCD_ADVICE, EtcdCluster, hasEtcd } from '../support/etcd-server.mjs';
+import { hasMysql, MYSQL_ADVICE, MysqlServer } from '../support/mysql-server.mjs';
 import { hasPostgres, POSTGRES_ADVICE, PostgresServer } from '../support/postgres-server.mjs';
 import { StandIn } from '../support/mongodb/stand-in.mjs';
 import { REDIS_ADVICE, redisCommand, RedisServer } from '../support/redis-server.mjs';
@@ -31,6 +32,15 @@ const servers = [
     advice: POSTGRES_ADVICE,
     start: async () => {
       const server = await PostgresServer.start();
+      return { url: server.url, stop: () => server.stop() };
+    },
+  },
+  {
+    store: 'mysql',
+    missing: hasMysql ? undefined : 'mariadbd',
+    advice: MYSQL_ADVICE,
+    start: async () => {
+      const server = await MysqlServer.start();
       return { url: server.url, stop: () => server.stop() };
     },
   },

@@ -17,10 +17,11 @@ import {
 import os from 'node:os';
 import path from 'node:path';
 import { pathToFileURL } from 'node:url';
+import { inspect } from 'node:util';
 import { describe, expect, expectTypeOf, it, onTestFinished } from 'vitest';
 import { LockedFile, type LockedFileOptions } from 'stripelock/file';
 import { ProcessLock } from 'stripelock/process';
-import { runProgram, type ProgramResult } from '../support/programs.js';
+import { runNode, runProgram, type ProgramResult } from '../support/programs.js';
 
 interface Counter {
   count: number;
@@ -63,6 +64,25 @@ interface Failure {
 }
 /** The error with which the writer's update failed. */
 const failureOf = ({ stdout }: ProgramResult): Failure => JSON.parse(stdout) as Failure;
+
+it('is shown by console.log with its path alone', () => {
+  const file = new LockedFile('state.json');
+  expect(inspect(file)).toBe(`LockedFile { path: ${inspect(file.path)} }`);
+});
+
+it('is read, and not changed, under the permission model of Node', async () => {
+  const file = pathTo('1');
+  const model = process.allowedNodeEnvironmentFlags.has('--permission')
+    ? '--permission'
+    : '--experimental-permission';
+  const program = `import { LockedFile } from 'stripelock/file';
+    const file = new LockedFile(${JSON.stringify(file)});
+    console.log(await file.read(), await file.update((value) => value + 1).catch(({ code }) => code));`;
+  const options = [model, '--allow-addons', '--allow-fs-read=*', '--allow-fs-write=*', '--input-type=module'];
+  const { stdout } = await runNode([...options, '-e', program]);
+  expect(stdout).toBe('1 ERR_FILE_WRITE\n');
+  expect(readFileSync(file, 'utf8')).toBe('1');
+});
 
 describe('an update', () => {
   it('changes the value, and resolves with the new one', async () => {
@@ -218,8 +238,13 @@ describe('the contents', () => {
 
   it('are refused if JSON cannot represent them', async () => {
     const file = new LockedFile(pathTo('1'));
-    await expect(file.update(() => () => 1)).rejects.toMatchObject({ code: 'ERR_INVALID_ARG_TYPE' });
-    await expect(file.update(() => 1n)).rejects.toThrow(TypeError);
+    const refused = {
+      name: 'TypeError',
+      code: 'ERR_INVALID_ARG_TYPE',
+      message: expect.stringContaining(JSON.stringify(file.path)) as string,
+    };
+    await expect(file.update(() => () => 1)).rejects.toMatchObject(refused);
+    await expect(file.update(() => 1n)).rejects.toMatchObject(refused);
     expect(readFileSync(file.path, 'utf8')).toBe('1');
   });
 });
@@ -229,6 +254,11 @@ describe('a path', () => {
     const file = pathTo('1');
     expect(new LockedFile(pathToFileURL(file)).path).toBe(file);
     expect(new LockedFile('state.json').path).toBe(path.resolve('state.json'));
+  });
+
+  it('is refused as the text of a URL', () => {
+    const { href } = pathToFileURL(pathTo('1'));
+    expect(() => new LockedFile(href)).toThrow(expect.objectContaining({ code: 'ERR_INVALID_ARG_TYPE' }));
   });
 
   it('that is a symbolic link stays one, and has the lock of its file', async () => {
@@ -258,6 +288,7 @@ describe('a path', () => {
     const folder = path.dirname(file);
     await expect(new LockedFile(folder).read()).rejects.toMatchObject({ code: 'ERR_FILE_KIND' });
     await expect(new LockedFile(folder).update(() => 1)).rejects.toMatchObject({ code: 'ERR_FILE_KIND' });
+    expect(existsSync(`${folder}.lock`)).toBe(false);
     const lost = new LockedFile(path.join(folder, 'missing', 'file'), { initial: 1 });
     await expect(lost.update(() => 2)).rejects.toMatchObject({ code: 'ERR_FILE_READ' });
     if (process.platform === 'win32') return;
@@ -362,6 +393,15 @@ describe.each([false, true])('a system call that fails (blocking: %s)', (sync) =
     const faults = { rename: ['EPERM', 'EBUSY', 'EACCES', 'EBUSY'], open: ['EBUSY', 'EPERM'] };
     expect((await writer({ path: file, sync, faults })).stdout).toBe('2\n');
     expect(jsonAt(file)).toMatchObject({ count: 2 });
+  });
+
+  it('is repeated if a virus scanner has the temporary file of a killed writer open, or blocks the new one', async () => {
+    const file = pathTo('{"count":1}');
+    writeFileSync(file + LEFT, 'left');
+    // Windows deletes a file only after its last reader has closed it. Until then, no file of that name can be created.
+    const faults = { unlink: ['EBUSY', 'EPERM'], open: ['', 'EPERM', 'EBUSY'], rename: ['EACCES'] };
+    expect((await writer({ path: file, sync, faults })).stdout).toBe('2\n');
+    expect(readdirSync(path.dirname(file)).sort()).toEqual(['state.json', 'state.json.lock']);
   });
 
   it('ends the update at the timeout', async () => {

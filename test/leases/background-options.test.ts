@@ -74,7 +74,9 @@ describe('the option of renewal in the background', () => {
       expect((error as Error).message).toMatch(
         /needs a store that another thread can open again.*a separate clock/,
       );
-      expect((error as Error).message).toMatch(/postgresLeaseStore or mongodbLeaseStore with a clientModule/);
+      expect((error as Error).message).toMatch(
+        /postgresLeaseStore, mysqlLeaseStore or mongodbLeaseStore with a clientModule/,
+      );
       const manager = new LeaseManager({ store, ...options });
       const rejected = await rejectionOf(manager.acquire('key', { renew: BACKGROUND, maxHold: 1000 }));
       expect(rejected).toMatchObject({ code: 'ERR_LEASE_BACKGROUND' });

@@ -101,7 +101,7 @@ describe('a store of your own with a time limit, on an event loop that was block
     expect(store.inner.size).toBe(0);
   });
 
-  it('keeps a lease whose renewal was answered meanwhile, although its earlier deadline has passed', async () => {
+  it('keeps a lease whose renewal was answered during the block, although its earlier deadline has passed', async () => {
     const store = await Remote.start();
     const manager = new LeaseManager({ store, ttl: TTL, renew: false });
     const lease = await manager.acquire('key');

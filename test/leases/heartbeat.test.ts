@@ -106,7 +106,7 @@ describe.each<[string, WarningLeaseManagerOptions]>([
     return { store, manager, lease, door, both };
   };
 
-  it('gives its own key back if it was released meanwhile', async () => {
+  it('gives its own key back if it was released in between', async () => {
     const { store, manager, lease, door, both } = await attempt();
     void lease.release();
     door.open();

@@ -1,7 +1,14 @@
 import { getEventListeners } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
 import { expect, it, onTestFinished } from 'vitest';
-import { LeaderElection, LeaseManager, LockError, MemoryLeaseStore, type Lease } from 'stripelock';
+import {
+  LeaderElection,
+  LeaseManager,
+  LockError,
+  MemoryLeaseStore,
+  type LeaderElectionOptions,
+  type Lease,
+} from 'stripelock';
 import { block } from '../support/block.js';
 import { runProgram } from '../support/programs.js';
 import { turns } from '../support/waiting.js';
@@ -14,7 +21,7 @@ function candidate(
   leases: LeaseManager,
   log: string[],
   name: string,
-  options: Partial<ConstructorParameters<typeof LeaderElection>[2]> = {},
+  options: Partial<LeaderElectionOptions> = {},
 ): LeaderElection {
   const election = new LeaderElection(leases, 'reports', {
     ttl,
@@ -110,8 +117,9 @@ it('waits after work that fails, while others may lead', async () => {
   const log: string[] = [];
   const began = performance.now();
   const one = candidate(new LeaseManager({ store }), log, 'one', {
-    onElected: () => {
+    onElected: async () => {
       log.push('one fails');
+      await turns();
       throw new Error('no database');
     },
   });
@@ -171,12 +179,13 @@ it('does not lead right after it has resigned, even if it stands again', async (
   await expect.poll(() => one.leading).toBe(true);
 });
 
-/** A store that refuses for good, until it is told otherwise. */
+/** A store that refuses for good, until `allow` is called. The event loop turns before each refusal, so an endless loop shows. */
 function denyingStore(): { store: FaultyStore; asked: number[]; allow: () => void } {
   const store = new FaultyStore();
   const asked: number[] = [];
-  store.before.tryAcquire = () => {
+  store.before.tryAcquire = async () => {
     asked.push(performance.now());
+    await turns();
     throw new LockError('ERR_LEASE_STORE_DENIED', 'no rights');
   };
   return { store, asked, allow: () => delete store.before.tryAcquire };

@@ -102,7 +102,7 @@ describe('the local deadline', () => {
     },
   );
 
-  it('is known before anything else that was due meanwhile can run', async () => {
+  it('is known before any other overdue timer can run', async () => {
     const lease = await new LeaseManager({ ttl: 60 }).acquire('key');
     const { signal } = lease;
     const seen: boolean[] = [];

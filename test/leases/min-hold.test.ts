@@ -25,7 +25,7 @@ describe.each(ways)('a lease with minHold, taken %s', (_way, make) => {
     expect(await new LeaseManager({ store }).tryAcquire('key')).toBeUndefined();
   });
 
-  it('shortens a longer TTL, and then the key is free for others, who wait', async () => {
+  it('shortens a longer TTL, and then waiters get the key', async () => {
     const store = make();
     const before = performance.now();
     const lease = await new LeaseManager({ store, ttl: LONG }).acquire('key', { minHold: 150 });

@@ -86,7 +86,7 @@ for (const [kind, makeStore] of [
     await leases.close();
   });
 
-  it(`does not queue a key that is called like a slot behind those who wait for the slot's key ${kind}`, async () => {
+  it(`does not queue a key with the name of a slot behind the waiters for the slot's key ${kind}`, async () => {
     const leases = new LeaseManager({ store: makeStore(), backoff: NEVER });
     for (let i = 0; i < 2; i++) await leases.acquire('key', { limit: 2 });
     const waiting = leases.acquire('key', { limit: 2, ...WAITS });

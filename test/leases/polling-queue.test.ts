@@ -91,7 +91,7 @@ it('gives the store’s error to all waiters that time out', async () => {
   }
 });
 
-it('leaves the key to others who poll for it only now and then', async () => {
+it('leaves the key to other waiters that poll rarely', async () => {
   const store = new FaultyStore();
   const backoff = { initial: 5, max: 40, jitter: 0.5 };
   const busy = new LeaseManager({ store, backoff });

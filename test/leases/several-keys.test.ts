@@ -119,7 +119,7 @@ describe.each(ways)('several keys in one lease, taken %s', (_way, make) => {
     expect(await ownersOf(store, ['a', 'b', 'c'])).toEqual(FREE);
   });
 
-  it('do not lose what another has meanwhile', async () => {
+  it('do not lose a key that another lease has taken in between', async () => {
     const store = make();
     const lease = await new LeaseManager({ store }).acquire(['a', 'b']);
     await store.release('b', lease.holder);

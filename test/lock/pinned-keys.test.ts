@@ -11,11 +11,11 @@ import {
 } from '../../unbundled/engine/contract/exact-keys.js';
 import type { LockTable, StripeCounts } from '../../unbundled/engine/contract/engine.js';
 import { EXCLUSIVE_MODE } from '../../unbundled/engine/contract/mode.js';
-import { LockError } from '../../unbundled/common/errors.js';
 import { FastPath } from '../../unbundled/engine/fast-path.js';
 import { createGuard, tryTake, type Guard } from '../../unbundled/lock/guard.js';
 import { openKeyed, type OpenedLock } from '../../unbundled/lock/handle.js';
 import { KeyedIndex } from '../../unbundled/lock/keyed-index.js';
+import { ONLY_KEY } from '../../unbundled/lock/stripe-index.js';
 import { seedFor } from '../support/seed.js';
 import { startThread } from '../support/threads.js';
 import { thrownBy } from '../support/waiting.js';
@@ -112,26 +112,21 @@ describe('the keys that a thread remembers', () => {
         const key = random() < 0.5 ? step % keys : below(random, keys);
         if (random() < 0.1) {
           // An acquisition that runs code of the program, which looks up another key.
-          index.begin();
           const own = below(random, keys);
-          const outer = index.stripeOf(own, 'keys[]');
-          const { unpins } = index;
-          const keeps = random() < 0.5;
-          if (keeps) {
-            exact.kept.add(outer);
-            index.keep([outer]);
-          }
-          exact.check(key, index.stripeOf(key, 'key'), `step ${step}: key ${key}`);
-          if (keeps || unpins === index.unpins) exact.check(own, outer, `step ${step}: key ${own} is lost`);
-          exact.kept.delete(outer);
+          const [outer] = index.stripesOf([own]);
+          exact.kept.add(outer!);
+          index.keep([outer!]);
+          exact.check(key, index.stripeOf(key, ONLY_KEY), `step ${step}: key ${key}`);
+          exact.check(own, outer!, `step ${step}: key ${own} is lost`);
+          exact.kept.delete(outer!);
           index.end();
         }
         for (let again = below(random, 4); again >= 0; again--) {
           // A stripe that it returns without asking is still that key's.
-          exact.check(key, index.stripeOf(key, 'key'), `step ${step}: key ${key}`);
+          exact.check(key, index.stripeOf(key, ONLY_KEY), `step ${step}: key ${key}`);
         }
         if (random() < 0.1 && held.length < capacity / 8) {
-          const guard = createGuard(path, key, index.stripeOf(key, 'key'), EXCLUSIVE_MODE);
+          const guard = createGuard(path, key, index.stripeOf(key, ONLY_KEY), EXCLUSIVE_MODE);
           if (tryTake(guard)) held.push(guard);
         } else if (held.length > 0 && random() < 0.1) {
           held.shift()!.release();
@@ -142,14 +137,14 @@ describe('the keys that a thread remembers', () => {
       expect(most).toBeLessThanOrEqual(Math.min(keys, (5 / 8) * capacity) + 80 + (5 / 4) * held.length);
       for (const guard of held) guard.release();
       // Room for another key is made of all that is not in use.
-      index.begin();
       for (let key = keys; (exact.pin(key, NO_STRIPE) & STRIPE_MASK) !== NO_STRIPE; key++);
-      const error = thrownBy(() => index.stripeOf('another', 'keys[]'));
-      expect(error).toMatchObject({ code: 'ERR_LOCK_CAPACITY' });
-      expect(index.makeRoom(new LockError('ERR_LOCK_CAPACITY', ''), 0)).toBe(false);
-      expect([0, 1, 2].map((attempt) => index.makeRoom(error, attempt))).toEqual([true, true, false]);
-      index.end();
-      expect(exact.keys.size).toBe(0);
+      const others = Array.from({ length: capacity }, (_, i) => `another ${i}`);
+      expect(new Set(index.stripesOf(others)).size).toBe(capacity);
+      expect(new Set(exact.keys.values())).toEqual(new Set(others));
+      const tooMany = Array.from({ length: capacity + 1 }, (_, i) => i);
+      expect(thrownBy(() => index.stripesOf(tooMany))).toMatchObject({ code: 'ERR_LOCK_CAPACITY' });
+      const all = Int32Array.from(exact.keys.keys());
+      expect(exact.unpin(all, all.length)).toBe(0);
       const stripes = Array.from({ length: capacity }, (_, i) => exact.pin(`new ${i}`, NO_STRIPE));
       expect(new Set(stripes.map((answer) => answer & STRIPE_MASK)).size).toBe(capacity);
     });
@@ -159,30 +154,16 @@ describe('the keys that a thread remembers', () => {
     const capacity = 4096;
     const { lock, exact, index } = opened(capacity);
     const path = new FastPath(lock.table);
-    const acquire = (name: string, ...keys: LockKey[]): Guard[] => {
-      index.begin();
-      try {
-        for (let attempt = 0; ; attempt++) {
-          try {
-            const stripes = keys.map((key) => index.stripeOf(key, name));
-            return stripes.map((stripe, i) => createGuard(path, keys[i]!, stripe, EXCLUSIVE_MODE));
-          } catch (error) {
-            if (!index.makeRoom(error, attempt)) throw error;
-          }
-        }
-      } finally {
-        index.end();
-      }
-    };
-    for (let held = 0; held < capacity - 3; held++) {
-      for (const guard of acquire('key', held)) expect(tryTake(guard)).toBe(true);
+    for (let key = 0; key < capacity - 3; key++) {
+      const guard = createGuard(path, key, index.stripeOf(key, ONLY_KEY), EXCLUSIVE_MODE);
+      expect(tryTake(guard)).toBe(true);
     }
     const cycle = (i: number): void => {
-      for (const guard of [
-        ...acquire('key', Buffer.from(`bytes ${i}`)),
-        ...acquire('keys[]', `one ${i}`, `two ${i}`, `three ${i}`),
-      ])
-        exact.check(guard.keys[0]!, index.stripeOf(guard.keys[0], 'key'), `cycle ${i}`);
+      const bytes = Buffer.from(`bytes ${i}`);
+      exact.check(bytes, index.stripeOf(bytes, ONLY_KEY), `cycle ${i}`);
+      const keys = [`one ${i}`, `two ${i}`, `three ${i}`];
+      for (const [at, stripe] of index.stripesOf(keys).entries())
+        exact.check(keys[at]!, stripe, `cycle ${i}`);
     };
     for (let i = 0; i < 10; i++) cycle(i);
     exact.checked = 0;
@@ -196,7 +177,7 @@ describe('the keys that a thread remembers', () => {
     const gate = new Int32Array(new SharedArrayBuffer(8));
     // Too long to be remembered, so that it is given up for the next one.
     const shared = 'shared'.padEnd(300, '.');
-    index.stripeOf(shared, 'key');
+    index.stripeOf(shared, ONLY_KEY);
     const keys = ['theirs', shared, 'third', 'last'];
     const other = startThread('pins.mjs', { handle: lock.handle, keys, gate: gate.buffer });
     const [[theirs]] = (await once(other, 'message')) as [number[]];
@@ -211,16 +192,15 @@ describe('the keys that a thread remembers', () => {
       // The other thread makes room between two calls of this one.
       if (answers.length === 1) unpinNext();
     };
-    expect(index.stripeOf('first', 'key')).toBe(theirs);
+    expect(index.stripeOf('first', ONLY_KEY)).toBe(theirs);
     expect(answers).toEqual([NO_STRIPE | IDLE_ENDED, expect.any(Number)]);
     expect([...exact.keys]).toEqual([[theirs, 'first']]);
     // Their pin of the shared key was the last one.
     unpinNext();
     for (const key of ['first', 'second', 'first']) {
-      exact.check(key, index.stripeOf(key, 'key'), key);
+      exact.check(key, index.stripeOf(key, ONLY_KEY), key);
       // Pins may end.
-      index.begin();
-      index.end();
+      index.stripesOf([]);
     }
   });
 });

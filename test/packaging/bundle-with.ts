@@ -5,7 +5,7 @@ import { readdirSync } from 'node:fs';
 import path from 'node:path';
 import { rollup } from 'rollup';
 import { build as vite } from 'vite';
-import webpack from 'webpack';
+import { loadTool } from '../../scripts/large-tools.mjs';
 
 export interface BundleOptions {
   readonly entry: string;
@@ -55,19 +55,32 @@ const withRollup =
     return { file, said: said.join('\n') };
   };
 
+/** A part of webpack. */
+interface Compiler {
+  run(done: (error: Error | null, stats?: Stats) => void): void;
+  close(done: () => void): void;
+}
+interface Stats {
+  hasErrors(): boolean;
+  toString(options: object): string;
+}
+
 const withWebpack =
   (module: boolean): Bundler =>
-  ({ entry, to, external = false }) =>
-    new Promise((resolve, reject) => {
-      const filename = module ? 'main.mjs' : 'main.cjs';
-      const compiler = webpack({
-        mode: 'production',
-        target: 'node20',
-        entry,
-        output: { path: to, filename, ...(module ? { module, chunkFormat: 'module' as const } : {}) },
-        ...(module ? { experiments: { outputModule: true } } : {}),
-        externals: external ? { [NAME]: `${module ? 'module' : 'commonjs'} ${NAME}` } : {},
-      });
+  async ({ entry, to, external = false }) => {
+    const filename = module ? 'main.mjs' : 'main.cjs';
+    const { default: webpack } = (await loadTool('webpack/lib/index.js')) as {
+      default: (options: object) => Compiler;
+    };
+    const compiler = webpack({
+      mode: 'production',
+      target: 'node20',
+      entry,
+      output: { path: to, filename, ...(module ? { module, chunkFormat: 'module' } : {}) },
+      ...(module ? { experiments: { outputModule: true } } : {}),
+      externals: external ? { [NAME]: `${module ? 'module' : 'commonjs'} ${NAME}` } : {},
+    });
+    return new Promise((resolve, reject) => {
       compiler.run((error, stats) => {
         compiler.close(() => {
           const said = stats?.toString({ all: false, errors: true, warnings: true }) ?? '';
@@ -76,6 +89,7 @@ const withWebpack =
         });
       });
     });
+  };
 
 /** vite leaves packages out of a server build by default. */
 const withVite: Bundler = async ({ entry, to, external = false }) => {

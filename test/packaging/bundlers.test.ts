@@ -1,9 +1,9 @@
-import { nodeFileTrace } from '@vercel/nft';
 import { existsSync, readdirSync, realpathSync } from 'node:fs';
 import { cp, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import os from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { loadTool } from '../../scripts/large-tools.mjs';
 import { installLocally, packLocally } from '../../scripts/local-package.mjs';
 import { runNode } from '../support/programs.js';
 import { bundlers } from './bundle-with.js';
@@ -153,6 +153,11 @@ describe('a traced lock in a bundle', () => {
   );
 });
 
+/** The part of nft that the tests use. */
+interface Tracer {
+  nodeFileTrace: (files: string[], options: { base: string }) => Promise<{ fileList: Set<string> }>;
+}
+
 describe('@vercel/nft', () => {
   it.each([
     ['import', 'main.mjs', PROGRAM],
@@ -160,6 +165,7 @@ describe('@vercel/nft', () => {
   ])('finds all that a program by %s needs to run natively elsewhere', async (_how, name, text) => {
     const program = path.join(project, name);
     await writeFile(program, text);
+    const { nodeFileTrace } = (await loadTool('@vercel/nft/out/index.js')) as Tracer;
     const { fileList } = await nodeFileTrace([program], { base: project });
     const elsewhere = await newFolder();
     for (const file of fileList) {

@@ -1,6 +1,7 @@
 import { mkdir, rm, symlink, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { toolPath } from '../../scripts/large-tools.mjs';
 import { PACKAGE_ROOT } from '../support/package-copy.js';
 import * as installed from './installed.js';
 
@@ -41,12 +42,10 @@ beforeAll(async () => {
 afterAll(() => rm(folder, { recursive: true, force: true }));
 
 async function runs(program: string, args: readonly string[], more: NodeJS.ProcessEnv = {}): Promise<string> {
-  const { code, stdout, stderr } = await installed.run(
-    process.execPath,
-    [inModules(program), ...args],
-    project,
-    { ...env, ...more },
-  );
+  const { code, stdout, stderr } = await installed.run(process.execPath, [program, ...args], project, {
+    ...env,
+    ...more,
+  });
   expect(code, stdout + stderr).toBe(0);
   return stdout + stderr;
 }
@@ -81,7 +80,12 @@ describe('jest', () => {
   ])(
     'requires it, and locks natively in the second test file as in the first, without a warning (%s)',
     async (_where, more) => {
-      const output = await runs('jest/bin/jest.js', [...options, ...more, 'first.test.js', 'second.test.js']);
+      const output = await runs(toolPath('jest/bin/jest.js'), [
+        ...options,
+        ...more,
+        'first.test.js',
+        'second.test.js',
+      ]);
       expect(output).toContain('Tests:       2 passed, 2 total');
       expect(output).not.toContain('STRIPELOCK');
     },
@@ -92,7 +96,7 @@ describe('jest', () => {
     'imports it in the same way, where it runs modules',
     async () => {
       const more = ['--runInBand', '--testMatch', '**/*.test.mjs'];
-      const output = await runs('jest/bin/jest.js', [...options, ...more], {
+      const output = await runs(toolPath('jest/bin/jest.js'), [...options, ...more], {
         NODE_OPTIONS: '--experimental-vm-modules',
       });
       expect(output).toContain('Tests:       2 passed, 2 total');
@@ -132,7 +136,7 @@ describe('vitest', () => {
     'imports it, and locks natively in every test file and after vi.resetModules(), without a warning (%s)',
     async (pool) => {
       const args = ['run', '--pool', pool, '--no-isolate', '--maxWorkers', '1', 'vitest-one'];
-      const output = await runs('vitest/vitest.mjs', args, { NO_COLOR: '1' });
+      const output = await runs(inModules('vitest/vitest.mjs'), args, { NO_COLOR: '1' });
       expect(output).toMatch(/Tests {2}2 passed/);
       expect(output).not.toContain('STRIPELOCK');
     },
@@ -143,7 +147,7 @@ describe('vitest', () => {
     'evaluates it again after vi.resetModules() where it must transform it, and finds the running engine',
     async () => {
       const args = ['run', '--config', 'inlined.config.mjs', '--maxWorkers', '1'];
-      const output = await runs('vitest/vitest.mjs', args, { NO_COLOR: '1' });
+      const output = await runs(inModules('vitest/vitest.mjs'), args, { NO_COLOR: '1' });
       expect(output).toMatch(/Tests {2}2 passed/);
       expect(output).not.toContain('STRIPELOCK');
     },

@@ -1,6 +1,7 @@
 import { mkdir, rm, symlink, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { toolPath } from '../../scripts/large-tools.mjs';
 import { PACKAGE_ROOT } from '../support/package-copy.js';
 import * as installed from './installed.js';
 
@@ -16,12 +17,13 @@ let project: string;
 const inModules = (name: string): string => path.join(PACKAGE_ROOT, 'node_modules', name);
 const compilers = {
   'TypeScript 5': inModules('typescript/bin/tsc'),
-  'TypeScript 7': inModules('typescript7/bin/tsc'),
+  'TypeScript 7': toolPath('typescript7/bin/tsc'),
 };
 
 /** Uses all entry points; every line that is marked as an error must be one. */
 const source = `
   import { LeaseManager, LockTimeoutError, StripedLock, type Guard } from 'stripelock';
+  import { mysqlLeaseStore } from 'stripelock/mysql';
   import { postgresLeaseStore } from 'stripelock/postgres';
   import { redisLeaseStore } from 'stripelock/redis';
   import { sqliteLeaseStore } from 'stripelock/sqlite';
@@ -42,6 +44,8 @@ const source = `
     const inTable = postgresLeaseStore({ pool: {}, table: 'leases' });
     // @ts-expect-error either
     postgresLeaseStore({ pool: {}, client: {} });
+    // @ts-expect-error either
+    mysqlLeaseStore({ pool: {}, client: {} });
     await inTable.close?.();
     // @ts-expect-error a path is a string
     sqliteLeaseStore({ path: 3 });

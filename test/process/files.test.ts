@@ -20,6 +20,7 @@ import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import type { LockError } from 'stripelock';
 import { ProcessLock, type ProcessLockOptions } from 'stripelock/process';
 import { copyForTest } from '../support/package-copy.js';
+import { runProgram } from '../support/programs.js';
 import { lockPath, Peer, type Got } from './peer.js';
 
 const KEYS = Array.from({ length: 40 }, (_, i) => `key ${i}`);
@@ -367,4 +368,18 @@ it('two copies of the package in one process open a file at the same time', { ti
     ),
   );
   expect(failed).toEqual([[], []]);
+});
+
+it('files that are opened and closed again and again take little memory', async () => {
+  const { code, stdout } = await runProgram('reopened-files.mjs', [path.dirname(lockPath())]);
+  expect(code).toBe(0);
+  const [resident, reserved] = JSON.parse(stdout) as [number, number];
+  expect(resident).toBeLessThan(200);
+  // Each file that is open has some MiB of address space, which stays until JavaScript has collected its views.
+  expect(reserved).toBeLessThan(6000);
+});
+
+it('a file stays open for an acquisition that waits, even if the program has forgotten its lock', async () => {
+  const { code, stderr } = await runProgram('forgotten-process-lock.mjs', [lockPath()], ['--expose-gc']);
+  expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
 });

@@ -33,8 +33,15 @@ export class Peer {
   readonly #ended: Promise<void>;
   #next = 0;
 
-  private constructor(file: string, files: number | undefined) {
-    this.child = fork(PROGRAM, files === undefined ? [file] : [file, String(files)]);
+  private constructor(
+    file: string,
+    files: number | undefined,
+    limit: number | undefined,
+    within: readonly string[],
+  ) {
+    const [execPath, ...before] = within;
+    const program = execPath === undefined ? {} : { execPath, execArgv: [...before, process.execPath] };
+    this.child = fork(PROGRAM, [file, `${files ?? ''}`, `${limit ?? ''}`], program);
     this.#ended = new Promise((resolve) =>
       this.child.once('exit', (code, signal) => {
         resolve();
@@ -50,9 +57,14 @@ export class Peer {
     });
   }
 
-  /** Rejects as the lock does that it makes. */
-  static async start(file: string, files?: number): Promise<Peer> {
-    const peer = new Peer(file, files);
+  /** Rejects as the lock does that it makes. `within`: a command line that runs the command line after it. */
+  static async start(
+    file: string,
+    files?: number,
+    limit?: number,
+    within: readonly string[] = [],
+  ): Promise<Peer> {
+    const peer = new Peer(file, files, limit, within);
     onTestFinished(() => peer.kill());
     await new Promise((resolve, reject) => peer.#open.set(-1, { resolve, reject }));
     return peer;

@@ -1,5 +1,4 @@
 import { spawn } from 'node:child_process';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { ProcessLock, type ProcessKeyState } from 'stripelock/process';
 import { until } from '../support/waiting.js';
@@ -31,7 +30,7 @@ describe('between processes', () => {
     const { lock, all } = await setUp(2);
     const guard = lock.acquireSync('a');
     const waits = [all[0]!.ask<Got>('acquire', 'a'), all[1]!.ask<Got>('acquireSync', 'a')];
-    await sleep(50);
+    await until(() => lock.stateOf('a').waiters === 2, 'both wait');
     const seen = lock.inspect();
     expect(seen).toMatchObject([{ key: 'a', mode: 'exclusive', holders: [{ pid: process.pid }] }]);
     expect(seen[0]!.waiters.map(({ pid }) => pid).sort()).toEqual(all.map(({ pid }) => pid).sort());
@@ -50,7 +49,7 @@ describe('between processes', () => {
     await victim.ask('acquire', 'c', { mode: 'shared' });
     const blocked = other.ask<Got>('acquireSync', 'a');
     const pending = lock.acquire('b');
-    await sleep(20);
+    await until(() => lock.stateOf('a').waiters === 1, 'the other one waits');
     await victim.kill();
     expect(await blocked).toMatchObject({ abandoned: true });
     expect(await pending).toMatchObject({ abandoned: true });
@@ -82,9 +81,9 @@ describe('between processes', () => {
     const guard = lock.acquireSync('a');
     const waits = stopped.ask<Got>('acquire', 'a');
     void victim.ask('acquire', 'a').catch(() => undefined);
-    await sleep(20);
+    await until(() => lock.stateOf('a').waiters === 2, 'two wait');
     const last = other.ask<Got>('acquire', 'a');
-    await sleep(20);
+    await until(() => lock.stateOf('a').waiters === 3, 'three wait');
     stopped.child.kill('SIGSTOP');
     await victim.kill();
     guard.release();
@@ -108,9 +107,9 @@ describe('between processes', () => {
     const [busy, other] = all as [Peer, Peer];
     const guard = lock.acquireSync('a');
     await busy.ask('acquireAndBlock', 'a', 3000);
-    await sleep(100);
+    await until(() => lock.stateOf('a').waiters === 1, 'one waits');
     const waits = other.ask<Got>('acquire', 'a');
-    await sleep(50);
+    await until(() => lock.stateOf('a').waiters === 2, 'two wait');
     const start = performance.now();
     guard.release();
     await waits;

@@ -9,7 +9,7 @@ import { lockPath } from './peer.js';
 // Threads of one process that wait for each other's keys of a file.
 
 /** Milliseconds after which waiters give up that may. */
-const PATIENCE = 500;
+const PATIENCE = 2000;
 
 async function setUp(threads: number): Promise<{ lock: StripedLock; all: Agent[] }> {
   const made = new ProcessUnderTest({ path: lockPath(), timeout: 20_000 });

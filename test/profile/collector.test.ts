@@ -72,7 +72,7 @@ describe('what threads have recorded', () => {
     expect([...collector.releasing.values()]).toMatchObject([{ waits: 4, waited: 8, longest: 2 }]);
   });
 
-  it('waits some seconds for the releases of a wait, whose threads may compute meanwhile', () => {
+  it('waits some seconds for the releases of a wait, because their threads may be busy', () => {
     const collector = new Collector(0);
     collector.add([wait({ from: 0, to: 10 })], 0);
     collector.add([wait({ from: 4000, to: 5000, stripe: 1 })], 0);

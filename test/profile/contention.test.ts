@@ -19,13 +19,16 @@ function temporaryFolder(): string {
   return folder;
 }
 
-/** Threads with one planted hot key and one planted slow holder. */
+/** Threads with one planted hot key and one planted slow holder. Those that wait for the key lose time as they start. */
 async function contend(lock: KeyedLock): Promise<void> {
   const roles = ['slow', 'hot', 'hot', 'hot-async', 'quiet'];
   const gate = new SharedArrayBuffer(12);
   const data = { handle: lock.handle, gate, rounds: 5, askers: 3 };
   const threads = roles.map(
-    (role) => new Worker(workerScript('contended.mjs'), { workerData: { ...data, role } }),
+    (role) =>
+      new Worker(workerScript('contended.mjs'), {
+        workerData: { ...data, role, preempted: role.startsWith('hot') },
+      }),
   );
   await Promise.all(threads.map((thread) => once(thread, 'exit')));
 }

@@ -1,7 +1,10 @@
-// Only the election keeps this process alive.
+// Only the election keeps this process alive. An argument is the path of a lock file: then the ground is a ProcessLock.
 import { LeaderElection, LeaseManager } from 'stripelock';
+import { ProcessLock } from 'stripelock/process';
 
-const election = new LeaderElection(new LeaseManager(), 'name', { onElected: () => console.log('elected') });
+const [path] = process.argv.slice(2);
+const ground = path === undefined ? new LeaseManager() : new ProcessLock({ path });
+const election = new LeaderElection(ground, 'name', { onElected: () => console.log('elected') });
 election.start();
 setTimeout(async () => {
   console.log('still there');

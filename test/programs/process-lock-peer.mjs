@@ -2,27 +2,38 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
+import { LeaderElection } from 'stripelock';
 import { ProcessLock } from 'stripelock/process';
 
-const [path, files] = process.argv.slice(2);
+const [path, files, limit] = process.argv.slice(2);
 const lock = /** @type {ProcessLock} */ (await open());
 /** @type {import('stripelock/process').ProcessGuard[]} */
 const guards = [];
 /** @type {Worker[]} */
 const workers = [];
+/** @type {LeaderElection<ProcessLock> | undefined} */
+let election;
+/** The guard of the last term. @type {import('stripelock/process').ProcessGuard | undefined} */
+let elected;
 
 function open() {
   try {
     return new ProcessLock({
       path: /** @type {string} */ (path),
       timeout: 20_000,
-      files: files === undefined ? undefined : Number(files),
+      files: number(files),
+      limit: number(limit),
     });
   } catch (error) {
     const { code } = /** @type {any} */ (error);
     process.send?.({ id: -1, error: { code, message: String(error) } }, () => process.exit());
     return new Promise(() => undefined);
   }
+}
+
+/** @param {string | undefined} text */
+function number(text) {
+  return text === undefined || text === '' ? undefined : Number(text);
 }
 
 /** @param {import('stripelock/process').ProcessGuard | undefined} guard */
@@ -57,7 +68,7 @@ const actions = {
   inspect: () => lock.inspect(),
   holdInThread: async (key) => {
     const worker = new Worker(new URL('../workers/process-lock-thread.mjs', import.meta.url), {
-      workerData: { path, key },
+      workerData: { path, key, limit: number(limit) },
     });
     workers.push(worker);
     await new Promise((resolve) => worker.once('message', resolve));
@@ -72,6 +83,16 @@ const actions = {
     }
     return count;
   },
+  stand: (name) => {
+    const onElected = (/** @type {import('stripelock/process').ProcessGuard} */ guard) =>
+      void (elected = guard);
+    election = new LeaderElection(lock, name, { onElected });
+    election.start();
+  },
+  /** Undefined if it does not lead. */
+  leads: () =>
+    election?.leading ? { abandoned: elected?.abandoned, token: String(elected?.token) } : undefined,
+  resign: () => election?.resign(),
   sleep: (milliseconds) => sleep(milliseconds),
   end: () => process.disconnect(),
 };

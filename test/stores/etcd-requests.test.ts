@@ -37,6 +37,28 @@ describe.runIf(hasEtcd)('a request of the etcd store', () => {
     gateway.asked.length = 0;
   });
 
+  it('to list is one range, and one for the remaining time of each lease', async () => {
+    for (const key of ['a', 'b', 'c']) await store.tryAcquire(key, 'me', LONG);
+    gateway.asked.length = 0;
+    expect((await store.list({ limit: 2 })).map(({ key }) => key)).toEqual(['a', 'b']);
+    expect(gateway.asked.toSorted()).toEqual([RANGE, 'lease/timetolive', 'lease/timetolive'].sort());
+  });
+
+  it('to list finds a lease that is bound to another etcd lease after the range was read', async () => {
+    const other = etcd.store();
+    await store.tryAcquire('key', 'me', 5000);
+    const moved = gate();
+    const asked = gateway.once('lease/timetolive', async ({ forward }) => {
+      await moved.opened;
+      return forward();
+    });
+    const list = store.list();
+    await asked;
+    expect(await other.renew('key', 'me', LONG)).toBe(true);
+    moved.open();
+    expect((await list).map(({ key }) => key)).toEqual(['key']);
+  });
+
   it('is a new etcd lease and the key, at once', async () => {
     const [granting, binding] = [gate(), gate()];
     // If one waited for the answer to the other, neither would be answered.
@@ -255,7 +277,7 @@ describe.runIf(hasEtcd)('a request of the etcd store', () => {
       expect(await store.release('key', 'me')).toBe(false);
     });
 
-    it('does not bind a key that was freed meanwhile, when the first send arrives after all', async () => {
+    it('does not bind a key if its first send arrives after the key was freed', async () => {
       // A new etcd lease: those that were used before would be ended by it, too.
       const { late } = loseFirst(TXN);
       expect(await store.tryAcquire('key', 'me', LONG)).toBeTypeOf('bigint');

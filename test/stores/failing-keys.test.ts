@@ -1,9 +1,11 @@
+import type { Connection } from 'mysql2/promise';
 import type pg from 'pg';
 import { describe, expect, it } from 'vitest';
 import { LeaseManager, type Lease, type LeaseStore } from 'stripelock';
 import { ownersOf } from '../leases/several-stores.js';
 import { base64, hasEtcd } from '../support/etcd-server.mjs';
 import { EtcdScene } from './etcd-setup.js';
+import { mysqlPools, MysqlScene } from './mysql-setup.js';
 import { postgresLibraries, PostgresScene } from './postgres-setup.js';
 import { redisLibraries, RedisScene } from './redis-setup.js';
 
@@ -78,6 +80,29 @@ describe.each(OWNERS)('one failing key of many leases, of %s,', (_owners, own) =
     });
   });
 
+  describe.each(mysqlPools)('in MySQL, on %s', (library) => {
+    const scene = new MysqlScene();
+
+    it('does not affect the others, nor makes them wait: another client has its row locked', async () => {
+      const table = scene.newTable();
+      const pool = await scene.connect(library, undefined, { max: 3 });
+      const store = scene.storeOn(pool, { table, timeout: 3000 });
+      const leases = await leasesOn(store, own);
+      const locker = (await scene.connect('mysql2/promise connection')) as Connection;
+      await locker.query('START TRANSACTION');
+      await locker.query(`SELECT * FROM ${table} WHERE name = '${BAD}' FOR UPDATE`);
+      const bad = leases.find(({ key }) => key === BAD)!;
+      let isDone = false;
+      const others = leases.filter((lease) => lease !== bad);
+      const waiting = bad.renew().finally(() => (isDone = true));
+      expect(await Promise.all(others.map((lease) => lease.renew()))).not.toContain(false);
+      expect(isDone).toBe(false);
+      await expect(waiting).rejects.toMatchObject({ code: 'ERR_LEASE_STORE' });
+      await expectBadAlone(store, leases);
+      await locker.query('ROLLBACK');
+    });
+  });
+
   describe.runIf(hasEtcd)('in etcd', () => {
     const scene = new EtcdScene();
 
@@ -89,23 +114,5 @@ describe.each(OWNERS)('one failing key of many leases, of %s,', (_owners, own) =
       await scene.ask('kv/put', { key, value: base64('no lease') });
       await expectBadAlone(store, leases);
     });
-  });
-});
-
-describe.skipIf(postgresLibraries.length === 0)('leases in PostgreSQL', () => {
-  const scene = new PostgresScene();
-
-  it('are all released by close, although thousands share a pool of three connections', async () => {
-    const table = scene.newTable();
-    const pool = (await scene.connect('pg', undefined, { max: 3 })) as pg.Pool;
-    const store = scene.storeOn(pool, { table, timeout: 1000 });
-    const manager = new LeaseManager({ store, ttl: TTL });
-    for (let i = 0; i < 3000; i += 50) {
-      const some = Array.from({ length: 50 }, (_, j) => `key ${i + j}`);
-      await Promise.all(some.map((key) => manager.acquire(key, { timeout: 30_000 })));
-    }
-    await manager.close();
-    const { rows } = await pool.query(`SELECT count(*)::int AS left FROM ${table} WHERE expires > now()`);
-    expect(rows).toEqual([{ left: 0 }]);
   });
 });

@@ -1,13 +1,19 @@
 import { beforeAll, beforeEach, afterAll, describe, expect, it, onTestFinished } from 'vitest';
 import { LeaseManager, type ExactLeaseStore, type SeveralKeysLeaseStore } from 'stripelock';
 import { cacheLeaseStore } from 'stripelock/cache';
+import { dynamodbLeaseStore } from 'stripelock/dynamodb';
 import { mongodbLeaseStore } from 'stripelock/mongodb';
+import { mysqlLeaseStore } from 'stripelock/mysql';
 import { postgresLeaseStore } from 'stripelock/postgres';
 import { redisLeaseStore } from 'stripelock/redis';
+import { connectDynamodb, missingPackage } from '../support/dynamodb-clients.mjs';
+import { StandIn as DynamodbStandIn } from '../support/dynamodb/stand-in.mjs';
 import { clientOf, FakeCache } from '../support/fake-cache.js';
 import { HeldRequests } from '../support/held-requests.js';
 import { mongodbClients } from '../support/mongodb-clients.mjs';
 import { StandIn } from '../support/mongodb/stand-in.mjs';
+import { mysqlClients } from '../support/mysql-clients.mjs';
+import { hasMysql, MysqlServer } from '../support/mysql-server.mjs';
 import { postgresClients } from '../support/postgres-clients.mjs';
 import { hasPostgres, PostgresServer } from '../support/postgres-server.mjs';
 import { redisClients } from '../support/redis-clients.mjs';
@@ -32,6 +38,24 @@ interface Server {
 
 let made = 0;
 
+/** MySQL, on connections of a pool. */
+const mysqlOn = (library: 'mysql2/promise pool' | 'mariadb pool') => async (): Promise<Server> => {
+  const server = await MysqlServer.start();
+  const { client, close } = await mysqlClients[library](server.url);
+  return {
+    open: async (requests) => {
+      const pool = requests.beforePromisePool(client as { getConnection(): Promise<object> });
+      const store = mysqlLeaseStore({ pool, table: `late_${++made}`, timeout: HASTE });
+      await store.inspect('key');
+      return store;
+    },
+    stop: async () => {
+      await close();
+      await server.stop();
+    },
+  };
+};
+
 const servers: Record<string, () => Promise<Server>> = {
   ...(hasPostgres && {
     'PostgreSQL, on connections of a pool': async () => {
@@ -50,6 +74,10 @@ const servers: Record<string, () => Promise<Server>> = {
         },
       };
     },
+  }),
+  ...(hasMysql && {
+    'MySQL, on connections of a pool of mysql2': mysqlOn('mysql2/promise pool'),
+    'MySQL, on connections of a pool of mariadb': mysqlOn('mariadb pool'),
   }),
   ...(redisCommand !== undefined && {
     Redis: async () => {
@@ -89,6 +117,23 @@ const servers: Record<string, () => Promise<Server>> = {
       },
     };
   },
+  ...(missingPackage === undefined && {
+    'DynamoDB, a stand-in': async () => {
+      const tables = Array.from({ length: 20 }, (_, i) => `late_${i}`);
+      const server = await DynamodbStandIn.start(tables);
+      const all = connectDynamodb(server.url);
+      return {
+        open: (requests: HeldRequests) => {
+          const client = requests.before(all, ['putItem', 'transactWriteItems']);
+          return Promise.resolve(dynamodbLeaseStore({ client, table: tables.pop()!, timeout: HASTE }));
+        },
+        stop: async () => {
+          all.destroy();
+          await server.stop();
+        },
+      };
+    },
+  }),
   'a cache': () =>
     Promise.resolve({
       open: (requests) => {
@@ -199,7 +244,7 @@ describe.each(Object.entries(servers))('a request that comes late to %s', (_name
     expect(await store.inspect('key')).toMatchObject({ owner: 'me', token });
   });
 
-  it('as an attempt does not take the key from an owner who had it before, and released after it came', async () => {
+  it('as an attempt does not take the key from an owner that had it before, and released it after the attempt arrived', async () => {
     const token = await store.tryAcquire('key', 'me', LONG);
     await late(() => store.tryAcquire('key', 'me', LONG));
     await requests.letGo();

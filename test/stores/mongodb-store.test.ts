@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { InfoLeaseState } from 'stripelock';
-import { mongodbLeaseStore } from 'stripelock/mongodb';
+import { mongodbLeaseStore, type MongodbCollection } from 'stripelock/mongodb';
 import { rejectionOf, thrownBy } from '../support/waiting.js';
 import { MongodbScene, mongodbDrivers } from './mongodb-setup.js';
 
@@ -28,6 +28,28 @@ describe.each(mongodbDrivers)('the MongoDB store on %s', (driver) => {
   const mongo = new MongodbScene(driver);
   const documentOf = (id: string): Stored =>
     mongo.server.data.collection(NAMESPACE).get(id) as unknown as Stored;
+
+  it('lists leases by one command, and skips documents that are no leases', async () => {
+    const keys = Array.from({ length: 300 }, (_, i) => `key ${i + 100}`);
+    for (const key of keys) await mongo.store.tryAcquire(key, 'a', 60_000);
+    const leaseEnds = new Date(Date.now() + 60_000);
+    await mongo.collection.updateOne(
+      { _id: 'key 0' as never },
+      [{ $set: { owner: { $literal: 'a' }, leaseEnds } }],
+      { upsert: true, writeConcern: { w: 'majority' } },
+    );
+    mongo.sent();
+    expect((await mongo.store.list()).map(({ key }) => key)).toEqual(keys);
+    expect(mongo.sent()).toEqual(['find']);
+  });
+
+  it('cannot list a collection without `find`', async () => {
+    const { collection } = mongo;
+    const names = ['findOneAndUpdate', 'updateOne', 'findOne', 'createIndex', 'options', 'watch'] as const;
+    const methods = names.map((name) => [name, (collection[name] as () => unknown).bind(collection)]);
+    const wrapped = { collectionName: 'leases', ...Object.fromEntries(methods) } as MongodbCollection;
+    await expect(mongo.storeWith({}, wrapped).list()).rejects.toMatchObject({ code: 'ERR_LEASE_LIST' });
+  });
 
   it('prepares the collection once, and then sends one command for each operation', async () => {
     await mongo.store.tryAcquire('key', 'a', LONG);
@@ -115,7 +137,7 @@ describe.each(mongodbDrivers)('the MongoDB store on %s', (driver) => {
     }
   });
 
-  it('has one of many who make the same document at once, also where the server refuses the others by a duplicate key', async () => {
+  it('is granted to one of many clients that create its document at once, even if the server refuses the others by a duplicate key', async () => {
     await mongo.store.inspect('key');
     // All get the answer that another was quicker, though none was.
     mongo.server.fail({ command: 'findAndModify', error: { code: 11000 }, times: 20 });

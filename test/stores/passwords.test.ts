@@ -3,9 +3,11 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import { LeaseManager } from 'stripelock';
 import { etcdLeaseStore } from 'stripelock/etcd';
 import { mongodbLeaseStore } from 'stripelock/mongodb';
+import { mysqlLeaseStore } from 'stripelock/mysql';
 import { postgresLeaseStore } from 'stripelock/postgres';
 import { redisLeaseStore } from 'stripelock/redis';
 import { freePort } from '../support/free-port.mjs';
+import { mysqlClients } from '../support/mysql-clients.mjs';
 import { rejectionOf, thrownBy } from '../support/waiting.js';
 
 const SECRET = 's3cret';
@@ -36,6 +38,9 @@ describe('a password is not shown', () => {
     ['postgresLeaseStore', () => postgresLeaseStore(url as never)],
     ['postgresLeaseStore, client', () => postgresLeaseStore({ client: url as never })],
     ['postgresLeaseStore, pool', () => postgresLeaseStore({ pool: url as never })],
+    ['mysqlLeaseStore', () => mysqlLeaseStore(url as never)],
+    ['mysqlLeaseStore, client', () => mysqlLeaseStore({ client: url as never })],
+    ['mysqlLeaseStore, pool', () => mysqlLeaseStore({ pool: url as never })],
     ['mongodbLeaseStore, collection', () => mongodbLeaseStore({ collection: url as never })],
     ['mongodbLeaseStore, db', () => mongodbLeaseStore({ db: url as never })],
     ['etcdLeaseStore, endpoints', () => etcdLeaseStore({ endpoints: url as never })],
@@ -55,7 +60,15 @@ describe('a password is not shown', () => {
 
   it('by a store, its source, its manager or its errors', async () => {
     const address = `127.0.0.1:${await freePort()}`;
+    const mysqlPools = await Promise.all(
+      (['mysql2 pool', 'mysql2/promise pool', 'mariadb pool'] as const).map((library) =>
+        mysqlClients[library](`mysql://user:${SECRET}@${address}/database`),
+      ),
+    );
+    for (const { close } of mysqlPools) onTestFinished(() => void close());
+    const clientModule = 'file:///client.mjs';
     const stores = [
+      ...mysqlPools.map(({ client }) => mysqlLeaseStore({ pool: client, clientModule, timeout: 300 })),
       redisLeaseStore({ url: `redis://:${SECRET}@${address}`, timeout: 300 }),
       etcdLeaseStore({
         endpoints: [`http://${address}`],

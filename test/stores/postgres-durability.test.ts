@@ -3,6 +3,7 @@ import { postgresClients } from '../support/postgres-clients.mjs';
 import { PostgresServer } from '../support/postgres-server.mjs';
 import { Proxy } from '../support/proxy.mjs';
 import { postgresLeaseStore } from 'stripelock/postgres';
+import { expectGrantsToOutlive } from './durability.js';
 import { postgresLibraries } from './postgres-setup.js';
 
 const LONG = 600_000;
@@ -32,23 +33,7 @@ describe.skipIf(postgresLibraries.length === 0)('a grant in PostgreSQL', () => {
     async () => {
       const server = await PostgresServer.start('synchronous_commit=off', 'wal_writer_delay=10s');
       try {
-        await using(server.port, (store) => store.inspect('key'));
-        for (let i = 0; i < 3; i++) {
-          const several = [`x${i}`, `y${i}`];
-          await using(server.port, async (store) => {
-            await store.tryAcquire(`renewed${i}`, 'a', 5000);
-            await store.tryAcquireAll(several, 'a', LONG);
-            await store.tryAcquire(`key${i}`, 'a', LONG);
-            await store.renew(`renewed${i}`, 'a', LONG);
-            await server.kill();
-          });
-          await server.start();
-          await using(server.port, async (store) => {
-            expect(await store.tryAcquire(`key${i}`, 'b', LONG)).toBeUndefined();
-            expect((await store.inspect(`renewed${i}`))!.remaining).toBeGreaterThan(LONG / 2);
-            expect(await store.tryAcquireAll([...several].reverse(), 'b', LONG)).toBe(0);
-          });
-        }
+        await expectGrantsToOutlive(server, (use) => using(server.port, use));
       } finally {
         await server.stop();
       }

@@ -32,7 +32,7 @@ describe.each(postgresLibraries)('a grant of PostgreSQL that comes late, on %s',
     await proxy.close();
   });
 
-  it('stays if its owner has taken the key again meanwhile', async () => {
+  it('stays if its owner has taken the key again in between', async () => {
     const table = scene.newTable();
     const direct = scene.storeOn(await scene.connect(), { table });
     const proxy = await Proxy.to(scene.server.port);

@@ -5,7 +5,7 @@ import { LeaseManager } from 'stripelock';
 import { postgresLeaseStore } from 'stripelock/postgres';
 import { openPgLite } from '../support/postgres-clients.mjs';
 import { Proxy } from '../support/proxy.mjs';
-import { rejectionOf, thrownBy } from '../support/waiting.js';
+import { rejectionOf, thrownBy, watch } from '../support/waiting.js';
 import { postgresLibraries, PostgresScene, type PostgresStore } from './postgres-setup.js';
 
 const LONG = 600_000;
@@ -13,6 +13,22 @@ const LONG = 600_000;
 describe.skipIf(postgresLibraries.length === 0)('the PostgreSQL store', () => {
   const scene = new PostgresScene();
   const url = (): string => scene.server.url;
+
+  it('lists by its primary key, and more leases than one statement reads', async () => {
+    const table = scene.newTable();
+    const client = await scene.connect('pg');
+    const store = scene.storeOn(client, { table });
+    const keys = Array.from({ length: 2500 }, (_, i) => `key ${String(i).padStart(4, '0')}`);
+    await store.tryAcquireAll(keys, 'a', LONG);
+    expect((await store.list({ limit: 10_000 })).map(({ key }) => key)).toEqual(keys);
+    expect((await store.list({ limit: 1001 })).at(-1)!.key).toBe(keys[1000]);
+    await scene.server.query(`ANALYZE ${table}`);
+    const plan = await scene.server.query(
+      `EXPLAIN SELECT key FROM ${table} WHERE key >= 'key 1' AND key > '' AND key < 'key 2'
+        AND expires > clock_timestamp() ORDER BY key LIMIT 10`,
+    );
+    expect(JSON.stringify(plan)).toMatch(/Index Cond: .*key >= 'key 1'.*key < 'key 2'/);
+  });
 
   it('makes its tables when it is first used, by many at once, in a schema of the name', async () => {
     await scene.server.query('CREATE SCHEMA locks');
@@ -215,7 +231,7 @@ describe.skipIf(postgresLibraries.length === 0)('the PostgreSQL store', () => {
     expect(await store.tryAcquire('key', 'b', LONG)).toBeTypeOf('bigint');
   });
 
-  it('keeps tokens rising when what has expired is purged, and the clock is set back meanwhile', async () => {
+  it('keeps tokens rising after expired rows were purged and the clock was set back', async () => {
     const table = scene.newTable();
     const client = await scene.connect();
     await scene.storeOn(client, { table }).tryAcquire('key', 'a', LONG);
@@ -233,6 +249,38 @@ describe.skipIf(postgresLibraries.length === 0)('the PostgreSQL store', () => {
     }
     const fresh = scene.storeOn(client, { table });
     expect(await fresh.tryAcquire('key', 'b', LONG)).toBe(9000000000000000001n);
+  });
+
+  it('keeps tokens rising for a client that acquires a key while its row is purged', async () => {
+    const table = scene.newTable();
+    const [purging, store] = [
+      scene.storeOn(await scene.connect(), { table }),
+      scene.storeOn(await scene.connect(), { table }),
+    ];
+    await store.tryAcquire('key', 'a', LONG);
+    // Pretends that a clock was ahead by centuries.
+    await scene.server.query(
+      `UPDATE ${table} SET token = 9000000000000000000, expires = now() - interval '1 day'`,
+    );
+    const locker = (await scene.connect('pg-client')) as pg.Client;
+    await locker.query(`BEGIN; SELECT FROM ${table}_floor FOR UPDATE`);
+    const waiting = async (): Promise<number> => {
+      return (await scene.server.query('SELECT 1 FROM pg_locks WHERE NOT granted')).length;
+    };
+    // The purge after these grants waits for the locked floor. If it had deleted the row already, the next client would
+    // read the old floor, and then wait for the purge.
+    await purging.tryAcquireAll(
+      Array.from({ length: 1000 }, (_, n) => `other ${n}`),
+      'a',
+      LONG,
+    );
+    await expect.poll(waiting, { timeout: 30_000 }).toBeGreaterThan(0);
+    const taken = watch(store.tryAcquire('key', 'b', LONG));
+    await expect
+      .poll(async () => taken.state !== 'pending' || (await waiting()) > 1, { timeout: 30_000 })
+      .toBe(true);
+    await locker.query('COMMIT');
+    expect(await taken.promise).toBe(9000000000000000001n);
   });
 
   it('gives a token above those that it has seen, if the table was emptied and the clock set back', async () => {

@@ -2,8 +2,8 @@ import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vites
 import { LeaseManager } from 'stripelock';
 import { redisLeaseStore } from 'stripelock/redis';
 import { redisClients, redisClusterClients } from '../support/redis-clients.mjs';
-import { RedisCluster } from '../support/redis-cluster.mjs';
-import { RedisServer } from '../support/redis-server.mjs';
+import { RedisCluster, startNode } from '../support/redis-cluster.mjs';
+import type { RedisServer } from '../support/redis-server.mjs';
 import { rejectionOf } from '../support/waiting.js';
 import { RedisScene, redisLibraries, type RedisStore } from './redis-setup.js';
 import { ownersOf } from '../leases/several-stores.js';
@@ -38,7 +38,7 @@ describe.each(redisLibraries)('several keys in Redis, with %s', (library) => {
     expect((await scriptsRun(scene.server)) - before).toBeLessThanOrEqual(5);
   });
 
-  it('are released to those who wait for one of them', async () => {
+  it('are released to the waiters for one of them', async () => {
     const held = await new LeaseManager({ store: scene.store }).acquire(KEYS);
     const { client } = await scene.connect();
     const other = new LeaseManager({
@@ -133,7 +133,7 @@ describe.skipIf(redisLibraries.length === 0)('several keys on a cluster', () => 
   );
 
   it('work for a client that does not know that it talks to a cluster', async () => {
-    const server = await RedisServer.start('--cluster-enabled', 'yes');
+    const { server } = await startNode();
     onTestFinished(() => server.stop());
     await server.command('CLUSTER', 'ADDSLOTSRANGE', 0, 16_383);
     await expect

@@ -167,6 +167,44 @@ describe.each(redisLibraries)('the Redis store on %s', (library) => {
     }
   });
 
+  it('lists its own leases among many other keys, with wildcards in the prefix of the store and of the client', async () => {
+    const prefix = 'a*[b]?\\:';
+    const store = redis.storeWith({ prefix });
+    const keys = Array.from({ length: 1200 }, (_, i) => `job:${String(i).padStart(4, '0')}`);
+    await Promise.all(keys.map((key) => store.tryAcquire(key, 'a', 60_000)));
+    // Other stores, the tokens, and what other programs keep.
+    await redis.storeWith({ prefix: 'axb\\:' }).tryAcquire('job:0', 'b', 60_000);
+    for (const value of ['foreign', '0'.repeat(19) + '~channel']) {
+      await redis.command('SET', `${prefix}{1}:job:${value}`, value);
+      await redis.command('SET', `${prefix}{108}:key`, value);
+    }
+    await redis.command('SADD', `${prefix}{108}?key`, 'waits');
+    await Promise.all(keys.map((_, i) => redis.command('SET', `other:${i}`, 'x')));
+    expect((await store.list({ limit: 2000 })).map(({ key }) => key)).toEqual(keys);
+    expect((await store.list({ prefix: 'job:119' })).map(({ key }) => key)).toEqual(keys.slice(1190));
+    expect((await store.list({ limit: 5 })).map(({ key }) => key)).toEqual(keys.slice(0, 5));
+    expect(await redis.storeWith({ prefix: 'none:' }).list()).toEqual([]);
+  });
+
+  it.skipIf(library === 'redis')('lists its leases on a client with a prefix', async () => {
+    const { Redis } = (await import('ioredis')).default;
+    const client = new Redis(redis.server.port, '127.0.0.1', { keyPrefix: 'app[1]:' });
+    onTestFinished(() => client.disconnect());
+    const store = redis.storeWith({ client });
+    await store.tryAcquire('key', 'a', 60_000);
+    await redis.store.tryAcquire('other', 'a', 60_000);
+    expect((await store.list()).map(({ key }) => key)).toEqual(['key']);
+    expect((await redis.store.list()).map(({ key }) => key)).toEqual(['other']);
+  });
+
+  it('lists no key that is reserved for a waiter', async () => {
+    const [, bucket] = /(\{\d+\}):key/.exec(
+      await redis.store.tryAcquire('key', 'a', 60_000).then(() => redis.command('KEYS', '*')),
+    )!;
+    await redis.command('SET', `stripelock:${bucket}:key`, `${'0'.repeat(19)}~stripelock:waiter:x`);
+    expect(await redis.store.list()).toEqual([]);
+  });
+
   it('refuses operations once it is closed, and leaves the client open', async () => {
     await redis.store.tryAcquire('key', 'a', 60_000);
     await redis.store.close();

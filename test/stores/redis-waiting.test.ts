@@ -329,6 +329,16 @@ describe.runIf(redisCommand !== undefined)('the record of a store that waits in 
     expect(isGranted(await ask(store))).toBe(true);
   });
 
+  it('gets no turn once no client of the store is connected', async () => {
+    await refused((store) => store.tryAcquire('key', 'me', 60_000));
+    await redis.command('ZADD', WAITERS, '0', 'stripelock:waiter:gone');
+    const messages = await subscriber();
+    await redis.command('ZADD', WAITERS, '1', 'still');
+    await redis.store.release('key', 'somebody else');
+    expect(await redis.command('GET', LEASE)).toMatch(/~still$/);
+    await expect.poll(() => messages).toEqual([LEASE]);
+  });
+
   it('passes on a key that is kept for it if another of its keys is held', async () => {
     const { store, channel } = await waiting();
     const messages = await subscriber();

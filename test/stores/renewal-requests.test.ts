@@ -1,8 +1,10 @@
+import type { Connection } from 'mysql2/promise';
 import type pg from 'pg';
 import { describe, expect, it } from 'vitest';
 import { LeaseManager, type Lease, type LeaseStore } from 'stripelock';
 import { FixedClock } from 'stripelock/testing';
 import { turns } from '../support/waiting.js';
+import { mysqlConnections, MysqlScene } from './mysql-setup.js';
 import { postgresLibraries, PostgresScene } from './postgres-setup.js';
 import { redisLibraries, RedisScene } from './redis-setup.js';
 
@@ -70,6 +72,18 @@ describe('renewing 2000 leases of many owners each second takes at most 100 requ
     it('whenever they were acquired', async () => {
       const requests = counting(scene.client, 'evalsha');
       const asked = await requestsToRenew(scene.store, requests);
+      expect(asked).toBeGreaterThanOrEqual((2 * LEASES) / 50);
+      expect(asked).toBeLessThanOrEqual(200);
+    });
+  });
+
+  describe.skipIf(mysqlConnections.length === 0)('to MySQL', () => {
+    const scene = new MysqlScene();
+
+    it('whenever they were acquired', async () => {
+      const client = (await scene.connect('mysql2/promise connection')) as Connection;
+      const requests = counting(client, 'query');
+      const asked = await requestsToRenew(scene.storeOn(client, { table: scene.newTable() }), requests);
       expect(asked).toBeGreaterThanOrEqual((2 * LEASES) / 50);
       expect(asked).toBeLessThanOrEqual(200);
     });

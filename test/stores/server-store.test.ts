@@ -187,7 +187,7 @@ describe('a grant over a server', () => {
 });
 
 describe('a waiter over a server', () => {
-  /** A store that isSubscribed, and in which somebody has just waited for the key. */
+  /** A store that is subscribed to releases, and in which a waiter for the key has just left. */
   function releaseFeed(): ReturnType<typeof scene> {
     const made = scene();
     made.store.onRelease('key', () => undefined)();
@@ -203,7 +203,7 @@ describe('a waiter over a server', () => {
     expect(woken).toEqual(['a', 'b', 'c', 'a']);
   });
 
-  it('is woken by a release that was released of between the refusal and its wait', async () => {
+  it('is woken by a release that is reported between the refusal and its wait', async () => {
     const { backend, store } = releaseFeed();
     const asked = store.tryAcquire('key', 'me', 1000);
     expect(backend.asked[0]!.isAwaited).toBe(true);

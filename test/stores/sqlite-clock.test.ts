@@ -7,7 +7,7 @@ import { SqliteScene, WallClock } from './sqlite-setup.js';
 describe.each(sqliteDrivers)('the clock of the SQLite store on $name', (driver) => {
   const sqlite = new SqliteScene(driver);
 
-  it('makes tokens rise after the table was emptied, even if the wall clock was set back meanwhile', async () => {
+  it('makes tokens rise after the table was emptied, even if the wall clock was set back', async () => {
     const clock = new WallClock();
     const mine = sqlite.open();
     const store = sqliteLeaseStore({ database: mine, clock });
@@ -72,7 +72,7 @@ describe.each(sqliteDrivers)('the clock of the SQLite store on $name', (driver) 
       expect(performance.now() - started).toBeGreaterThan(990);
     });
 
-    it('set back and forth ends no lease early, even if it was renewed meanwhile', async () => {
+    it('set back and forth ends no lease early, even if it was renewed in between', async () => {
       const [mine, theirs] = [sqlite.open(), sqlite.open()].map((own) => sqliteLeaseStore({ database: own }));
       await mine!.tryAcquire('key', 'a', 60_000);
       expect(await theirs!.tryAcquire('key', 'b', 60_000)).toBeUndefined();
@@ -86,7 +86,7 @@ describe.each(sqliteDrivers)('the clock of the SQLite store on $name', (driver) 
       }
     });
 
-    it('set forward ends no lease early for those who have looked before', async () => {
+    it('set forward ends no lease early in processes that have used the file before', async () => {
       const [mine, theirs] = [sqlite.open(), sqlite.open()].map((own) => sqliteLeaseStore({ database: own }));
       await mine!.tryAcquire('key', 'a', 60_000);
       expect(await theirs!.tryAcquire('key', 'b', 60_000)).toBeUndefined();

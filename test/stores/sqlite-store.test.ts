@@ -30,6 +30,40 @@ describe.each(sqliteDrivers)('the SQLite store on $name', (driver) => {
     expect(tables.map(({ name }) => name)).toEqual(['locks', 'locks_clock', 'locks_waiters', 'mine']);
   });
 
+  it('lists more leases than it reads at once, and lets other events come in between', async () => {
+    const store = sqliteLeaseStore({ database: sqlite.open() });
+    const keys = Array.from({ length: 2500 }, (_, i) => `key ${String(i).padStart(4, '0')}`);
+    for (let i = 0; i < keys.length; i += 500)
+      await store.tryAcquireAll(keys.slice(i, i + 500), 'a', 600_000);
+    let turns = 0;
+    const turn = (): unknown => setImmediate(() => turns++ < 1000 && turn());
+    turn();
+    expect((await store.list({ limit: 10_000 })).map(({ key }) => key)).toEqual(keys);
+    expect(turns).toBeGreaterThanOrEqual(2);
+    expect((await store.list()).map(({ key }) => key)).toEqual(keys.slice(0, 1000));
+    expect((await store.list({ limit: 1001, prefix: 'key' })).at(-1)!.key).toBe(keys[1000]);
+  });
+
+  it('refuses to list a file in UTF-16, in which keys have another order', async () => {
+    const database = sqlite.open();
+    database.exec("PRAGMA encoding = 'UTF-16'");
+    const store = sqliteLeaseStore({ database });
+    expect(await store.tryAcquire('key', 'a', 60_000)).toBeTypeOf('bigint');
+    expect(codeOf(await rejectionOf(store.list()))).toBe('ERR_LEASE_LIST');
+  });
+
+  it('lists no key that is reserved for a waiter', async () => {
+    const store = sqliteLeaseStore({ database: sqlite.open() });
+    const waiting = new LeaseManager({ store: sqliteLeaseStore({ database: sqlite.open() }) });
+    await store.tryAcquire('key', 'a', 60_000);
+    const lease = waiting.acquire('key', { timeout: 60_000 });
+    const waiters = (): unknown => sqlite.open().prepare('SELECT * FROM stripelock_leases_waiters').get();
+    await expect.poll(waiters).toBeDefined();
+    await store.release('key', 'a');
+    expect(await store.list()).toEqual([]);
+    await (await lease).release();
+  });
+
   it.each(['order', 'Group', 'select'])(
     'has a table with a name that is a keyword of SQL: %s',
     async (table) => {
@@ -117,7 +151,7 @@ describe.each(sqliteDrivers)('the SQLite store on $name', (driver) => {
     expect(await store.release('key', 'a')).toBe(true);
   });
 
-  it('waits for others who have locked the database, without blocking the event loop', async () => {
+  it('waits while another connection has locked the database, without blocking the event loop', async () => {
     const [mine, theirs] = [sqlite.open(), sqlite.open()];
     // How long it would sleep if the store did not prevent that.
     mine.exec('PRAGMA busy_timeout = 30000');

@@ -72,63 +72,6 @@ describe.runIf(sqliteDrivers.length > 0)('processes that contend for leases in a
   });
 });
 
-describe.runIf(sqliteDrivers.length > 0)(
-  'the record of a store that waits for a lease in a SQLite file',
-  () => {
-    const sqlite = new SqliteScene(sqliteDrivers[0]!);
-
-    /** Stores on one clock, which stands still: one has the key for ten seconds, another one has been recorded as waiting. */
-    async function scene(): Promise<{ clock: WallClock; stores: ReturnType<typeof sqliteLeaseStore>[] }> {
-      const clock = new WallClock();
-      const stores = [0, 1, 2].map(() => sqliteLeaseStore({ database: sqlite.open(), clock, drift: 0 }));
-      onTestFinished(async () => {
-        for (const store of stores) await store.close();
-      });
-      const [holder, waiter] = stores;
-      expect(await holder!.tryAcquire('key', 'holder', 10_000)).toBeTypeOf('bigint');
-      waiter!.onRelease('key', () => undefined);
-      expect(await waiter!.tryAcquire('key', 'waiter', LONG)).toBeUndefined();
-      expect(waitersOf(sqlite)).toBe(1);
-      return { clock, stores };
-    }
-
-    it('is removed when the store is granted the key', async () => {
-      const { clock, stores } = await scene();
-      clock.time += 20_000;
-      expect(await stores[1]!.tryAcquire('key', 'waiter', LONG)).toBeTypeOf('bigint');
-      expect(waitersOf(sqlite)).toBe(0);
-    });
-
-    it('is extended while the store waits, which keeps its turn', async () => {
-      const { clock, stores } = await scene();
-      const [holder, waiter, stranger] = stores;
-      for (let i = 0; i < 3; i++) {
-        // Two thirds of the time for which it lasts.
-        clock.time += 3000;
-        await expect.poll(() => endOfRecord(sqlite), { timeout: 20_000 }).toBeGreaterThan(clock.time + 4000);
-      }
-      expect(await holder!.release('key', 'holder')).toBe(true);
-      expect(await stranger!.tryAcquire('key', 'stranger', LONG)).toBeUndefined();
-      expect(await waiter!.tryAcquire('key', 'waiter', LONG)).toBeTypeOf('bigint');
-    });
-
-    it('gives a store no turn once it has expired', async () => {
-      const { clock, stores } = await scene();
-      const [holder, , stranger] = stores;
-      // A store of a process that was killed, in place of the one that waits.
-      sqlite.open().exec(`UPDATE stripelock_leases_waiters SET store = 'dead'`);
-      clock.time += 9000;
-      expect(await holder!.release('key', 'holder')).toBe(true);
-      expect(await stranger!.tryAcquire('key', 'stranger', LONG)).toBeTypeOf('bigint');
-    });
-  },
-);
-
-function endOfRecord(sqlite: SqliteScene): number {
-  const row = sqlite.open().prepare('SELECT ends FROM stripelock_leases_waiters').get();
-  return Number(row?.['ends']);
-}
-
 function waitersOf(sqlite: SqliteScene): unknown {
   const database = sqlite.open();
   return database.prepare('SELECT count(*) AS waiters FROM stripelock_leases_waiters').get()?.['waiters'];
@@ -172,7 +115,7 @@ describe.each(sqliteDrivers)('a waiter for a lease in SQLite, on $name', (driver
     expect(elapsed).toBeLessThan(10_000);
   });
 
-  it('comes before those who come later, also before the one that releases it', async () => {
+  it('gets the key before later waiters, and before the store that releases it', async () => {
     const [first, second, third] = [manager(clock), manager(clock), manager(clock)];
     const held = await first.acquire('key');
     const order: string[] = [];

@@ -16,15 +16,22 @@ export function constantsOf(header: string): Map<string, number> {
   return constants;
 }
 
-/** The values of an `enum class` of a header below `native/`, by name. Each has to be written out. */
+/** The values of an `enum class` of a header below `native/`, by name. One without a number follows the one before. */
 export function enumOf(header: string, name: string): Map<string, number> {
   const body = new RegExp(`^enum class ${name} : [\\w:]+ \\{([^}]*)\\}`, 'm').exec(textOf(header))?.[1];
   if (body === undefined) throw new Error(`${header} has no enum class ${name}`);
+  const entries = body
+    .replaceAll(/\/\/.*/g, '')
+    .split(',')
+    .filter((entry) => entry.trim() !== '');
+  let next = 0;
   return new Map(
-    body.split(',').map((entry) => {
-      const [, enumerator, value] = /^\s*(k\w+) = (\d+)\s*$/.exec(entry) ?? [];
+    entries.map((entry) => {
+      const [, enumerator, value] = /^\s*(k\w+)(?: = (\d+))?\s*$/.exec(entry) ?? [];
       if (enumerator === undefined) throw new Error(`cannot read ${entry} of ${name}`);
-      return [enumerator, Number(value)];
+      const number = value === undefined ? next : Number(value);
+      next = number + 1;
+      return [enumerator, number];
     }),
   );
 }

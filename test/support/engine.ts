@@ -11,6 +11,8 @@ export interface Engine {
 export interface EngineUnderTest extends Engine {
   /** Defines a test in which several threads use a lock, where threads can share the locks under test. Else nothing. */
   readonly acrossThreads: (title: string, test: () => Promise<void>) => void;
+  /** The locks are of files: `inspect()` shows processes, and of each wait only when it began. */
+  readonly isOfFile?: true;
 }
 
 /** Makes a lock on the engine under test. */

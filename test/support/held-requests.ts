@@ -39,6 +39,19 @@ export class HeldRequests {
     });
   }
 
+  /** A pool with promises, whose connections send statements in that way. */
+  beforePromisePool<T extends { getConnection(): Promise<object> }>(pool: T): T {
+    return new Proxy(pool, {
+      get: (target, name) => {
+        const value: unknown = Reflect.get(target, name, target);
+        if (name === 'getConnection') {
+          return async (): Promise<object> => this.before(await target.getConnection(), ['query']);
+        }
+        return typeof value === 'function' ? (value.bind(target) as unknown) : value;
+      },
+    });
+  }
+
   /** Sends the held requests. Resolves when the server has answered them. */
   async letGo(): Promise<void> {
     this.holds = false;

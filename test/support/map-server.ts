@@ -1,6 +1,6 @@
+import type { ListingBackend, StoredKey } from '../../lib/stores/listing.js';
 import type {
   Attempt,
-  Backend,
   Granted,
   StoredLease,
   Refused,
@@ -10,6 +10,13 @@ import type {
   Wanted,
 } from '../../lib/stores/server-store.js';
 import type { ReleaseFeed } from '../../lib/stores/wakers.js';
+import { compareKeys } from '../../unbundled/common/key-order.js';
+import { encodeText, isInRange, type TextRange } from '../../unbundled/stores/exact-text.js';
+import { listByPages, pageOf } from '../../unbundled/stores/listing.js';
+
+const PREFIX = 'lease:';
+/** Leases in a page, so few that tests need several. */
+const PAGE = 2;
 
 interface Row {
   owner: string;
@@ -44,7 +51,7 @@ export class MapServer {
 }
 
 /** All that a store over that server needs besides what all stores over servers have in common. */
-export class MapBackend implements Backend {
+export class MapBackend implements ListingBackend {
   readonly title = 'the map';
   readonly releaseFeed: ReleaseFeed;
   readonly #server: MapServer;
@@ -62,7 +69,7 @@ export class MapBackend implements Backend {
   }
 
   nameOf(key: string): string {
-    return `lease:${key}`;
+    return PREFIX + encodeText(key);
   }
 
   async acquire({ names, owner, length, info = '' }: Wanted, { known }: Attempt): Promise<Granted | Refused> {
@@ -112,6 +119,34 @@ export class MapBackend implements Backend {
     await turn();
     const row = this.#server.held(name);
     return row && { ...row, remaining: row.expires - this.#server.now() };
+  }
+
+  list(
+    ranges: readonly TextRange[],
+    most: number,
+    ask: <T>(request: () => Promise<T>) => Promise<T>,
+  ): Promise<readonly StoredKey[]> {
+    return listByPages(ranges, most, async (range, asked) => {
+      const inPage = Math.min(asked, PAGE);
+      const leases = await ask(async () => {
+        await turn();
+        return [...this.#server.rows.keys()]
+          .map((name) => name.slice(PREFIX.length))
+          .filter(
+            (text) =>
+              isInRange(text, range) &&
+              compareKeys(text, range.after) > 0 &&
+              this.#server.held(PREFIX + text),
+          )
+          .sort(compareKeys)
+          .slice(0, inPage);
+      });
+      const rows = leases.map((text) => ({ text, ...this.#server.held(PREFIX + text)! }));
+      return pageOf(
+        rows.map((row) => ({ ...row, remaining: row.expires - this.#server.now() })),
+        inPage,
+      );
+    });
   }
 }
 

@@ -22,7 +22,7 @@ describe.each(engines)('the queue of a name on the $engine engine', ({ makeManag
     expect(log).toEqual(['begin 1', 'end 1', 'begin 2', 'end 2', 'begin 3', 'end 3']);
   });
 
-  it('serves another name meanwhile', async () => {
+  it('serves another name while a name is held', async () => {
     const held = await hold(manager, 'a');
     const waits = watch(manager.request('a', () => 'a'));
     expect(await manager.request('b', () => 'b')).toBe('b');

@@ -2,6 +2,7 @@
 // Rounds of a planted slow holder of a hot key, for which all others ask meanwhile, and a quiet thread with a separate key.
 // No thread computes, so that a busy machine changes little.
 import { workerData } from 'node:worker_threads';
+import './preempted.mjs';
 import { KeyedLock } from 'stripelock';
 
 /**

@@ -3,6 +3,7 @@
 import { parentPort, workerData } from 'node:worker_threads';
 import { ProcessLock } from 'stripelock/process';
 
-const guard = new ProcessLock({ path: workerData.path }).acquireSync(workerData.key);
+const { path, key, limit } = workerData;
+const guard = new ProcessLock({ path, limit }).acquireSync(key);
 parentPort?.on('message', () => guard.release());
 parentPort?.postMessage('holds');

@@ -1,13 +1,11 @@
-// A `ProcessLock` as the contract of locks between threads sees one: with the counters that it does not have itself, of this
-// thread, and a handle that says where the file is.
+// A `ProcessLock` as the contract of locks between threads sees one: with a handle that says where the file
+// is, and a number for each key.
 
-import { LockTimeoutError } from 'stripelock';
 import { ProcessLock } from 'stripelock/process';
 
 export class ProcessUnderTest extends ProcessLock {
   /** Keys never share anything, so each has a separate number. */
   #numbers = new Map();
-  #counts = { timeouts: 0, aborts: 0, deadlocks: 0 };
 
   get handle() {
     return { kind: 'process', path: this.path, timeout: this.timeout };
@@ -23,33 +21,24 @@ export class ProcessUnderTest extends ProcessLock {
     return known;
   }
 
-  acquire(keys, options) {
-    const acquired = super.acquire(keys, options);
-    acquired.catch((error) => this.#count(error, options));
-    return acquired;
+  inspect() {
+    return super.inspect().map((state) => ({
+      ...state,
+      stripe: this.stripeOf(state.key),
+      mode: state.holders.length === 0 ? undefined : state.mode,
+    }));
   }
 
-  acquireSync(keys, options) {
-    try {
-      return super.acquireSync(keys, options);
-    } catch (error) {
-      this.#count(error, options);
-      throw error;
-    }
+  stateOf(...keys) {
+    return super.stateOf(...withKey(keys));
   }
 
-  #count(error, options) {
-    if (error instanceof LockTimeoutError) this.#counts.timeouts++;
-    else if (error?.code === 'ERR_LOCK_DEADLOCK') this.#counts.deadlocks++;
-    else if (options?.signal?.aborted === true) this.#counts.aborts++;
+  isLocked(...keys) {
+    return super.isLocked(...withKey(keys));
   }
+}
 
-  stats() {
-    const states = this.inspect();
-    return {
-      ...this.#counts,
-      held: states.filter(({ holders }) => holders.length > 0).length,
-      waiting: states.reduce((sum, { waiters }) => sum + waiters.length, 0),
-    };
-  }
+/** The other locks have no key that stands for none. */
+function withKey([key]) {
+  return [key === undefined ? null : key];
 }

@@ -4,6 +4,7 @@ const stores = {
   redis: () => import('./redis.mjs'),
   etcd: () => import('./etcd.mjs'),
   postgres: () => import('./postgres.mjs'),
+  mysql: () => import('./mysql.mjs'),
   mongodb: () => import('./mongodb.mjs'),
 };
 

@@ -1,15 +1,15 @@
-import type { StripeState, StripedLockStats } from '../../common/types.js';
+import type { LockKey, StripeState, StripedLockStats } from '../../common/types.js';
 import type { BegunWait, ContentionRecorder } from './contention.js';
 import type { ExactKeys } from './exact-keys.js';
 import type { Mode } from './mode.js';
 import type { TableMemory, TableShape, TableSpan } from './table-memory.js';
 
 /**
- * Evaluations of this package in one thread share a native engine if this number is the same in them. Raise it with
- * every change to this file, to `contention.ts`, to `exact-keys.ts`, to `lease-table.ts`, to `web-locks.ts`, to `process-locks.ts`,
- * to `layout.ts`, to `mode.ts`, to `wait-times.ts`, to `lib/lock/pinned-keys.ts`, or to what the addon exports.
+ * Evaluations of this package in one thread share a native engine if they have the same number here. Raise it with every change
+ * to this file, to `contention.ts`, to `exact-keys.ts`, to `lease-table.ts`, to `web-locks.ts`, to `process-locks.ts`, to
+ * `layout.ts`, to `mode.ts`, to `wait-times.ts`, to `lib/lock/pinned-keys.ts`, or to the addon's exports.
  */
-export const ENGINE_PROTOCOL = 12;
+export const ENGINE_PROTOCOL = 15;
 
 export type EngineName = 'native' | 'javascript';
 
@@ -19,15 +19,26 @@ export type Outcome =
   | { status: 'granted'; abandoned: boolean; waited: boolean }
   /** Nothing is held. `stripe` is the one that was not free in time, `holders` the thread ids known to hold it. */
   | { status: 'timeout'; stripe: number; holders: readonly number[] }
-  /** Nothing is held. `threads` wait for each other in this order; `stripes[i]` is what `threads[i]` waits for. */
-  | { status: 'deadlock'; threads: readonly number[]; stripes: readonly number[]; waited: boolean }
+  /**
+   * Nothing is held. `threads` wait for each other in this order, and `threads[i]` waits for `stripes[i]`. `keys`, only for the
+   * lock of a file: `keys[i]` is the key that `threads[i]` waits for, if the key belongs to this file.
+   */
+  | {
+      status: 'deadlock';
+      threads: readonly number[];
+      stripes: readonly number[];
+      keys?: readonly (LockKey | undefined)[];
+      waited: boolean;
+    }
   /** Nothing is held, and this thread is being ended: it may run no more JavaScript. */
-  | { status: 'interrupted' };
+  | { status: 'interrupted' }
+  /** Nothing is held, and the file of the lock cannot be used: see `FileFault` in `process-locks.ts`. */
+  | { status: 'failed'; fault: number; number: number };
 
-/** What an engine returns is made before it changes anything: the literal of an object can overflow the stack (T1). */
+/** The outcomes of an engine are created in advance, because creating an object can throw (T1). */
 export const GRANTED = granted(false, false);
 export const GRANTED_WITH_ABANDONED = granted(true, false);
-/** The same after a wait. */
+/** The same outcomes after a wait. */
 export const GRANTED_LATE = granted(false, true);
 export const GRANTED_LATE_WITH_ABANDONED = granted(true, true);
 
@@ -37,18 +48,18 @@ function granted(abandoned: boolean, waited: boolean): Outcome {
 
 export type Failure = Exclude<Outcome, { status: 'granted' }>;
 
-/** What an engine needs to know to go on with an acquisition that the fast path began. */
+/** An acquisition that the fast path started and the engine finishes. */
 export interface Request {
   /** Ascending, no duplicates, at least one. */
   readonly stripes: readonly number[];
-  /** How many of them, from the front, the caller holds already. Given back if the request fails. */
+  /** The number of stripes, from the first, that the caller holds already. The engine gives them back if the request fails. */
   readonly taken: number;
   readonly mode: Mode;
   /** Milliseconds for the rest of the acquisition; 0 makes one attempt, Infinity waits forever. */
   readonly timeout: number;
-  /** A signal may end it earlier. */
+  /** Whether a signal may end the acquisition earlier. */
   readonly abortable?: boolean;
-  /** What `inspect()` shows of a traced acquisition while it waits. */
+  /** The text that `inspect()` shows for a traced acquisition while it waits. */
   readonly note: string | undefined;
 }
 
@@ -56,14 +67,14 @@ export interface Request {
 export interface AsyncWaiter extends Request {
   /** The only stripe, or -1 if there are several. */
   readonly only: number;
-  /** The engine uses it, and the next four, while the waiter is pending. */
+  /** This field and the next four are for the engine, while the waiter is pending. */
   ticket: number;
   queue: object | undefined;
   previous: AsyncWaiter | undefined;
   next: AsyncWaiter | undefined;
   since: number;
   readonly table: LockTable;
-  /** How its wait began, if somebody wants to know. */
+  /** The start of the wait, if waits are observed. */
   readonly begun: BegunWait | undefined;
   /**
    * Called once, on the waiter's own thread, with an empty stack, and never from within {@link LockTable.acquireAsync}.
@@ -73,44 +84,42 @@ export interface AsyncWaiter extends Request {
 }
 
 /**
- * One thread's view of one lock: everything but the fast path, which `StripedLock` and `Guard` carry out
- * themselves on {@link words}. Used by that one thread only.
+ * One thread's view of one lock, which only that thread uses. It covers everything except the fast path, which changes
+ * {@link words} directly.
  *
- * T1  From the first change of a word to the hand-over of the guard nothing can throw, or the failure is undone.
+ * T1  From the first change of a word to the change of the guard's state nothing can throw, or the failure is undone.
  *
- * Any call of a JavaScript function can throw: it may overflow the stack, or run somebody else's code (a getter, a
- * listener, `Error.prepareStackTrace`, a method that was replaced). A built-in function checks the stack, too. A
- * function that runs for the first time, or for the first time in a long while, must be compiled, which takes far more
- * stack. What cannot throw: storing, allocating, and calling the addon from where it was just called. So code that
- * changes words makes all other calls first: guard, promise, listener, timer, note and microtask. If a call has to come
- * afterwards, a `catch` has `defer` (`host.ts`) make it from the microtask queue. That `catch` is never next to the
- * engine's call, but some functions up, where more stack is left than that call needed.
+ * Any call of a JavaScript or built-in function can throw: it may overflow the stack, or run code of the program (a getter, a
+ * listener, `Error.prepareStackTrace`, a replaced method). The first call of a function also compiles it, which takes far
+ * more stack. Storing, allocating, and repeating a call of the addon cannot throw. So code that changes words makes all other
+ * calls first: guard, promise, listener, timer, note and microtask. If a call must come later, a `catch` some functions up
+ * makes `defer` (`host.ts`) repeat it in a microtask. There, more stack is left than the engine's call needed.
  *
- * So if {@link acquireSync}, {@link acquireAsync}, {@link cancel} or {@link release} throws, it has changed nothing, and
- * can be called again. The JavaScript engine keeps less of this: after a stack overflow a stripe may stay held and a waiter wait
- * for ever, but nobody gets what others hold, and whoever gives back again what it still has does no harm.
+ * So if {@link acquireSync}, {@link acquireAsync}, {@link cancel} or {@link release} throws, it has changed nothing, and can be
+ * called again. The JavaScript engine keeps only exclusion: a stripe may stay held, and a waiter may wait forever. Releasing a
+ * stripe again does no harm.
  */
 export interface LockTable {
   readonly engine: EngineName;
   readonly stripes: number;
-  /** How many may hold a stripe at once; 1 unless its only mode is that of permits (`mode.ts`). */
+  /** The number of acquisitions that may hold a stripe at once. 1 unless the table has permits (`mode.ts`). */
   readonly limit: number;
   /**
-   * A handle needs it. Reading it shares the memory: from then on any thread may open the lock at any time, so the memory never
-   * becomes another lock's.
+   * The memory for a handle. Reading this property shares the memory: any thread may open the lock later, so the memory is
+   * never reused for another lock.
    */
   readonly memory: TableMemory;
   /** The words that the fast path works on: the lock's own memory (see `layout.ts`). */
   readonly words: Int32Array;
   /**
-   * Works on the same words, faster than `Atomics.compareExchange`; undefined if unavailable. It takes addresses:
-   * {@link firstAddress} is that of the first stripe's word.
+   * A faster `Atomics.compareExchange` for the same words; undefined if unavailable. It takes an address: the first stripe's
+   * word is at {@link firstAddress}.
    */
   readonly compareExchange: ((address: number, expected: number, replacement: number) => number) | undefined;
   readonly firstAddress: number;
   /** The 64-bit cells of the header; see `layout.ts`. */
   readonly cells: BigInt64Array;
-  /** What this thread writes into the word of a stripe that it holds exclusively. */
+  /** The number that this thread writes into the word of a stripe that it holds exclusively. */
   readonly slot: number;
   /**
    * Shared holds of this thread by stripe. The fast path counts here right after it changes the word. Nothing between
@@ -122,14 +131,19 @@ export interface LockTable {
   /** The stripe of a string's UTF-8 bytes, or of bytes. */
   hash(key: string | Uint8Array): number;
 
+  /**
+   * Replaces the fast path if holders outside the process count: one attempt to hold a free stripe exclusively. False also if
+   * an earlier holder died or the attempt failed: the request that follows reports that.
+   */
+  readonly tryEnter: ((stripe: number) => boolean) | undefined;
   /** Blocks until the request is decided. */
   acquireSync(request: Request): Outcome;
   /** Decides at once, or returns undefined and calls `waiter.settle` later. The event loop stays alive until then. */
   acquireAsync(request: Request, waiter: AsyncWaiter): Outcome | undefined;
   /**
-   * Call this before the fast path tries an async acquisition. A thread that goes from one to the next in microtasks
-   * does not return to its event loop, where its waiters would learn that it is their turn. (Do not call it afterwards:
-   * a stack overflow in this call would then leave a held guard that nobody can release.)
+   * Call this before the fast path tries an async acquisition, and before a word changes, because it can throw (T1). A thread
+   * that acquires again and again in microtasks does not return to its event loop. So this method sometimes serves the thread's
+   * waiters.
    */
   acquiringAsync(): void;
   /**
@@ -142,19 +156,19 @@ export interface LockTable {
 
   /** Ids of the threads that hold a stripe, as far as known. */
   holders(stripe: number): readonly number[];
-  /** Lets `inspect()` show a note with stripes that are held, until it is removed. Returns its id. */
+  /** Makes `inspect()` show a note with these held stripes, until it is removed. Returns the note's id. */
   addNote(stripes: Int32Array, note: string): number;
   removeNote(id: number): void;
 
   stats(): StripedLockStats;
-  /** In constant time. */
+  /** The state of a stripe, in constant time. */
   counts(stripe: number): StripeCounts;
   inspect(): StripeState[];
 
   /** Undefined where waits cannot be recorded. */
   readonly contention: ContentionRecorder | undefined;
 
-  /** Which stripe each key has for its own; undefined unless the table was made for that. */
+  /** The exact keys of the table; undefined if it hashes keys to stripes. */
   readonly keys: ExactKeys | undefined;
 }
 
@@ -167,7 +181,7 @@ export interface StripeCounts {
 /** Makes and opens tables. One per thread and engine. */
 export interface Engine {
   readonly name: EngineName;
-  /** A new lock. */
+  /** Creates a lock. */
   create(shape: TableShape): LockTable;
   /**
    * Joins a lock whose header has been checked to be this engine's; its table is in `span`, a part of `memory`. Throws

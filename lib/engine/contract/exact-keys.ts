@@ -5,7 +5,7 @@ import type { StripeCounts } from './engine.js';
 export const PINNED_AGAIN = 0x4000_0000;
 /** A flag: more than half of the stripes have keys, so the thread should unpin keys that it does not use. */
 export const CROWDED = 0x2000_0000;
-/** A flag: `idle` is not pinned any more, unless it is the key's own stripe. */
+/** A flag: the stripe `idle` was unpinned, unless it is the key's own stripe. */
 export const IDLE_ENDED = 0x1000_0000;
 /** Removes the flags from a stripe number. */
 export const STRIPE_MASK = IDLE_ENDED - 1;
@@ -18,15 +18,15 @@ export const NO_STRIPE = STRIPE_MASK;
  */
 export interface ExactKeys {
   /**
-   * Pins the key and returns its stripe, or {@link NO_STRIPE}. `idle` is a stripe that may be unpinned in the same
-   * call, as by {@link unpin}, unless this thread uses it; or {@link NO_STRIPE}. An engine may ignore it. {@link
-   * IDLE_ENDED} reports that it was unpinned, whether or not the key got a stripe.
+   * Pins the key and returns its stripe, or {@link NO_STRIPE}. `idle`: a stripe that the same call may unpin unless this thread
+   * uses it, or {@link NO_STRIPE}. An engine may ignore it. {@link IDLE_ENDED} reports that it was unpinned, whether or not the
+   * key got a stripe.
    */
   pin(key: LockKey, idle: number): number;
   /**
-   * Unpins those of the first `count` stripes that this thread has pinned, but neither holds nor waits for. The others
-   * are moved to the front, each once, and their number is returned. (While this thread blocks in another call, all
-   * that it has pinned are kept.) Must not be called for a stripe that this thread has looked up and is about to take.
+   * Unpins the pinned stripes among the first `count`, except those that this thread holds or waits for. Moves these exceptions
+   * to the front, each once, and returns their number. While this thread blocks in another call, all of its pins are kept. Must
+   * not be called for a stripe that this thread has looked up and is about to take.
    */
   unpin(stripes: Int32Array, count: number): number;
   /** The number of keys that any thread holds, or that were abandoned. */

@@ -14,7 +14,7 @@ import {
 import type { TableShape } from './table-memory.js';
 
 /**
- * Bound at import, because a test may replace the clock later. New tokens would then be lower than tokens of earlier locks.
+ * Bound at import, because a test may replace the clock later. A replaced clock could make new tokens lower than earlier ones.
  */
 const wallClock = Date.now.bind(Date);
 

@@ -1,5 +1,5 @@
 /**
- * The layout of a lock's shared memory, in 32-bit integers. `native/core/layout.h` has the numbers that the core uses;
+ * The layout of a lock's shared memory, in 32-bit integers. `native/core/table/layout.h` has the numbers that the core uses;
  * a test compares the two.
  *
  * A header of six cache lines is followed by one cache line per stripe. The first integer of such a line is the

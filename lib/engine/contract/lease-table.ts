@@ -8,6 +8,11 @@ export interface LeaseInfo {
   info?: string;
 }
 
+/** The state of a lease, with its key. */
+export interface ListedLeaseInfo extends LeaseInfo {
+  key: string;
+}
+
 /**
  * One thread's view of a table of leases on exact keys. No call waits. Times are milliseconds; `at` is a time on the
  * caller's clock, or NaN for the table's own clock.
@@ -26,13 +31,13 @@ export interface LeaseTable {
   /** Never shortens the lease. `info` replaces the stored one if given. False if the owner does not hold the key. */
   renew(key: string, owner: string, ttl: number, at: number, info?: string): boolean;
   /**
-   * Ends the grant with this token, but keeps the key unavailable for `ttl`. Calls the {@link watch}es of the key.
-   * False if the owner does not hold that grant.
+   * Ends the grant, of which `keepFor` leaves the key unavailable for this time; 0 frees it. Calls the {@link watch}es of
+   * the key. With a token, ends only the grant with that token. False if the owner does not hold that grant.
    */
-  keep(key: string, owner: string, ttl: number, at: number, token: bigint): boolean;
-  /** With a token, releases only the grant with that token. */
-  release(key: string, owner: string, at: number, token?: bigint): boolean;
+  end(key: string, owner: string, keepFor: number, at: number, token?: bigint): boolean;
   inspect(key: string, at: number): LeaseInfo | undefined;
+  /** The first `most` held leases whose keys start with `prefix`, in the order of `compareKeys`. */
+  list(prefix: string, most: number, at: number): ListedLeaseInfo[];
   /**
    * Calls `freed` on this thread when any thread has released the key or shortened its lease, but never from within
    * another call. Does not keep the event loop alive.

@@ -3,7 +3,7 @@ import { HOLDER_MASK, SHARED } from './lock-word.js';
 
 /**
  * A mode of a lock, which determines the holders that a stripe admits. In TypeScript only this file and `fast-path.ts`
- * distinguish modes; all other code passes them on. The core has a similar table in `native/core/lock_word.h`.
+ * distinguish modes; all other code passes them on. The core has a similar table in `native/core/table/lock_word.h`.
  *
  * | mode      | code | a free word becomes | a held word admits another  | its holders                 |
  * | --------- | ---- | ------------------- | --------------------------- | --------------------------- |
@@ -24,7 +24,7 @@ export interface Mode {
   readonly code: number;
   /** The word that the first holder writes, without its slot. See {@link firstWord}. */
   readonly first: number;
-  /** The flags of a held word that admits another holder in this mode: exactly these. */
+  /** A held word with exactly these flags admits another holder in this mode. */
   readonly joins: number;
   /**
    * Whether the word counts the holders. Each thread then counts its own holds (`LockTable.shares`), and a release
@@ -118,9 +118,7 @@ export function firstWord(mode: Mode, slot: number): number {
   return mode.counted ? mode.first : mode.first | slot;
 }
 
-/**
- * Whether a held word admits another holder in this mode, which adds one to it. `most` is the maximum number of holds.
- */
+/** Whether a held word admits another holder in this mode, who adds one to the word. `most`: the maximum number of holds. */
 export function admits(word: number, mode: Mode, most = HOLDER_MASK): boolean {
   return (word & ~HOLDER_MASK) === mode.joins && (word & HOLDER_MASK) < most;
 }

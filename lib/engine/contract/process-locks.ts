@@ -1,49 +1,26 @@
 import type { LockKey } from '../../common/types.js';
+import type { LockTable } from './engine.js';
 
-/** A held acquisition of a file's keys, for {@link ProcessLockEngine.release}. */
-export interface ProcessHold {
-  /** The engine's number of the acquisition while it waits or holds; else -1. */
-  id: number;
-  token: bigint;
-  /** An earlier holder died. */
-  abandoned: boolean;
-}
-
-/** Why a file cannot be used: a `FileFault` of `native/core/lock_file.h`, and the system's error or 0. */
+/** Why a file cannot be used: a number of `file-fault.ts`, and the system's error or 0. */
 export interface FileFault {
   readonly fault: number;
   readonly number: number;
 }
 
-/** An acquisition that could never have ended. */
-export interface ProcessDeadlock {
-  readonly status: 'deadlock';
-  /** They wait for each other in this order; only one, if it would wait for itself. */
-  readonly threads: readonly number[];
-  /** The key that each of them waits for. */
-  readonly awaited: readonly LockKey[];
-}
-
-/** What came of an acquisition. Unless it was granted or is pending, nothing is held. */
-export type ProcessOutcome =
-  | { readonly status: 'granted' | 'pending' | 'timeout' | 'interrupted' }
-  | ProcessDeadlock
-  | ({ readonly status: 'failed' } & FileFault);
-
-/** An acquisition that waits on the event loop. */
-export interface ProcessWaiter {
-  readonly hold: ProcessHold;
-  /** Called when it has become pending. If it throws, the acquisition is cancelled. */
-  begin(): void;
-  /** Called once, unless it is cancelled: when it was granted, or failed. Must not throw. */
-  settle(outcome: ProcessOutcome): void;
+/** Why a file could not be opened. */
+export interface OpenFault extends FileFault {
+  /** The file beside it that has the fault: 1 for `.1` and so on. 0: the file itself. */
+  readonly part: number;
+  /** For `UNSAFE`: the user that owns the file, and its permissions. */
+  readonly owner: number;
+  readonly mode: number;
 }
 
 /** A holder or a waiter of a key. */
 export interface ProcessUse {
-  /** The same for equal keys. */
+  /** See {@link ProcessFile.placeOf}. */
   readonly place: string;
-  /** Undefined if it is not known. */
+  /** Undefined if no process shows it. */
   readonly key: LockKey | undefined;
   readonly shared: boolean;
   readonly waits: boolean;
@@ -51,49 +28,38 @@ export interface ProcessUse {
   readonly threadId: number;
   /** Milliseconds since 1970. */
   readonly since: number;
-  /** Of another process; undefined for this one. */
+  /** The title of the process, if it is another one; undefined for this one. */
   readonly title: string | undefined;
+  /** Where a thread of this process acquired the key, if that was traced. */
+  readonly acquiredAt: string | undefined;
 }
 
-/** Locks on keys of a file, for all processes of the machine, as one thread uses them. */
+/** A file, as one thread has it open. */
+export interface ProcessFile {
+  /** Its keys. Other processes can hold them, too, so the fast path in JavaScript takes none. */
+  readonly table: LockTable;
+  /** The fencing token of the thread that holds these stripes of the table. */
+  token(stripes: readonly number[]): bigint;
+  /** A text that identifies the key in all processes. Equal keys have the same text. */
+  placeOf(key: LockKey): string;
+  inspect(): readonly ProcessUse[] | FileFault;
+  /** Closes the file for this thread. Keys that are held stay held. */
+  close(): void;
+}
+
+/** Locks on keys of files, for all processes of the machine. */
 export interface ProcessLockEngine {
   /**
-   * The file's number in this thread. `title` is what other processes show of this one. `files`: the number of files that
-   * share its locks; 0 for the number that its creator chose.
+   * `name`: the label of the lock in metrics and profiles. `title`: the text that other processes show for this one. `files`:
+   * the number of files that share its locks. `limit`: the number of holders of a key. Both are 0 for the number that the
+   * file's creator chose. `access`: a number of `file-access.ts`.
    */
-  open(path: string, title: string, files: number): number | FileFault;
-  /** As many times as {@link open} returned the number. What is held stays held. */
-  close(file: number): void;
-  /** One attempt. */
-  attempt(
-    file: number,
-    keys: LockKey | readonly LockKey[],
-    shared: boolean,
-    hold: ProcessHold,
-  ): ProcessOutcome;
-  /** Blocks the thread. */
-  acquireSync(
-    file: number,
-    keys: LockKey | readonly LockKey[],
-    shared: boolean,
-    timeout: number,
-    hold: ProcessHold,
-  ): ProcessOutcome;
-  /** If it is pending, the waiter has begun, and is settled later. */
-  acquireAsync(
-    file: number,
-    keys: LockKey | readonly LockKey[],
-    shared: boolean,
-    mayGiveUp: boolean,
-    waiter: ProcessWaiter,
-  ): ProcessOutcome;
-  /**
-   * Ends one that waits. False if it is settled. `last`: its time is up, so what is idle is taken for it. False if it got
-   * that: it is settled soon.
-   */
-  cancel(waiter: ProcessWaiter, last?: boolean): boolean;
-  /** Settles all that can be. */
-  deliver(): void;
-  release(hold: ProcessHold): void;
-  inspect(file: number): readonly ProcessUse[] | FileFault;
+  open(
+    path: string,
+    name: string,
+    title: string,
+    files: number,
+    limit: number,
+    access: number,
+  ): ProcessFile | OpenFault;
 }

@@ -49,7 +49,7 @@ export function spanOf({ arena, buffer, offset }: TableMemory, stripes: number):
   }
   const whole = bufferOfWasmMemory(arena);
   if (whole === undefined) throw notShared('handle.arena', 'a shared WebAssembly.Memory', arena);
-  // An intact handle has one of them, so this one was combined from several.
+  // An intact handle has only one of the two, so this one was combined from several.
   if (buffer !== undefined) throw corrupt('it has two memories');
   const fits = Number.isInteger(offset) && offset >= 0 && offset % LINE === 0;
   if (!fits || offset > whole.byteLength - length) throw corrupt('its table is not in its memory');

@@ -11,7 +11,7 @@ export class JavaScriptExactKeys implements ExactKeys {
   pinned: object | undefined = undefined;
   readonly #table: JavaScriptTable;
   readonly #stripes = new Map<string | number, number>();
-  /** The same for bytes, each encoded as one character. */
+  /** The stripes of keys that are bytes. Each byte is encoded as one character. */
   readonly #stripesOfBytes = new Map<string, number>();
   /** The key of each stripe; undefined for a free stripe. */
   readonly #keys: (LockKey | undefined)[] = [];
@@ -43,8 +43,8 @@ export class JavaScriptExactKeys implements ExactKeys {
     const used = new Set<number>();
     for (let i = 0; i < count; i++) {
       const stripe = stripes[i]!;
-      // First, because a `vm` timeout may end the loop here. A stripe that stays pinned may then be in no list, but an
-      // unpinned stripe must not stay in one.
+      // The entry is removed first, because a `vm` timeout may end the loop here. Then a pinned stripe may be in no list, but
+      // no list has an unpinned stripe.
       stripes[i] = NO_STRIPE;
       if (!this.#end(stripe, wanted)) used.add(stripe);
     }
@@ -70,7 +70,7 @@ export class JavaScriptExactKeys implements ExactKeys {
     });
   }
 
-  /** Stripes from this one on were never used. */
+  /** The first stripe that was never used. Later stripes were not used either. */
   get end(): number {
     return this.#keys.length;
   }

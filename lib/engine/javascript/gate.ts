@@ -8,14 +8,14 @@ export interface Highest {
 
 interface Entry {
   readonly key: string;
-  /** The token. */
+  /** The token, by which {@link Deadlines} orders the entries. */
   deadline: bigint;
   place: number;
 }
 
 /**
- * The rule of `native/core/fencing_gate.h`, with one shard: a full gate evicts the key with the lowest token, and
- * raises its floor to that token. I1 and I2 of that file hold here, too, even if a stack overflow ends a call.
+ * The rule of `native/core/leases/fencing_gate.h`, with one shard: a full gate evicts the key with the lowest token, and
+ * raises its floor to that token. I1 and I2 of that file hold here, too.
  */
 export class JavaScriptGate implements GateTable {
   readonly number: number;
@@ -41,7 +41,7 @@ export class JavaScriptGate implements GateTable {
     const entry = this.#entries.get(key);
     const newest = entry === undefined ? this.#floor : entry.deadline;
     if (token < newest) return newest;
-    // Raised first: if a stack overflow ends the call now, the gate refuses too much, which is harmless.
+    // This is raised first: if a later line throws, the gate refuses too much, which is harmless.
     if (token > this.#highest.token) this.#highest.token = token;
     if (entry === undefined) {
       if (this.#entries.size >= this.capacity) this.#forgetLowest();

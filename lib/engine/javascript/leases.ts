@@ -1,6 +1,14 @@
 import { performance, queueMicrotask } from '../../common/host.js';
 import { LockError } from '../../common/errors.js';
-import type { GateTable, LeaseEngine, LeaseInfo, LeaseTable, LeaseWatch } from '../contract/lease-table.js';
+import { FirstKeys } from '../../common/key-order.js';
+import type {
+  GateTable,
+  LeaseEngine,
+  LeaseInfo,
+  LeaseTable,
+  LeaseWatch,
+  ListedLeaseInfo,
+} from '../contract/lease-table.js';
 import { JavaScriptGate, type Highest } from './gate.js';
 import { Numbered } from './numbered.js';
 
@@ -49,7 +57,7 @@ interface Entry {
   info: string;
 }
 
-/** The rules of `native/core/lease_table.h`, for a single thread. */
+/** The rules of `native/core/leases/lease_table.h`, for a single thread. */
 class JavaScriptLeaseTable implements LeaseTable {
   readonly number: number;
   readonly #entries = new Map<string, Entry>();
@@ -84,19 +92,12 @@ class JavaScriptLeaseTable implements LeaseTable {
     return true;
   }
 
-  keep(key: string, owner: string, ttl: number, at: number, token: bigint): boolean {
+  end(key: string, owner: string, keepFor: number, at: number, token?: bigint): boolean {
     const now = this.#tend(at);
     const entry = this.#held(key, now);
-    if (entry?.owner !== owner || entry.token !== token) return false;
-    entry.expiresAt = now + ttl;
-    this.#callWatches(key);
-    return true;
-  }
-
-  release(key: string, owner: string, at: number, token?: bigint): boolean {
-    const entry = this.#held(key, this.#tend(at));
     if (entry?.owner !== owner || entry.token !== (token ?? entry.token)) return false;
-    this.#entries.delete(key);
+    if (keepFor > 0) entry.expiresAt = now + keepFor;
+    else this.#entries.delete(key);
     this.#callWatches(key);
     return true;
   }
@@ -104,10 +105,16 @@ class JavaScriptLeaseTable implements LeaseTable {
   inspect(key: string, at: number): LeaseInfo | undefined {
     const now = timeOf(at);
     const entry = this.#held(key, now);
-    if (entry === undefined) return undefined;
-    const { owner, token, expiresAt, info } = entry;
-    const state = { owner, token, remaining: expiresAt - now };
-    return info === '' ? state : { ...state, info };
+    return entry && infoOf(entry, now);
+  }
+
+  list(prefix: string, most: number, at: number): ListedLeaseInfo[] {
+    const now = timeOf(at);
+    const first = new FirstKeys<[key: string, entry: Entry]>(most, ([key]) => key);
+    for (const [key, entry] of this.#entries) {
+      if (entry.expiresAt > now && key.startsWith(prefix)) first.add([key, entry]);
+    }
+    return first.sorted().map(([key, entry]) => ({ key, ...infoOf(entry, now) }));
   }
 
   watch(key: string, freed: () => void): LeaseWatch {
@@ -147,6 +154,11 @@ class JavaScriptLeaseTable implements LeaseTable {
     }
     return now;
   }
+}
+
+function infoOf({ owner, token, expiresAt, info }: Entry, now: number): LeaseInfo {
+  const state = { owner, token, remaining: expiresAt - now };
+  return info === '' ? state : { ...state, info };
 }
 
 function timeOf(at: number): number {

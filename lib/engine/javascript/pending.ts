@@ -20,8 +20,8 @@ export class Pending implements Timed, Queued<Pending>, Waiting {
   /** The acquisition holds `stripes[0 … taken)`. */
   taken: number;
   /**
-   * Whether the metric `waiting` counts it. False if a stack overflow ended the call that created it; it is then
-   * dropped.
+   * Whether the metric `waiting` counts this acquisition. False if a stack overflow ended the call that created it: such an
+   * acquisition is dropped.
    */
   isWaiting = false;
   queue: StripeQueue | undefined = undefined;
@@ -45,10 +45,7 @@ export class Pending implements Timed, Queued<Pending>, Waiting {
   }
 }
 
-/**
- * Milliseconds for which a stripe that other threads wait for may pass between waiters of this thread without a turn of
- * the event loop.
- */
+/** How long a thread may pass a stripe between its own waiters although other threads wait for it, in milliseconds. */
 const LONGEST_KEPT = 1;
 
 /** This thread's acquisitions that wait for one stripe. */

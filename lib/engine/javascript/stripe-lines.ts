@@ -1,4 +1,5 @@
-import { performance } from '../../common/host.js';
+import { offsetOf } from '../../common/elapsed.js';
+import { performance, sharedNow } from '../../common/host.js';
 import { STRIPE_SHIFT, wordIndex } from '../contract/layout.js';
 import { HOLDER_MASK, QUEUED } from '../contract/lock-word.js';
 import {
@@ -39,10 +40,11 @@ import {
  * after twice as long each time, up to a second, and each poll moves it to the end of FRONT. So a waiter is served
  * if, between two of its polls, the stripe is released as often as there are waiters ahead of it.
  *
- * A reader that was granted the stripe wakes the next sleeper, and so on up to the first writer. Readers that arrive
- * while a writer waits also wait. A writer that polled is behind them in FRONT. So a woken reader gives way once to a
- * writer that has waited longer: it wakes the next sleeper instead, and sleeps again, behind the writer. If FRONT has
- * no sleeper, or the reader is woken again, that writer has left or is awake, and is forgotten.
+ * A reader that was granted the stripe wakes the next sleeper. If that is a reader, it does the same, up to the first
+ * writer. Readers that arrive while a writer waits also wait. A writer that polled is behind them in FRONT. So a woken
+ * reader gives way once to a writer that has waited longer: it wakes the next sleeper instead, and sleeps again, behind
+ * the writer. If FRONT has no sleeper, or the reader is woken again, that writer has left or is awake, and is
+ * forgotten.
  *
  * ## Why no thread sleeps forever
  *
@@ -51,8 +53,9 @@ import {
  * I2  Before a waiter sleeps, it reads the integer that it will sleep on, and then sees QUEUED in the word, or sets it.
  * I3  After a thread clears QUEUED, it wakes the first sleeper of FRONT or, if there is none, of BACK. A wake changes
  *     the integer first, so a waiter that read the integer before (I2) does not fall asleep.
- * I4  A woken thread takes the stripe, keeping QUEUED, and if shared wakes the next; or sleeps again (I2), after
- *     waking the next if it gave way; or leaves, and then wakes the next instead ({@link StripeLines.relay}).
+ * I4  A woken thread does one of three things. It takes the stripe and keeps QUEUED; a reader then wakes the next sleeper.
+ *     Or it sleeps again (I2); if it gave way, it first wakes the next sleeper. Or it leaves, and wakes the next sleeper
+ *     instead ({@link StripeLines.relay}).
  *
  * So for every sleeper, either the word has QUEUED, whose removal leads to a wake, or a wake is in progress. A wake is
  * lost only if the woken thread is terminated or busy. For that case sleepers poll; see {@link patience}.
@@ -66,8 +69,8 @@ import {
  * - QUEUED: a release then wakes no thread.
  * - A reserved word, if a thread died after it was woken, or before it woke another. Once `patience.reserved` has passed
  *   since the release, any thread may take the stripe. By I1 that is as safe as taking a free one.
- * - WRITER_AT, which keeps readers out, and LASTING_AT, which refuses them. A live writer renews both at each poll. After
- *   twice the longest poll interval they are ignored.
+ * - WRITER_AT, which keeps readers out, and LASTING_AT, which refuses readers whose thread holds a share. A live writer
+ *   renews both at each poll. After twice the longest poll interval they are ignored.
  * - WRITES_SINCE, until a reader has given way without effect.
  */
 
@@ -111,18 +114,17 @@ export const patience = {
   eventLoop: 50,
 };
 
-/** Milliseconds during which newcomers may pass a waiter. */
+/** The milliseconds during which running threads may overtake a waiter; `kBargingPeriod` in `native/core/base/sync.h`. */
 const BARGING_PERIOD = 1;
 
-const [seconds, nanoseconds] = process.hrtime();
-const OFFSET = seconds * 1000 + nanoseconds / 1e6 - performance.now();
+const OFFSET = offsetOf(sharedNow);
 
 /**
  * Converts a time of `performance.now()` to a clock that all threads of the process share, in milliseconds modulo 2^32;
  * never 0.
  */
 function stamp(time = performance.now()): number {
-  return (time + OFFSET) | 0 || 1;
+  return (time - OFFSET) | 0 || 1;
 }
 
 /** The maximum difference between the clocks of two threads, in milliseconds. */
@@ -221,10 +223,10 @@ export class StripeLines {
   }
 
   /**
-   * Releases one hold; QUEUED stays. Returns true if a thread may wait for that. Does nothing if the stripe is not held
-   * in this mode, which happens only if foreign code changed its word.
+   * Releases one hold; QUEUED stays. Returns true if a waiter may have to be woken. Does nothing if the stripe is not held in
+   * this mode, which happens only if foreign code changed its word.
    */
-  giveBack(stripe: number, mode: Mode): boolean {
+  release(stripe: number, mode: Mode): boolean {
     this.#stamp(stripe, RESERVED_AT);
     const index = wordIndex(stripe);
     const shares = mode.counted ? this.openShares() : undefined;

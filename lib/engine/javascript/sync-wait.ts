@@ -21,10 +21,10 @@ import { type Blocked, recover, thread } from './thread.js';
  */
 const MOST_SPINS = availableParallelism() > 1 ? 500 : 0;
 const LEAST_SPINS = MOST_SPINS >> 4;
-/** Halved after spinning without success, doubled after success. */
+/** The current number of checks. Halved after spinning without success, doubled after success. */
 let spins = MOST_SPINS;
 
-/** Since Node 24. */
+/** `Atomics.pause` exists since Node 24. */
 const pause = (Atomics as { pause?: () => void }).pause ?? ((): void => undefined);
 
 let recoversSoon = false;
@@ -49,11 +49,11 @@ export class SyncWait implements Blocked, Waiting {
   readonly #request: Request;
   readonly #stripes: readonly number[];
   readonly #mode: Mode;
-  /** The number of its stripes that it holds, from the first. */
+  /** The number of stripes, from the first, that the acquisition holds. */
   #taken: number;
-  /** The number of them that the caller keeps if the wait is undone. */
+  /** The number of stripes, from the first, that the caller keeps if the wait is undone. */
   #kept = 0;
-  /** The stripe that it waits for, or -1. */
+  /** The stripe that the acquisition waits for, or -1. */
   #stripe = -1;
   since = 0;
   readonly isLasting: boolean;
@@ -79,7 +79,7 @@ export class SyncWait implements Blocked, Waiting {
       else this.#fail();
       return outcome;
     } catch (error) {
-      // A stack overflow. The caller releases the stripes that it had taken itself, and `recover` releases the rest.
+      // The caller releases the stripes that it had taken itself, and `recover` releases the rest.
       this.#kept = this.#request.taken;
       throw error;
     }
@@ -88,7 +88,7 @@ export class SyncWait implements Blocked, Waiting {
   undo(): void {
     this.#leave();
     for (; this.#taken > this.#kept; this.#taken--)
-      this.#table.giveBack(this.#stripes[this.#taken - 1]!, this.#mode);
+      this.#table.releaseStripe(this.#stripes[this.#taken - 1]!, this.#mode);
     this.#finish();
   }
 
@@ -175,7 +175,8 @@ export class SyncWait implements Blocked, Waiting {
   /** Whether a wait for the stripe would never end because this thread holds it. */
   #waitsForItself(stripe: number): boolean {
     if (!this.#lines.blocksItself(stripe, this.#mode)) return false;
-    // The hold may belong to an acquisition that is not settled yet, and a waiting writer may have died.
+    // Standing aside releases holds of acquisitions that are not settled yet. `relay` clears QUEUED if it remains from a writer
+    // that died.
     this.#standAside();
     this.#lines.relay(stripe);
     return this.#lines.blocksItself(stripe, this.#mode);
@@ -204,7 +205,7 @@ export class SyncWait implements Blocked, Waiting {
     try {
       this.undo();
     } catch {
-      // A stack overflow. `recover` undoes the rest.
+      // `recover` undoes the rest.
     }
   }
 

@@ -1,6 +1,6 @@
 /// <reference lib="es2024.sharedmemory" />
 import { threadId } from 'node:worker_threads';
-import { DeadlineTimer } from '../../common/deadline-timer.js';
+import { DeadlineTimer } from '../../common/deadlines.js';
 import { afterTurn, defer, performance, queueMicrotask } from '../../common/host.js';
 import type { StripedLockStats, StripeState } from '../../common/types.js';
 import {
@@ -27,8 +27,8 @@ import { SyncWait } from './sync-wait.js';
 import { localMemory, recover, addWaitingTable, thread, type StandsAside } from './thread.js';
 
 /**
- * How often waiters are served in a row without a turn of the event loop, and how often async acquisitions may pass
- * waiters of the same thread.
+ * The number of times in a row that waiters are served without a turn of the event loop. Also the number of async acquisitions
+ * in a row that may pass waiters of the same thread.
  */
 const IN_A_ROW = 64;
 const NONE: ReadonlySet<number> = new Set();
@@ -36,7 +36,7 @@ const NONE: ReadonlySet<number> = new Set();
 interface Note {
   readonly stripes: Int32Array;
   readonly text: string;
-  /** By `performance.now()`. */
+  /** When the note was added, by `performance.now()`. */
   readonly since: number;
 }
 
@@ -44,16 +44,17 @@ interface Note {
  * One thread's view of a lock. `stripe-lines.ts` passes stripes between threads, and `sync-wait.ts` blocks a thread.
  * This class serves the acquisitions that wait on the thread's event loop.
  *
- * Q1  An acquisition takes its stripes in ascending order, as far as they are available and no acquisition of its
- *     thread waits for them. It keeps those, and waits in the queue of the next one. A queue serves its oldest first.
+ * Q1  An acquisition takes its stripes in ascending order, up to the first one that is not available, or that its
+ *     thread already waits for. It keeps the earlier ones, and waits in the queue of this one. A queue serves its
+ *     oldest acquisition first.
  * Q2  A stripe that a queue may take is in `due`, and its word has QUEUED. `serve` runs only with an empty stack. Until
- *     then no acquisition of this thread has the stripe, and a blocking acquisition may take it: the queued ones
- *     cannot run before that one returns.
+ *     then the stripe is reserved but not held. A blocking acquisition of this thread may take it, because the queued
+ *     ones cannot run before the blocking one returns.
  * Q3  Only `serve` and the timer settle acquisitions, and only `serve` removes a queue.
  * Q4  The stripes of a waiting acquisition can be released at any time. It then waits for them again, in its old place.
  *
  * A lock on exact keys belongs to a single thread, since no other can open it. So its stripes pass from waiter to
- * waiter here. A thread that would block for a held one would wait for itself, and is refused.
+ * waiter here. A blocking acquisition of a held key is refused, because the thread would wait for itself.
  *
  * A stack overflow can end any call of a program into this class. A stripe may then stay held, or a waiter be served
  * late. But exclusion is kept, and nothing is released twice. A `vm` timeout can end a call wherever a function or a
@@ -65,6 +66,7 @@ export class JavaScriptTable implements LockTable, StandsAside {
   readonly limit: number;
   readonly words: Int32Array;
   readonly contention = undefined;
+  readonly tryEnter = undefined;
   readonly compareExchange = undefined;
   readonly firstAddress = 0;
   readonly cells: BigInt64Array;
@@ -79,7 +81,7 @@ export class JavaScriptTable implements LockTable, StandsAside {
   #lastNote = 0;
   #arrivals = 0;
   #waiting = 0;
-  /** The number of them that request several stripes. */
+  /** The number of waiting acquisitions that request several stripes. */
   #waitingForSeveral = 0;
   #isScheduled = false;
   #inARow = 0;
@@ -136,7 +138,7 @@ export class JavaScriptTable implements LockTable, StandsAside {
     Atomics.add(this.cells, METRIC_CELLS.waiting, 1n);
     this.#waiting++;
     if (entry.stripes.length > 1) this.#waitingForSeveral++;
-    // Set last: if the stack overflows before, the caller releases the stripes that it had taken itself.
+    // Set last: if an earlier line throws, the caller releases the stripes that it had taken itself.
     entry.isWaiting = true;
     return undefined;
   }
@@ -158,7 +160,7 @@ export class JavaScriptTable implements LockTable, StandsAside {
 
   release(stripe: number, mode: Mode): void {
     recover();
-    this.giveBack(stripe, mode);
+    this.releaseStripe(stripe, mode);
   }
 
   holders(stripe: number): number[] {
@@ -202,7 +204,8 @@ export class JavaScriptTable implements LockTable, StandsAside {
   }
 
   /**
-   * The stripes for which acquisitions of several stripes wait, or will wait. For a single stripe, its word shows that.
+   * The stripes that waiting acquisitions of several stripes request. If an acquisition waits for a single stripe, the stripe's
+   * word shows it.
    */
   wanted(): ReadonlySet<number> {
     if (this.#waitingForSeveral === 0) return NONE;
@@ -238,14 +241,14 @@ export class JavaScriptTable implements LockTable, StandsAside {
   }
 
   /** Releases one hold. If this throws, nothing has changed. */
-  giveBack(stripe: number, mode: Mode): void {
-    // First, because a `vm` timeout may end this call. Serving the queue needlessly does no harm.
+  releaseStripe(stripe: number, mode: Mode): void {
+    // This comes first, because a `vm` timeout may end this call. Serving the queue needlessly does no harm.
     if (this.queues.has(stripe)) this.#serveSoon(stripe);
-    if (!this.lines.giveBack(stripe, mode)) return;
+    if (!this.lines.release(stripe, mode)) return;
     try {
       this.#passOn(stripe);
     } catch {
-      // A stack overflow. The waiters find the stripe by polling.
+      // The stripe is free (T1), and its waiters find it by polling.
     }
   }
 
@@ -258,7 +261,7 @@ export class JavaScriptTable implements LockTable, StandsAside {
     return { status: 'timeout', stripe, holders: this.holders(stripe) };
   }
 
-  /** Stripes from this one on were never used. */
+  /** The first stripe that was never used. Later stripes were not used either. */
   get #end(): number {
     return this.keys?.end ?? this.stripes;
   }
@@ -275,7 +278,7 @@ export class JavaScriptTable implements LockTable, StandsAside {
   }
 
   /**
-   * Takes the stripes that are available. True if those are all. Otherwise the acquisition waits in the queue of the
+   * Takes the available stripes of an acquisition. Returns true if it has all of them. Otherwise it waits in the queue of the
    * next stripe.
    */
   #advance(entry: Pending): boolean {
@@ -315,7 +318,7 @@ export class JavaScriptTable implements LockTable, StandsAside {
     this.#isScheduled = true;
   }
 
-  /** Runs with an empty stack, because a stack overflow in the host's functions can break them permanently. */
+  /** Runs with an empty stack, like all calls of the host's timers: see `DeadlineTimer`. */
   readonly #serveFromMicrotask = (): void => {
     if (++this.#inARow % IN_A_ROW === 0) afterTurn(this.#serveDue);
     else this.#serveDue();
@@ -378,7 +381,7 @@ export class JavaScriptTable implements LockTable, StandsAside {
     }
   }
 
-  /** False if the stripe's word has already changed. */
+  /** Sleeps until a wake at this place. Returns false if a wake has occurred since `events` was read. */
   #sleep(queue: StripeQueue, place: Place, events: number): boolean {
     const { stripe } = queue;
     const { memory } = this.lines;
@@ -422,13 +425,13 @@ export class JavaScriptTable implements LockTable, StandsAside {
     if (entry.taken === 0 || !entry.isWaiting) return;
     this.#serveSoon(entry.wanted);
     this.#leaveQueue(entry);
-    this.#giveBackTaken(entry);
+    this.#releaseTaken(entry);
     this.#enqueue(entry);
     this.#serveSoon(entry.wanted);
   }
 
-  #giveBackTaken(entry: Pending): void {
-    for (; entry.taken > 0; entry.taken--) this.giveBack(entry.stripes[entry.taken - 1]!, entry.mode);
+  #releaseTaken(entry: Pending): void {
+    for (; entry.taken > 0; entry.taken--) this.releaseStripe(entry.stripes[entry.taken - 1]!, entry.mode);
   }
 
   /** Removes an acquisition that failed, and releases its stripes. */
@@ -436,7 +439,7 @@ export class JavaScriptTable implements LockTable, StandsAside {
     const { queue, mode } = entry;
     const wasFirst = queue?.first === entry;
     this.#leaveQueue(entry);
-    if (entry.isWaiting) this.#giveBackTaken(entry);
+    if (entry.isWaiting) this.#releaseTaken(entry);
     this.#forget(entry);
     if (!wasFirst) return;
     this.lines.leave(queue.stripe, mode, entry);

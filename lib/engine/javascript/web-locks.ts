@@ -1,5 +1,5 @@
 import { threadId } from 'node:worker_threads';
-import { LONGEST_DELAY } from '../../common/alarm.js';
+import { LONGEST_DELAY } from '../../common/timers.js';
 import { LockError } from '../../common/errors.js';
 import { keepAlive, unrefTimer, queueMicrotask, startTimer, type Timer } from '../../common/host.js';
 import type { Mode } from '../contract/mode.js';

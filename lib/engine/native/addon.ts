@@ -1,9 +1,9 @@
 import type { LockKey } from '../../common/types.js';
 import type { Failure } from '../contract/engine.js';
-import type { LeaseInfo } from '../contract/lease-table.js';
+import type { LeaseInfo, ListedLeaseInfo } from '../contract/lease-table.js';
 import { loadBinary } from './binary.js';
 
-/** What `native/node/leases.cc` and `gates.cc` export; they say what the arguments and results mean. */
+/** The exports of `native/node/leases.cc` and `gates.cc`, which describe the arguments and results. */
 interface LeaseAddon {
   leaseIssue(): number;
   leaseElapsed(): number;
@@ -18,9 +18,9 @@ interface LeaseAddon {
     info: string,
   ): bigint | number;
   leaseRenew(table: number, key: string, at: number, owner: string, ttl: number, info?: string): boolean;
-  leaseKeep(table: number, key: string, at: number, owner: string, ttl: number, token: bigint): number;
-  leaseRelease(table: number, key: string, at: number, owner: string, token: bigint): number;
+  leaseEnd(table: number, key: string, at: number, owner: string, token: bigint, keepFor: number): number;
   leaseInspect(table: number, key: string, at: number): LeaseInfo | undefined;
+  leaseList(table: number, prefix: string, at: number, most: number): ListedLeaseInfo[];
   leaseSize(table: number): number;
   leaseWatch(table: number, key: string): number;
   leaseUnwatch(id: number): boolean;
@@ -32,7 +32,7 @@ interface LeaseAddon {
   gateSize(gate: number): number;
 }
 
-/** What `native/node/web_locks.cc` exports; it says what the arguments and results mean. */
+/** The exports of `native/node/web_locks.cc`, which describes the arguments and results. */
 interface WebLockAddon {
   webLockExchange(numbers: Float64Array): void;
   webLockIssue(): number;
@@ -45,39 +45,33 @@ interface WebLockAddon {
   webLockSize(): number;
 }
 
-/** What `native/node/process_locks.cc` exports; it says what the arguments and results mean. */
+/** The exports of `native/node/process_locks.cc`, which describes the arguments and results. */
 interface ProcessLockAddon {
-  processExchange(numbers: Float64Array): void;
-  processOpen(path: string, title: string, files: number): number;
+  processOpen(
+    path: string,
+    title: string,
+    files: number,
+    limit: number,
+    access: number,
+  ): number | [fault: number, number: number, part: number, owner: number, mode: number];
   processClose(file: number): void;
-  processAttempt(file: number, keys: LockKey | readonly LockKey[], shared: boolean): void;
-  processAcquireSync(
+  processTable(
     file: number,
-    keys: LockKey | readonly LockKey[],
-    shared: boolean,
-    timeout: number,
-  ): LockKey[] | undefined;
-  processAcquireAsync(
-    file: number,
-    keys: LockKey | readonly LockKey[],
-    shared: boolean,
-    mayGiveUp: boolean,
-  ): void;
-  processCancel(id: number, last: boolean): boolean;
-  processRelease(id: number): boolean;
-  takeProcessNews(): boolean;
+    name: string,
+  ): [table: number, words: Int32Array, keys: number, tokens: BigUint64Array, limit: number] | undefined;
+  processPlace(file: number, key: LockKey): string;
   processInspect(file: number): (string | number | boolean | Uint8Array | undefined)[];
 }
 
-/** What `native/node/signals.cc` exports; it says what the arguments and results mean. */
+/** The exports of `native/node/signals.cc`, which describes the arguments and results. */
 interface SignalAddon {
   countTerminalSignals(signal: number): boolean;
   takeTerminalSignal(signal: number): boolean;
 }
 
 /**
- * What the addon exports. Its source says what the arguments and results mean: `acquisitions.cc`, `inspection.cc`,
- * `exact_keys.cc` and `addon.cc` in `native/node`. `protocol.ts` has the numbers that have a meaning.
+ * The addon's exports. Its sources describe the arguments and results: `acquisitions.cc`, `inspection.cc`, `exact_keys.cc` and
+ * `addon.cc` in `native/node`. `protocol.ts` lists the numbers with a special meaning.
  */
 export interface Addon extends LeaseAddon, WebLockAddon, ProcessLockAddon, SignalAddon {
   start(threadId: number, onReady: () => void): number;
@@ -120,6 +114,7 @@ export interface Addon extends LeaseAddon, WebLockAddon, ProcessLockAddon, Signa
     waited?: number,
     arrival?: number,
   ): number | Failure;
+  tryEnter(table: number, stripe: number): boolean;
   cancel(id: number): boolean;
   release(table: number, stripe: number, mode: number, back?: boolean): number;
   fairIn(table: number, stripe: number): number;
@@ -148,8 +143,9 @@ export interface Addon extends LeaseAddon, WebLockAddon, ProcessLockAddon, Signa
   removeNote(table: number, id: number): void;
 }
 
-/** Loads the addon. Throws an `AddonMissing` where no binary loads. */
+/** Loads the addon. Throws an `AddonMissing` if no binary loads. */
 export function loadAddon(): Addon {
-  // V8 makes a dictionary of an object that native code has filled, and optimized code searches it at each call.
+  // V8 stores an object that native code has filled as a dictionary, which optimized code would search at each call. A copy is
+  // faster.
   return { ...(loadBinary() as Addon) };
 }

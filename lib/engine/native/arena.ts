@@ -25,13 +25,13 @@ const ID_INDEX = 2;
 const INHERITED = 'stripelock: arena 1';
 
 /**
- * Memory for the tables of locks that WebAssembly can access. V8 compiles WebAssembly's compare-and-swap to one
- * instruction, but calls a function for `Atomics.compareExchange` (see docs/performance.md). One arena serves all locks and, if
- * possible, all threads of a process. V8 inlines calls into a single WebAssembly instance, while calls into several
- * instances would cost as much as `Atomics`.
+ * Memory for the tables of locks that WebAssembly can access. V8 compiles WebAssembly's compare-and-swap to one instruction,
+ * but calls a function for `Atomics.compareExchange` (see docs/performance.md). One arena serves all locks and, if possible,
+ * all threads of a process. V8 inlines calls into a single WebAssembly instance, while calls into several instances would cost
+ * as much as `Atomics`.
  *
- * A handle may be in a message that was not received yet, so it is unknown when the last handle is gone. So the memory
- * of a lock is reused only if its handle was never read: see S1 in `native/core/free_spans.h`. When the arena is full,
+ * The end of the last handle cannot be detected, because a handle may be in a message that was not received yet. So the memory
+ * of a lock is reused only if its handle was never read: see S1 in `native/core/base/free_spans.h`. When the arena is full,
  * locks get separate memory, which is garbage-collected.
  */
 export class Arena {
@@ -58,7 +58,7 @@ export class Arena {
     const words = new Int32Array(memory.buffer);
     words[USED_INDEX] = LINE;
     words[MARK_INDEX] = MARK;
-    // Unique, because a thread creates one arena per copy of the addon, and not two within a nanosecond.
+    // This is unique: a thread creates one arena for each copy of the addon, and never two of them within a nanosecond.
     words[ID_INDEX] = threadId + 1;
     words[ID_INDEX + 1] = Number(BigInt.asIntN(32, hrtime.bigint()));
     return Arena.over(memory);
@@ -104,9 +104,9 @@ export class Arena {
 }
 
 /**
- * The arena whose function a thread uses (see {@link Arena}): the arena of the first lock that it created or opened.
- * Usually all threads use the same one, because workers inherit it and handles carry it. For locks in other arenas the
- * thread uses `Atomics`.
+ * The arena whose compare-and-swap a thread uses (see {@link Arena}): the arena of the first lock that it created or opened.
+ * Usually all threads use the same one, because workers inherit it and handles carry it. For locks in other arenas the thread
+ * uses `Atomics`.
  */
 export class ThreadArena {
   readonly #addon: Addon;
@@ -127,7 +127,7 @@ export class ThreadArena {
   }
 
   /**
-   * The function for the memory of a lock; undefined if only `Atomics` can access it. `words` must cover the whole
+   * The compare-and-swap for the memory of a lock; undefined if only `Atomics` can access it. `words` must cover the whole
    * memory.
    */
   compareExchangeIn(memory: object | undefined, words: Int32Array): CompareExchange | undefined {

@@ -4,7 +4,7 @@ import { ENGINE_PROTOCOL } from '../contract/engine.js';
 import { binaries, loaderByPath, type Binaries, type LoaderByPath } from './binaries.js';
 import { platformName } from './platform.js';
 
-/** No binary of the addon loads. The message lists each that was tried and why it failed, and then the remedy. */
+/** The error if no binary of the addon loads. The message lists each binary that was tried, why it failed, and the remedy. */
 export class AddonMissing extends Error {}
 
 const COMPILED = 'build/Release/stripelock.node';

@@ -24,8 +24,8 @@ const FRAMES = 24;
  */
 const PAUSE = 0.1;
 /**
- * Records are written from a microtask. If none runs, they are written once there are this many, or once the first is
- * this many milliseconds old.
+ * Records are written from a microtask. If no microtask runs, they are written when there are `MOST` of them, or when the first
+ * is `OLDEST` milliseconds old.
  */
 const MOST = 64;
 const OLDEST = 100;
@@ -39,7 +39,7 @@ interface Pending {
 }
 
 /**
- * Records one thread's waits for one lock while a profile of contention is taken (`native/core/contention_profile.h`).
+ * Records one thread's waits for one lock while a profile of contention is taken (`native/core/table/contention_profile.h`).
  * A thread that waited records its wait, and a thread that released a contended stripe records the release. The release
  * draws whether both are recorded.
  *
@@ -94,13 +94,13 @@ export class NativeRecorder implements ContentionRecorder {
       } as const;
       this.#add({ record, place, draw }, to);
     } catch {
-      // A stack overflow. The acquisition is unaffected, and its record is dropped.
+      // The program's `Error.prepareStackTrace` may throw. The acquisition is unaffected, and its record is dropped.
     }
   }
 
   /**
-   * Records a release that happened just after the time `at`. `next` is the wait that it ended in this same thread.
-   * Throws only on a stack overflow.
+   * Records a release that happened just after the time `at`. `next`: the wait that the release ended, if it was in this
+   * thread.
    */
   released(stripe: number, at: number, next: BegunWait | undefined): void {
     let draw = this.#addon.drawn();
@@ -131,7 +131,7 @@ export class NativeRecorder implements ContentionRecorder {
         this.#addon.addRecord(JSON.stringify({ ...record, frames }), draw);
       }
     } catch {
-      // A stack overflow. The remaining records are lost.
+      // Formatting a stack failed. The remaining records are lost.
     }
   }
 }

@@ -13,33 +13,32 @@ import { NativeLeases } from './leases.js';
 import { NativeProcessLocks } from './process-locks.js';
 import { NativeWebLocks } from './web-locks.js';
 import { NO_ROOM, NOT_OPENED } from './protocol.js';
-import { NativeTable } from './table.js';
+import { NativeTable, type OpenedMemory } from './table.js';
 import { ThreadArena, type Arena } from './arena.js';
 import { NativeThread } from './thread.js';
 
 /**
- * What one evaluation of this package leaves for the other evaluations in its thread. Equal protocols mean engines of
- * one kind.
+ * The entry that one evaluation of this package leaves for the other evaluations in its thread. They can share its engine if
+ * the protocols are equal.
  */
 interface Running {
   readonly protocol: number;
   readonly engine: NativeEngine;
 }
 
-/** The exports of a module of Node are the same object in all realms of a thread; `globalThis` is not. */
+/** The exports of a Node module are the same object in all realms of a thread, unlike `globalThis`. */
 const home = workerThreads as { [name: symbol]: Running | undefined };
 
 /** Another version of this package has started the addon in this thread. */
 export class OtherVersion extends Error {}
 
 /**
- * The engine that this thread runs on the addon: the one that is already running, or a new one. Throws an `AddonMissing`
- * if the addon cannot be loaded, or an {@link OtherVersion}.
+ * The engine that this thread runs on the addon: the one that is already running, or a new one. Throws an `AddonMissing` if the
+ * addon cannot be loaded, or an {@link OtherVersion}.
  *
- * A thread joins the addon once, but may evaluate this package several times, as in the registry of a test runner, or
- * if the package is installed twice. The evaluations share one engine, so that a thread is one holder to others and to
- * itself, and one call tells all of its waiters. They do not share classes, so nothing may depend on the class that
- * made an object.
+ * A thread joins the addon once, but may evaluate this package several times, as in the module registry of a test runner, or if
+ * the package is installed twice. All evaluations share one engine. So they count as one holder, and one call notifies all
+ * waiters of the thread. They do not share classes, so no code may depend on an object's class.
  */
 export function loadNativeEngine(): NativeEngine {
   const addon = loadAddon();
@@ -59,11 +58,16 @@ function startEngine(addon: Addon): NativeEngine {
   try {
     return new NativeEngine(addon);
   } catch (error) {
-    // The addon refuses to start twice. So a version that does not share its engine has started it.
+    // The addon refuses to start twice. So it was started by a version that does not share its engine.
     if ((error as { code?: unknown }).code === 'ERR_INVALID_ARG_TYPE') throw new OtherVersion();
     throw error;
   }
 }
+
+/** The memory of a table that other threads cannot open. */
+const NO_MEMORY: TableMemory = { arena: undefined, buffer: undefined, offset: 0, local: undefined };
+/** A compare-and-swap that always fails, so that the fast path takes nothing. No stripe has this word. */
+const NEVER = (): number => -1;
 
 /** Locks and leases whose queues are in the addon, for one thread. */
 export class NativeEngine implements Engine {
@@ -76,7 +80,7 @@ export class NativeEngine implements Engine {
   readonly #registry: readonly [number, number];
   readonly #arena: ThreadArena;
   readonly #thread: NativeThread;
-  /** What the last call of {@link create} has allocated in the arena: nobody else knows of it. */
+  /** The memory that the last call of {@link create} allocated in the arena. No other thread knows it yet. */
   #made: TableMemory | undefined;
   readonly #tables = new Map<number, WeakRef<NativeTable>>();
   readonly #closed = new HostFinalizationRegistry((table: number) => {
@@ -90,11 +94,10 @@ export class NativeEngine implements Engine {
     this.#thread = new NativeThread(addon, () => {
       this.#leases?.deliver();
       this.#webLocks?.deliver();
-      this.#processLocks?.deliver();
     });
   }
 
-  /** Made when it is first needed, as the next: most threads that lock have no leases. */
+  /** This object and the next ones are created on demand, because most threads that use locks need none of them. */
   get leases(): NativeLeases {
     return (this.#leases ??= new NativeLeases(this.#addon));
   }
@@ -107,7 +110,7 @@ export class NativeEngine implements Engine {
     return (this.#contention ??= new NativeContention(this.#addon));
   }
 
-  /** From the first call on, waits are measured. */
+  /** The first call starts the measurement of waits. */
   lockCounts(): LockCounts[] {
     return this.#addon.metrics().map(([name, ...counts]) => {
       const [locks, held, waiting, contended, timeouts, aborts, deadlocks, abandoned, nanoseconds, ...waits] =
@@ -129,7 +132,7 @@ export class NativeEngine implements Engine {
   }
 
   get processLocks(): NativeProcessLocks {
-    return (this.#processLocks ??= new NativeProcessLocks(this.#addon, this.#thread));
+    return (this.#processLocks ??= new NativeProcessLocks(this.#addon, this.#openOfFile));
   }
 
   get terminalSignals(): TerminalSignals {
@@ -161,10 +164,10 @@ export class NativeEngine implements Engine {
     return this.#made;
   }
 
-  /** Zeroed memory of a lock that is gone. */
+  /** Returns the memory of a lock that is no longer used, zeroed. Undefined if there is none. */
   #reuse(arena: Arena, stripes: number): number | undefined {
     const offset = this.#addon.reuse(...arena.id, stripes);
-    // Anybody who has a handle can write to the number of the arena.
+    // Any code with a handle can overwrite the arena's id, so the answer is checked.
     if (offset === NO_ROOM || !arena.hasRoom(offset, stripes)) return undefined;
     arena.clear(offset, stripes);
     return offset;
@@ -185,16 +188,41 @@ export class NativeEngine implements Engine {
         'ERR_LOCK_ENGINE',
         'the lock is in use with another number of stripes or another limit',
       );
-    let opened = this.#tables.get(table)?.deref();
-    if (!opened) {
+    return this.#opened(table, () => {
       const compareExchange = this.#arena.compareExchangeIn(memory.arena, new Int32Array(buffer));
       const own = memory === this.#made ? this.#arena.get()?.id : undefined;
-      opened = new NativeTable(this.#thread, { table, memory, words, shape, compareExchange, own });
-      this.#tables.set(table, new WeakRef(opened));
-      this.#closed.register(opened, table);
-    } else {
+      return { table, memory, words, shape, compareExchange, own };
+    });
+  }
+
+  /**
+   * Returns this thread's view of a table that the addon has just opened. If it already has a view, the table is closed again
+   * once.
+   */
+  #opened(table: number, memoryOf: () => OpenedMemory): NativeTable {
+    const known = this.#tables.get(table)?.deref();
+    if (known !== undefined) {
       this.#addon.close(table);
+      return known;
     }
+    const opened = new NativeTable(this.#thread, memoryOf());
+    this.#tables.set(table, new WeakRef(opened));
+    this.#closed.register(opened, table);
     return opened;
   }
+
+  /**
+   * Opens the table of a file's keys, whose memory belongs to the addon. The addon takes part in each step, because other
+   * processes must agree.
+   */
+  readonly #openOfFile = (table: number, words: Int32Array, shape: TableShape): LockTable =>
+    this.#opened(table, () => ({
+      table,
+      memory: NO_MEMORY,
+      words,
+      shape,
+      compareExchange: NEVER,
+      own: undefined,
+      isOfFile: true,
+    }));
 }

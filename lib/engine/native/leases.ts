@@ -1,11 +1,18 @@
 import { DeferredCall } from '../../common/deferred-call.js';
 import { LockError } from '../../common/errors.js';
 import { HostFinalizationRegistry } from '../../common/host.js';
-import type { GateTable, LeaseEngine, LeaseInfo, LeaseTable, LeaseWatch } from '../contract/lease-table.js';
+import type {
+  GateTable,
+  LeaseEngine,
+  LeaseInfo,
+  LeaseTable,
+  LeaseWatch,
+  ListedLeaseInfo,
+} from '../contract/lease-table.js';
 import type { Addon } from './addon.js';
 import { BATCH, LEASE_DONE_AND_READY, LEASE_NO, MORE, NOT_OPENED } from './protocol.js';
 
-/** Means any grant of the owner. No lease has this token. */
+/** The token that stands for any grant of the owner. No lease has this token. */
 const ANY_TOKEN = 0n;
 
 /** This thread's view of the addon's leases. Notifies watchers of released keys. */
@@ -100,26 +107,23 @@ class NativeLeaseTable implements LeaseTable {
       : this.#addon.leaseRenew(this.#index, key, at, owner, ttl, info);
   }
 
-  keep(key: string, owner: string, ttl: number, at: number, token: bigint): boolean {
-    return this.#done(this.#addon.leaseKeep(this.#index, key, at, owner, ttl, token));
-  }
-
-  release(key: string, owner: string, at: number, token = ANY_TOKEN): boolean {
-    return this.#done(this.#addon.leaseRelease(this.#index, key, at, owner, token));
+  end(key: string, owner: string, keepFor: number, at: number, token = ANY_TOKEN): boolean {
+    const status = this.#addon.leaseEnd(this.#index, key, at, owner, token, keepFor);
+    // Watches of this thread were notified.
+    if (status === LEASE_DONE_AND_READY) this.#leases.delivery.schedule();
+    return status !== LEASE_NO;
   }
 
   inspect(key: string, at: number): LeaseInfo | undefined {
     return this.#addon.leaseInspect(this.#index, key, at);
   }
 
-  watch(key: string, freed: () => void): LeaseWatch {
-    return this.#leases.watch(this.#addon.leaseWatch(this.#index, key), freed);
+  list(prefix: string, most: number, at: number): ListedLeaseInfo[] {
+    return this.#addon.leaseList(this.#index, prefix, at, most);
   }
 
-  /** Whether the operation was done. It may have notified watches of this thread. */
-  #done(status: number): boolean {
-    if (status === LEASE_DONE_AND_READY) this.#leases.delivery.schedule();
-    return status !== LEASE_NO;
+  watch(key: string, freed: () => void): LeaseWatch {
+    return this.#leases.watch(this.#addon.leaseWatch(this.#index, key), freed);
   }
 }
 

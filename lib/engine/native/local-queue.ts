@@ -4,14 +4,14 @@ import type { LocalWaits } from './local-waits.js';
 import type { LocalWait } from './stripe-state.js';
 
 /**
- * The highest ticket of a waiter in a {@link LocalQueue}. Lower tickets encode how many waiters had arrived in the
- * stripe's queue in the addon before it. So the addon knows its place if it moves there. Waiters in the addon have no
- * negative tickets.
+ * The highest ticket of a waiter in a {@link LocalQueue}. A ticket is this number, minus the number of waiters that had arrived
+ * earlier in the stripe's queue in the addon. If the waiter moves there, its ticket determines its place. Waiters in the addon
+ * have no negative tickets.
  */
 export const LOCAL_TICKET = -2;
 
 /**
- * Milliseconds. Timeouts from this length on start at the thread's next tick, so that starting a wait does not read the
+ * In milliseconds. Timeouts of at least this length start at the thread's next tick, so that starting a wait does not read the
  * clock.
  */
 export const LONG_TIMEOUT = 1000;
@@ -33,7 +33,8 @@ export class LocalQueue {
   /** Whether the first waiter's outcome must report that an earlier holder's thread ended. */
   abandoned = false;
   /**
-   * While other threads wait: until when the stripe may stay in this thread, in milliseconds. 0 if not determined yet.
+   * The time until which the stripe may stay in this thread although other threads wait, by `performance.now()`. 0 if not
+   * determined yet.
    */
   keptUntil = 0;
 
@@ -46,7 +47,7 @@ export class LocalQueue {
     this.stripe = stripe;
   }
 
-  /** Whether this thread holds the stripe, or has a stand-in in the addon: see I9 in `local-waits.ts`. */
+  /** Whether this thread holds the stripe or has a stand-in in the addon: see I9 in `local-waits.ts`. */
   get isLookedAfter(): boolean {
     return this.armed || this.handing || this.standIn !== undefined;
   }
@@ -140,7 +141,7 @@ export class LocalQueues {
  * stripe goes to other threads ({@link takeBack}).
  */
 export class HandOvers {
-  /** A list linked by `nextHanded`. Queues that are not `handing` any more have released their stripe since. */
+  /** A list linked by `nextHanded`. Queues that are no longer `handing` have released their stripe in the meantime. */
   #first: LocalQueue | undefined = undefined;
   #last: LocalQueue | undefined = undefined;
   readonly #delivery = new DeferredCall(() => this.#deliver());

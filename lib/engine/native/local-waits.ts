@@ -13,14 +13,12 @@ import type { LocalWait } from './stripe-state.js';
 import type { NativeThread } from './thread.js';
 
 /**
- * A long timeout starts at the thread's next tick, which comes after this fraction of the timeout, or after this many
+ * A long timeout starts at the thread's next tick, which comes within this fraction of the timeout, and within `LONGEST_TICK`
  * milliseconds.
  */
 const TICKS = 256;
 const LONGEST_TICK = 10;
-/**
- * The count of contended acquisitions up to which they are counted here, before the count moves to the table's cell.
- */
+/** When the local count of contended acquisitions reaches this number, it moves to the table's cell. */
 const MOST_CONTENDED = 2 ** 20;
 /** All bits of a word except its flags. */
 const HOLDER = SHARED | HOLDER_MASK;
@@ -37,27 +35,26 @@ interface LocalTable {
 
 /**
  * How the tasks of one thread pass a lock's stripes to each other without the addon: a release resolves the promise of
- * the next task, and the word stays unchanged. So at most one of a thread's exclusive acquisitions that wait only for
- * this stripe waits in the addon. This follows lock cohorting (Dice, Marathe, Shavit 2012), with threads in place of
- * NUMA nodes. The invariants continue those in `native/core/table.h`:
+ * the next task, and the word stays unchanged. Of a thread's exclusive acquisitions of a single stripe, at most one waits
+ * in the addon. This follows lock cohorting (Dice, Marathe, Shavit 2012), with threads in place of NUMA nodes. The
+ * invariants continue the list in `native/core/table/table.h`:
  *
  * I8   LOCAL appears only in a word with a slot. Only the slot's thread sets it, and only while the stripe is held by a
  *      guard of this thread, or is being handed over within the thread. So the fast path cannot release the stripe, and
- *      its release comes to {@link release}. Whatever removes the slot from the word also clears LOCAL.
- * I9   While a queue has waiters, one of three holds: the thread holds the stripe with LOCAL set (`armed`), or is about
- *      to deliver it to the first waiter (`handing`), or another acquisition of the thread waits in the addon ahead of
- *      them (`standIn`). When the stand-in ends, the next waiter replaces it before other code runs.
- * I10  A thread's exclusive acquisitions of a stripe are granted in arrival order, unless the addon puts one off. The
- *      ticket of each records how many acquisitions of other threads arrived before it, so it also has its place among
- *      those when it becomes the stand-in. While acquisitions of the thread wait in the addon for a share of the
- *      stripe, or for several stripes of the lock, later ones wait there behind them.
+ *      {@link release} handles it. Each change that removes the slot from the word also clears LOCAL.
+ * I9   While a queue has waiters, one of three conditions holds. The thread holds the stripe with LOCAL set (`armed`), or
+ *      it is about to deliver the stripe to the first waiter (`handing`), or another acquisition of the thread waits in
+ *      the addon ahead of them (`standIn`). When the stand-in ends, the next waiter replaces it before other code runs.
+ * I10  A thread's exclusive acquisitions of a stripe are granted in arrival order, unless the addon puts one off. Each
+ *      ticket records how many acquisitions of other threads arrived earlier. So a waiter that becomes the stand-in
+ *      gets its place among them. While acquisitions of the thread wait in the addon for a share of the stripe, or for
+ *      several stripes of the lock, later ones wait there behind them.
  * I11  While other threads wait, a stripe stays in the thread until the first of them must be served by the addon's
- *      clock (`kFairness` in `native/core/table.h`). Then the first waiter of the queue becomes the stand-in, and the
+ *      clock (`kBargingPeriod` in `native/core/base/sync.h`). Then the first waiter of the queue becomes the stand-in, and the
  *      addon decides which thread gets the stripe.
  *
  * If the thread ends between any two lines, its waiters and counts disappear with its memory. The addon frees the
- * stripes of its slot and removes its stand-ins. The invariants also hold wherever a stack overflow ends a call (keeps
- * T1).
+ * stripes of its slot and removes its stand-ins. The invariants also hold if a call throws (keeps T1).
  */
 export class LocalWaits {
   readonly #table: LocalTable;
@@ -67,13 +64,13 @@ export class LocalWaits {
   readonly #queues = new LocalQueues();
   /**
    * The counts of waiters in this thread's JavaScript, read by the addon for `stats()` and `inspect()` of any thread
-   * (`openLocals` in `native/core/membership.h`): one per stripe, then the total, then the total that ever waited. Only
+   * (`openLocals` in `native/core/table/membership.h`): one per stripe, then the total, then the total that ever waited. Only
    * this thread writes them, so it needs no atomics. They disappear with the thread.
    */
   #counts: Int32Array | undefined = undefined;
   /**
-   * The counts of this thread's acquisitions that wait in the addon, except stand-ins: per stripe those that wait only
-   * for it, then those that wait for several stripes.
+   * Counts of this thread's acquisitions that wait in the addon, except stand-ins. Each stripe has the count of acquisitions
+   * that wait for no other stripe. The last number counts those that wait for several.
    */
   #elsewhere: Int32Array | undefined = undefined;
   /** Whether the thread checks the waiters of this object; see {@link NativeThread.list}. */
@@ -156,13 +153,14 @@ export class LocalWaits {
   release(stripe: number): boolean {
     const queue = this.#queues.get(stripe);
     if (queue === undefined || !queue.armed) return false;
-    // Only this thread can take the slot out of the word. The flags may be outdated, so every change of the word
-    // compares them again. A plain read, because V8 does not inline `Atomics.load`.
+    // A plain read, because V8 does not inline `Atomics.load`. Only this thread can remove the slot from the word. The flags
+    // may be outdated, so every change of the word compares them again.
     const word = this.#words[wordIndex(stripe)]!;
     // Only this class may release a stripe that is being handed over.
     if ((word & HOLDER) !== this.#slot || queue.handing) return queue.handing;
-    if (queue.standIn !== undefined) return this.#giveBack(queue, false);
-    if (queue.first === undefined) return this.#free(queue) || this.#giveBack(queue, false);
+    if (queue.standIn !== undefined) return this.#releaseInCore(queue, false);
+    if (queue.first === undefined)
+      return this.#releaseUncontended(queue) || this.#releaseInCore(queue, false);
     if (this.#thread.blocked) return this.#yield(queue, false);
     if ((word & QUEUED) === 0) queue.keptUntil = 0;
     else if (!this.#mayKeep(queue)) return this.#yield(queue, false);
@@ -182,7 +180,7 @@ export class LocalWaits {
   deliver(queue: LocalQueue): void {
     const waiter = queue.first;
     if (waiter === undefined) {
-      if (!this.#free(queue)) this.#giveBack(queue, true);
+      if (!this.#releaseUncontended(queue)) this.#releaseInCore(queue, true);
       return;
     }
     if (!queue.armed) this.#arm(queue);
@@ -196,7 +194,7 @@ export class LocalWaits {
   /** Cancels the hand-over, because this thread is about to block. If this throws, nothing has changed. */
   takeBack(queue: LocalQueue): void {
     if (queue.first !== undefined) this.#yield(queue, true);
-    else if (!this.#free(queue)) this.#giveBack(queue, true);
+    else if (!this.#releaseUncontended(queue)) this.#releaseInCore(queue, true);
   }
 
   /** Call when the addon has granted the stripe to the stand-in. */
@@ -285,7 +283,7 @@ export class LocalWaits {
   }
 
   /** Frees the stripe, unless another thread waits for it. */
-  #free(queue: LocalQueue): boolean {
+  #releaseUncontended(queue: LocalQueue): boolean {
     const held = this.#slot | LOCAL;
     if (Atomics.compareExchange(this.#words, wordIndex(queue.stripe), held, 0) !== held) return false;
     queue.armed = false;
@@ -296,7 +294,7 @@ export class LocalWaits {
    * Releases the stripe in the addon. `putOff`: a waiter did not get the stripe after all, so the next holder must also
    * be notified of a death.
    */
-  #giveBack(queue: LocalQueue, putOff: boolean): true {
+  #releaseInCore(queue: LocalQueue, putOff: boolean): true {
     this.#thread.release(this.#table.number, queue.stripe, EXCLUSIVE_MODE, putOff);
     queue.armed = false;
     queue.handing = false;
@@ -316,7 +314,7 @@ export class LocalWaits {
   #yield(queue: LocalQueue, putOff: boolean): true {
     this.#register(queue);
     queue.keptUntil = 0;
-    return this.#giveBack(queue, putOff);
+    return this.#releaseInCore(queue, putOff);
   }
 
   #startAsStandIn(queue: LocalQueue, waiter: AsyncWaiter): Outcome | undefined {

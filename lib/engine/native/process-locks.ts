@@ -1,186 +1,94 @@
-import { DeferredCall } from '../../common/deferred-call.js';
+import { LockError } from '../../common/errors.js';
 import type { LockKey } from '../../common/types.js';
+import type { LockTable } from '../contract/engine.js';
 import type {
   FileFault,
-  ProcessDeadlock,
-  ProcessHold,
+  OpenFault,
+  ProcessFile,
   ProcessLockEngine,
-  ProcessOutcome,
   ProcessUse,
-  ProcessWaiter,
 } from '../contract/process-locks.js';
+import type { TableShape } from '../contract/table-memory.js';
 import type { Addon } from './addon.js';
-import {
-  NOT_OPENED,
-  PROCESS_ABANDONED,
-  PROCESS_ANSWER,
-  PROCESS_BYTES,
-  PROCESS_DEADLOCK,
-  PROCESS_FAILED,
-  PROCESS_FAULT,
-  PROCESS_GRANTED,
-  PROCESS_ID,
-  PROCESS_INTERRUPTED,
-  PROCESS_NUMBER,
-  PROCESS_PENDING,
-  PROCESS_READY,
-  PROCESS_TOKEN,
-} from './protocol.js';
-import type { NativeThread } from './thread.js';
 
-const GRANTED: ProcessOutcome = { status: 'granted' };
-const PENDING: ProcessOutcome = { status: 'pending' };
-const TIMED_OUT: ProcessOutcome = { status: 'timeout' };
-const INTERRUPTED: ProcessOutcome = { status: 'interrupted' };
-
-/** Numbers in an entry of `processInspect`. */
+/** The number of values for each entry of `processInspect`. */
 const USE_ENTRY = 8;
 
-/**
- * This thread's side of the addon's locks of files. The addon keeps the event loop alive while acquisitions are pending, and
- * wakes it for each grant.
- *
- * After a call of the addon, every other call can fail by a stack overflow. Then another call of the addon, which needs no more
- * stack than the first one, gives back the grant or leaves the queue (keeps T1).
- */
+/** Joins a table whose words the addon has provided. */
+type OpenTable = (table: number, words: Int32Array, shape: TableShape) => LockTable;
+
+/** This thread's side of the addon's files. */
 export class NativeProcessLocks implements ProcessLockEngine {
   readonly #addon: Addon;
-  readonly #thread: NativeThread;
-  /** What the addon says of the last call. */
-  readonly #integers: Int32Array;
-  readonly #tokens: BigUint64Array;
-  /** What is pending, by id. */
-  readonly #waiters: (ProcessWaiter | undefined)[] = [];
-  /** Tells this thread's waiters before the thread returns to its event loop. */
-  readonly #delivery = new DeferredCall(() => this.deliver());
+  readonly #openTable: OpenTable;
 
-  /** To be made when the addon has started. */
-  constructor(addon: Addon, thread: NativeThread) {
-    const memory = new SharedArrayBuffer(PROCESS_BYTES);
+  constructor(addon: Addon, openTable: OpenTable) {
     this.#addon = addon;
-    this.#thread = thread;
-    this.#integers = new Int32Array(memory);
-    this.#tokens = new BigUint64Array(memory);
-    addon.processExchange(new Float64Array(memory));
+    this.#openTable = openTable;
   }
 
-  open(path: string, title: string, files: number): number | FileFault {
-    const file = this.#addon.processOpen(path, title, files);
-    return file === NOT_OPENED ? this.#fault() : file;
-  }
-
-  close(file: number): void {
-    this.#addon.processClose(file);
-  }
-
-  attempt(
-    file: number,
-    keys: LockKey | readonly LockKey[],
-    shared: boolean,
-    hold: ProcessHold,
-  ): ProcessOutcome {
-    this.#addon.processAttempt(file, keys, shared);
+  open(
+    path: string,
+    name: string,
+    title: string,
+    files: number,
+    limit: number,
+    access: number,
+  ): ProcessFile | OpenFault {
+    const addon = this.#addon;
+    const file = addon.processOpen(path, title, files, limit, access);
+    if (typeof file !== 'number') {
+      const [fault, number, part, owner, mode] = file;
+      // The addon's numbers have a sign.
+      return { fault, number, part, owner: owner >>> 0, mode };
+    }
     try {
-      this.#tellReady();
-      return this.#outcome(hold);
+      const opened = addon.processTable(file, name);
+      if (opened === undefined) throw noSharedMemory();
+      const [number, words, stripes, tokens, most] = opened;
+      const table = this.#openTable(number, words, { name, stripes, exact: true, limit: most });
+      return new NativeProcessFile(addon, file, table, tokens);
     } catch (error) {
-      if (this.#integers[PROCESS_ANSWER] === PROCESS_GRANTED)
-        this.#addon.processRelease(this.#integers[PROCESS_ID]!);
+      addon.processClose(file);
       throw error;
     }
   }
+}
 
-  acquireSync(
-    file: number,
-    keys: LockKey | readonly LockKey[],
-    shared: boolean,
-    timeout: number,
-    hold: ProcessHold,
-  ): ProcessOutcome {
-    // Mostly the keys are free, and then nothing need be prepared for a thread that blocks.
-    const tried = this.attempt(file, keys, shared, hold);
-    if (tried !== TIMED_OUT || timeout === 0) return tried;
-    try {
-      const cycle = this.#thread.whileBlocked(() =>
-        this.#addon.processAcquireSync(file, keys, shared, timeout),
-      );
-      this.#tellReady();
-      return this.#outcome(hold, cycle);
-    } catch (error) {
-      if (this.#integers[PROCESS_ANSWER] === PROCESS_GRANTED)
-        this.#addon.processRelease(this.#integers[PROCESS_ID]!);
-      throw error;
-    }
+/** The error on Electron, whose V8 does not share JavaScript's memory with native code. */
+function noSharedMemory(): LockError {
+  return new LockError(
+    'ERR_LOCK_ENGINE',
+    'this host does not let JavaScript share memory with the addon, which a ProcessLock needs',
+  );
+}
+
+class NativeProcessFile implements ProcessFile {
+  readonly table: LockTable;
+  readonly #addon: Addon;
+  readonly #file: number;
+  readonly #tokens: BigUint64Array;
+
+  constructor(addon: Addon, file: number, table: LockTable, tokens: BigUint64Array) {
+    this.table = table;
+    this.#addon = addon;
+    this.#file = file;
+    this.#tokens = tokens;
   }
 
-  acquireAsync(
-    file: number,
-    keys: LockKey | readonly LockKey[],
-    shared: boolean,
-    mayGiveUp: boolean,
-    waiter: ProcessWaiter,
-  ): ProcessOutcome {
-    const { hold } = waiter;
-    const integers = this.#integers;
-    this.#addon.processAcquireAsync(file, keys, shared, mayGiveUp);
-    const id = integers[PROCESS_ID]!;
-    const pends = integers[PROCESS_ANSWER] === PROCESS_PENDING;
-    if (pends) {
-      // Before anything is called: from here on a script that is ended loses no grant.
-      hold.id = id;
-      this.#waiters[id] = waiter;
-    }
-    try {
-      // Another thread may have granted it by now. The event loop delivers that grant, as the addon has woken it. A microtask
-      // would deliver it before the caller's own next microtask, which may block for the same key.
-      if (!pends) return this.#outcome(hold);
-      waiter.begin();
-      return PENDING;
-    } catch (error) {
-      if (pends) {
-        this.#waiters[id] = undefined;
-        this.#addon.processCancel(id, false);
-      } else if (integers[PROCESS_ANSWER] === PROCESS_GRANTED) {
-        this.#addon.processRelease(id);
-      }
-      hold.id = -1;
-      throw error;
-    }
+  token(stripes: readonly number[]): bigint {
+    return stripes.length === 0 ? 0n : this.#tokens[stripes[0]!]!;
   }
 
-  cancel(waiter: ProcessWaiter, last = false): boolean {
-    const { hold } = waiter;
-    const { id } = hold;
-    if (this.#waiters[id] !== waiter) return false;
-    const cancelled = this.#addon.processCancel(id, last);
-    if (cancelled) {
-      this.#waiters[id] = undefined;
-      hold.id = -1;
-    }
-    this.#tellReady();
-    return cancelled;
+  placeOf(key: LockKey): string {
+    return this.#addon.processPlace(this.#file, key);
   }
 
-  release(hold: ProcessHold): void {
-    const { id } = hold;
-    if (id < 0) return;
-    this.#addon.processRelease(id);
-    hold.id = -1;
-    this.#tellReady();
-  }
-
-  deliver(): void {
-    while (this.#addon.takeProcessNews()) {
-      const waiter = this.#waiters[this.#integers[PROCESS_ID]!]!;
-      this.#waiters[this.#integers[PROCESS_ID]!] = undefined;
-      waiter.settle(this.#outcome(waiter.hold));
-    }
-  }
-
-  inspect(file: number): readonly ProcessUse[] | FileFault {
-    const flat = this.#addon.processInspect(file);
-    if (this.#integers[PROCESS_FAULT] !== 0) return this.#fault();
+  inspect(): readonly ProcessUse[] | FileFault {
+    const flat = this.#addon.processInspect(this.#file);
+    if (flat.length === 2) return { fault: flat[0] as number, number: flat[1] as number };
     const uses: ProcessUse[] = [];
+    const traced = this.#tracedHolders();
     for (let i = 0; i < flat.length; i += USE_ENTRY) {
       const [place, key, shared, waits, pid, threadId, since, title] = flat.slice(i, i + USE_ENTRY) as [
         string,
@@ -192,53 +100,27 @@ export class NativeProcessLocks implements ProcessLockEngine {
         number,
         string | undefined,
       ];
-      uses.push({ place, key, shared, waits, pid, threadId, since, title });
+      const at =
+        title === undefined && !waits
+          ? traced.findIndex((holder) => holder.place === place && holder.threadId === threadId)
+          : -1;
+      const acquiredAt = at < 0 ? undefined : traced.splice(at, 1)[0]!.acquiredAt;
+      uses.push({ place, key, shared, waits, pid, threadId, since, title, acquiredAt });
     }
     return uses;
   }
 
-  #fault(): FileFault {
-    return { fault: this.#integers[PROCESS_FAULT]!, number: this.#integers[PROCESS_NUMBER]! };
+  #tracedHolders(): { place: string; threadId: number; acquiredAt: string | undefined }[] {
+    return this.table
+      .keys!.inspect()
+      .flatMap(({ key, holders }) =>
+        holders
+          .filter(({ acquiredAt }) => acquiredAt !== undefined)
+          .map(({ threadId, acquiredAt }) => ({ place: this.placeOf(key), threadId, acquiredAt })),
+      );
   }
 
-  /** What the addon has just said. The hold is up to date before anything is called that could fail. */
-  #outcome(hold: ProcessHold, cycle: readonly LockKey[] = []): ProcessOutcome {
-    const integers = this.#integers;
-    const answer = integers[PROCESS_ANSWER];
-    hold.id = answer === PROCESS_GRANTED ? integers[PROCESS_ID]! : -1;
-    hold.abandoned = integers[PROCESS_ABANDONED] !== 0;
-    hold.token = this.#tokens[PROCESS_TOKEN]!;
-    switch (answer) {
-      case PROCESS_GRANTED:
-        return GRANTED;
-      case PROCESS_DEADLOCK:
-        return { status: 'deadlock', ...cycleOf(cycle) };
-      case PROCESS_INTERRUPTED:
-        return INTERRUPTED;
-      case PROCESS_FAILED:
-        return { status: 'failed', ...this.#fault() };
-      default:
-        return TIMED_OUT;
-    }
+  close(): void {
+    this.#addon.processClose(this.#file);
   }
-
-  #tellReady(): void {
-    if (this.#integers[PROCESS_READY] === 0) return;
-    try {
-      this.#delivery.schedule();
-    } catch {
-      // The stack overflowed. The event loop settles them, as the addon has woken it.
-    }
-  }
-}
-
-/** `flat`: threads and the keys that they wait for, one after the other. */
-function cycleOf(flat: readonly LockKey[]): Pick<ProcessDeadlock, 'threads' | 'awaited'> {
-  const threads: number[] = [];
-  const awaited: LockKey[] = [];
-  for (let i = 0; i < flat.length; i += 2) {
-    threads.push(flat[i] as number);
-    awaited.push(flat[i + 1]!);
-  }
-  return { threads, awaited };
 }

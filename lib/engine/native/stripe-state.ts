@@ -56,7 +56,7 @@ export interface LocalWait {
   readonly waitingFor: number;
 }
 
-/** Inserts the threads' own queues: after the thread's stand-in, or first if the thread holds the stripe. */
+/** Inserts the waiters in each thread's JavaScript: after the thread's stand-in, or first if the thread holds the stripe. */
 function withLocals({ waiters, locals }: AddonState, limit: number, here: readonly LocalWait[]): Waiting[] {
   const modeIn = hasPermits(limit) ? (): Mode => PERMIT_MODE : modeCoded;
   const all = waiters.map(({ threadId, async, mode, waitingFor, note }): Waiting => ({

@@ -27,16 +27,18 @@ import * as protocol from './protocol.js';
 import { toStripeState, type AddonState } from './stripe-state.js';
 import type { NativeThread } from './thread.js';
 
-/** A lock's memory, and what the addon returned for it. */
+/** The memory of a lock that the addon has opened. */
 export interface OpenedMemory {
-  /** The addon's number for it. */
+  /** The addon's number of the lock's table. */
   readonly table: number;
   readonly memory: TableMemory;
   readonly words: Int32Array;
   readonly shape: TableShape;
   readonly compareExchange: CompareExchange | undefined;
-  /** The number of the arena that the memory is in, if only this thread knows of it. */
+  /** The id of the memory's arena, if no other thread knows the memory. */
   readonly own: readonly [low: number, high: number] | undefined;
+  /** Whether the keys are in a file. Other processes can hold them, so the addon takes part in each step. */
+  readonly isOfFile?: boolean;
 }
 
 /** One thread's view of a lock whose queues are in C++. */
@@ -52,11 +54,13 @@ export class NativeTable implements LockTable {
   shares: Int32Array | undefined;
   readonly keys: ExactKeys | undefined;
   readonly contention: NativeRecorder;
+  readonly tryEnter: ((stripe: number) => boolean) | undefined;
   readonly #thread: NativeThread;
   readonly #addon: Addon;
   readonly #table: number;
   readonly #local: LocalWaits;
   readonly #memory: TableMemory;
+  readonly #isOfFile: boolean;
   /** Whether other threads may know of the memory. */
   #shared: boolean;
 
@@ -74,11 +78,13 @@ export class NativeTable implements LockTable {
     this.#addon = thread.addon;
     this.#table = table;
     this.#memory = memory;
+    this.#isOfFile = opened.isOfFile === true;
     this.#shared = own === undefined;
     if (own !== undefined) this.#addon.own(table, ...own, memory.offset);
     this.#local = new LocalWaits({ number: table, stripes, words, cells: this.cells }, thread);
     this.contention = new NativeRecorder(this.#addon, table, words);
     this.keys = exact ? this.#exactKeys() : undefined;
+    this.tryEnter = this.#isOfFile ? (stripe) => this.#addon.tryEnter(table, stripe) : undefined;
   }
 
   get memory(): TableMemory {
@@ -90,8 +96,8 @@ export class NativeTable implements LockTable {
   }
 
   openShares(): Int32Array {
-    // The addon keeps the address of this memory. An ArrayBuffer's address would be valid only until somebody detaches
-    // it.
+    // The addon keeps the address of this memory. It is shared, because an ArrayBuffer could be detached, which would make the
+    // address invalid.
     const memory = new SharedArrayBuffer(2 * this.stripes * Int32Array.BYTES_PER_ELEMENT);
     this.shares = this.#addon.openShares(this.#table, new Int32Array(memory));
     return this.shares;
@@ -106,10 +112,10 @@ export class NativeTable implements LockTable {
     const { code } = mode;
     if (taken > 0) this.#local.expose(stripes, taken);
     const { stripes: lists } = this.#thread;
-    // The list is filled last: a debugger's code may run at any call before, and use the same memory.
+    // The list is filled last, because an earlier call could run a debugger's code, which could use the same list.
     const call = (): number | Failure | undefined =>
       this.#addon.acquireSync(this.#table, lists.of(stripes), stripes.length, taken, code, timeout, note);
-    // A single attempt does not block. From here on this calls nothing (keeps T1).
+    // A single attempt does not block. After the addon's answer no function is called (keeps T1).
     const result = timeout > 0 ? this.#thread.whileBlocked(call) : call();
     switch (result) {
       case protocol.GRANTED:
@@ -126,6 +132,7 @@ export class NativeTable implements LockTable {
 
   acquireAsync(request: Request, waiter: AsyncWaiter): Outcome | undefined {
     const local = this.#local;
+    if (this.#isOfFile) return this.#thread.acquireAsync(this.#table, waiter, waiter.timeout, -1, 0);
     if (waiter.only >= 0 && request.timeout > 0 && request.mode.code === EXCLUSIVE_MODE.code)
       return local.start(waiter);
     if (request.taken > 0) local.expose(request.stripes, request.taken);
@@ -143,15 +150,15 @@ export class NativeTable implements LockTable {
   }
 
   release(stripe: number, mode: Mode): void {
-    // Before the release: the next holder may go on before this thread does.
+    // Read the clock before the release, because the next holder may continue before this thread does.
     const at = this.contention.isOn ? sharedNow() : 0;
-    if (mode.code !== EXCLUSIVE_MODE.code || !this.#local.release(stripe))
+    if (mode.code !== EXCLUSIVE_MODE.code || this.#isOfFile || !this.#local.release(stripe))
       this.#thread.release(this.#table, stripe, mode);
     if (at === 0) return;
     try {
       this.contention.released(stripe, at, this.#local.next(stripe)?.begun);
     } catch {
-      // A stack overflow, after the release (keeps T1).
+      // The stripe is released, and only its record is lost (keeps T1).
     }
   }
 
@@ -185,7 +192,7 @@ export class NativeTable implements LockTable {
     return toStripeState(state, this.limit, (stripe) => this.#local.waiting(stripe));
   }
 
-  /** The table of keys is in C++ (`native/core/key_table.h`). */
+  /** The table of keys is in C++ (`native/core/table/key_table.h`). */
   #exactKeys(): ExactKeys {
     const addon = this.#addon;
     const table = this.#table;

@@ -1,5 +1,5 @@
 import { threadId } from 'node:worker_threads';
-import { Alarm } from '../../common/alarm.js';
+import { Alarm } from '../../common/timers.js';
 import { DeferredCall } from '../../common/deferred-call.js';
 import { afterTurn, performance } from '../../common/host.js';
 import {
@@ -18,8 +18,10 @@ import {
   BATCH,
   DRAW_SHIFT,
   ENTRY_DETAIL,
+  ENTRY_FAILED,
   ENTRY_ID,
   ENTRY_INTS,
+  FAULT_SHIFT,
   GRANTED_ABANDONED,
   MORE,
   RELEASED_AND_READY,
@@ -28,22 +30,21 @@ import {
 /** While other acquisitions of the thread wait, this many async ones may succeed in a row before the waiters are checked. */
 const IN_A_ROW = 64;
 /**
- * While acquisitions are pending, this thread checks after this many milliseconds whether what they wait for is idle,
- * handed to a thread that is busy computing. The time doubles with each check, up to the longest: after a long wait,
- * the stripe is usually in use.
+ * While acquisitions wait in the addon, the thread checks after this many milliseconds whether their stripes are idle: granted
+ * to a thread that is busy computing and does not collect them. The interval doubles with each check, up to the longest,
+ * because after a long wait the stripe is usually in use.
  */
 const FIRST_LOOK = 25;
 const LONGEST_LOOK = 200;
-/** The timeout that the addon gets for an acquisition that may be aborted. It never passes. */
+/** The addon's timeout for an acquisition that has none, but may be aborted by a signal. It never passes. */
 const ENDLESS = Number.MAX_VALUE;
 
-/** The initial room: more than an Int32Array can have within V8's heap. */
+/** The initial length. V8 keeps an array of this length outside its heap. */
 const SMALL = 64;
 
 /**
- * Stripes as the addon reads them, until the next call: one as it is, several at the start of an array that is used again
- * and again. For a new small array, V8 would have to move it out of its heap for the addon, which costs more than the
- * rest of the call.
+ * Passes stripes to the addon: one as a number, several at the start of a reused array, until the next call. V8 would have to
+ * move a new small array out of its heap for the addon, which costs more than the rest of the call.
  */
 class StripeList {
   #list = new Int32Array(SMALL);
@@ -57,23 +58,26 @@ class StripeList {
 }
 
 /**
- * One thread as the addon knows it, for all of the thread's tables: its slot, and its pending acquisitions. It hands grants
- * and timeouts to waiters, and keeps the event loop alive while any are pending.
+ * This thread's side of the addon, for all of its tables: the slot and the pending acquisitions. It passes grants and timeouts
+ * to the waiters, and keeps the event loop alive while acquisitions are pending.
  */
 export class NativeThread {
   readonly addon: Addon;
-  /** What the thread writes into the word of a stripe that it holds exclusively. */
+  /** The number that the thread writes into the word of a stripe that it holds exclusively. */
   readonly slot: number;
-  /** The index is the addon's id, which is their ticket; unused ids are undefined. Keeps their tables open, too. */
+  /**
+   * The acquisitions that wait in the addon, indexed by ticket, which is the addon's id. Unused ids are undefined. The
+   * references also keep their tables open.
+   */
   readonly #waiters: (AsyncWaiter | undefined)[] = [];
-  /** How many these are. */
+  /** The number of acquisitions that wait in the addon. */
   #inAddon = 0;
-  /** How many acquisitions are pending, in the addon and in JavaScript. */
+  /** The number of pending acquisitions, in the addon and in JavaScript. */
   pending = 0;
-  /** Whether the addon keeps the event loop alive for them. */
+  /** Whether the addon keeps the event loop alive for the pending acquisitions. */
   #isAlive = false;
   #lettingGo = false;
-  /** The tables with acquisitions that wait in JavaScript: this keeps them from being collected. */
+  /** The {@link LocalWaits} whose waiters this thread checks. The references prevent garbage collection of their tables. */
   readonly #locals = new Set<LocalWaits>();
   readonly #letGo = (): void => {
     this.#lettingGo = false;
@@ -86,40 +90,38 @@ export class NativeThread {
     this.addon.keepAlive(false);
     this.#isAlive = false;
   };
-  /**
-   * Whether the thread is in a sync wait: only a debugger's code can run then. Still set after a `vm` timeout has ended
-   * the wait, until the event loop turns.
-   */
+  /** Whether the thread is in a sync wait. If JavaScript runs then, a debugger runs it. */
   blocked = false;
   readonly handOvers = new HandOvers();
-  /** The milliseconds until what waits in JavaScript is looked at. */
+  /** The milliseconds until the waiters in JavaScript are checked. */
   #tick = Infinity;
-  /** Entries from the addon: an id and a detail about it. */
+  /** The buffer for entries from the addon: the id of a waiter, and a detail. */
   readonly #batch = new Int32Array(ENTRY_INTS * BATCH);
   readonly stripes = new StripeList();
   /**
-   * Rings for the earliest deadline or the next check, on the clock of `performance.now()`. The pending waiters keep the
-   * event loop alive; the alarm may outlast it.
+   * Fires at the earliest deadline or the next check, on the clock of `performance.now()`. It does not keep the event loop
+   * alive, because the pending acquisitions do.
    */
   readonly #alarm = new Alarm(() => this.#expire(), false);
   /**
-   * Sets the alarm, before there is a deadline. Not at once: a stack overflow in the host's timers can break them for good.
+   * Sets the alarm from a microtask, like all calls of the host's timers: see `DeadlineTimer`. It is scheduled before an
+   * acquisition starts to wait, because scheduling can throw (T1).
    */
   readonly #arming = new DeferredCall(() => this.#arm());
-  /** Whether {@link #settling} needs to check anything. */
+  /** Whether {@link #settling} has anything to do. */
   #ready = false;
-  /** Tells this thread's own waiters of grants before the thread returns to its event loop. */
+  /** Notifies this thread's own waiters of grants, before the thread returns to its event loop. */
   readonly #settling = new DeferredCall(() => {
     if (this.#ready) this.#settleReady();
   });
   #untilLook = FIRST_LOOK;
-  /** How many async acquisitions the fast path has tried while others were pending. */
+  /** The number of async acquisitions that the fast path has tried in a row while others waited in the addon. */
   #passedBy = 0;
   /** Starts the addon in this thread. Calls `afterGrants` whenever the addon has woken the event loop. */
   constructor(addon: Addon, afterGrants: () => void) {
     this.addon = addon;
     this.slot = addon.start(threadId, () => {
-      // News from here on comes with another wake.
+      // The addon reports later grants with another wake.
       try {
         this.#settleReady();
       } finally {
@@ -129,8 +131,8 @@ export class NativeThread {
   }
 
   /**
-   * See `LockTable.acquireAsync`. `waited`: for how many milliseconds it has waited here; negative if it has just come.
-   * `arrival`: after how many that wait in the addon it came here, as far as ARRIVAL_MASK goes.
+   * See `LockTable.acquireAsync`. `waited`: the milliseconds for which the acquisition has waited in JavaScript; negative if it
+   * is new. `arrival`: the number of waiters in the addon that had arrived before it, modulo ARRIVAL_MASK + 1.
    */
   acquireAsync(
     table: number,
@@ -145,7 +147,7 @@ export class NativeThread {
     const list = this.stripes.of(stripes);
     const { code } = mode;
     const longest = timeout === Infinity && waiter.abortable === true ? ENDLESS : timeout;
-    // From here on this calls nothing but the addon (keeps T1).
+    // From here on, only the addon is called (keeps T1).
     const { length } = stripes;
     const result = this.addon.acquireAsync(table, list, length, taken, code, longest, note, waited, arrival);
     if (typeof result !== 'number') return result;
@@ -162,12 +164,11 @@ export class NativeThread {
   }
 
   /**
-   * See `LockTable.release`. This thread's own waiters learn of a grant before it goes back to its event loop. `back`: for
-   * an acquisition that is put off.
+   * See `LockTable.release`. This thread's own waiters are notified of a grant before the thread returns to its event loop.
+   * `back`: the stripe is given back, because an acquisition is put off.
    */
   release(table: number, stripe: number, mode: Mode, back = false): void {
-    // Before the release, as this may overflow the stack (keeps T1). If it grants nothing to this thread, the microtask
-    // does nothing.
+    // The microtask is scheduled before the release (keeps T1). If the release grants nothing to this thread, it does nothing.
     if (this.#inAddon > 0) this.#settling.schedule();
     if (this.addon.release(table, stripe, mode.code, back) === RELEASED_AND_READY) this.#ready = true;
   }
@@ -177,7 +178,7 @@ export class NativeThread {
     const id = waiter.ticket;
     if (this.#waiters[id] !== waiter) return false;
     const { queue } = waiter;
-    // These may overflow the stack, but then they have changed nothing that matters; the addon does not (keeps T1).
+    // If one of the next two calls throws, nothing that matters has changed. The addon's `cancel` does not throw (keeps T1).
     if (queue instanceof LocalQueue && queue.standIn === waiter) queue.local.replaceStandIn(queue);
     this.#remove(id);
     return this.addon.cancel(id);
@@ -191,7 +192,10 @@ export class NativeThread {
     this.#ready = true;
   }
 
-  /** While the thread blocks, it holds nothing for its waiters: what was handed over within it goes to others. */
+  /**
+   * Runs a call that blocks this thread. A blocked thread holds nothing for its waiters, so the stripes that it was handing
+   * over to them are released first.
+   */
   whileBlocked<T>(call: () => T): T {
     this.handOvers.takeBack();
     const within = this.blocked;
@@ -203,28 +207,31 @@ export class NativeThread {
     }
   }
 
-  /** From now on the deadlines of what waits there are looked at, until nothing is pending. */
+  /** Checks the deadlines of these waiters regularly, until no acquisition is pending. */
   list(local: LocalWaits): void {
     if (local.isListed) return;
     this.#locals.add(local);
     local.isListed = true;
   }
 
-  /** Before {@link pending} rises. */
+  /** Keeps the event loop alive. Call this before {@link pending} rises. */
   stayAlive(): void {
     if (this.#isAlive) return;
     this.addon.keepAlive(true);
     this.#isAlive = true;
   }
 
-  /** Before {@link pending} falls. The event loop is let go a turn later: often another one waits by then. */
+  /**
+   * Call this before {@link pending} falls. If none is left, the event loop may end a turn later, because another acquisition
+   * often waits by then.
+   */
   prepareEnd(): void {
     if (this.pending !== 1 || this.#lettingGo) return;
     afterTurn(this.#letGo);
     this.#lettingGo = true;
   }
 
-  /** Has the alarm ring after this many milliseconds at the latest. Reading the clock would cost more than this check. */
+  /** Makes the alarm fire within this many milliseconds. It compares delays, because reading the clock would cost more. */
   ringWithin(delay: number): void {
     if (delay >= this.#alarm.delay) return;
     if (delay < this.#tick) this.#tick = delay;
@@ -241,8 +248,8 @@ export class NativeThread {
   }
 
   /**
-   * Settles the waiters that the addon has put into the batch. It removes all of them before it settles the first.
-   * Settling may run a diagnostics subscriber, which may do anything, including cancel the others.
+   * Settles the waiters that the addon has put into the batch. All of them are removed before the first is settled, because
+   * settling may run a diagnostics subscriber. That may do anything, such as cancel the others.
    */
   #settle(count: number, granted: boolean): void {
     const batch = this.#batch;
@@ -255,7 +262,7 @@ export class NativeThread {
       const entries = batch.slice(0, ENTRY_INTS * count);
       const waiters: AsyncWaiter[] = [];
       for (let i = 0; i < count; i++) waiters.push(this.#remove(entries[ENTRY_INTS * i + ENTRY_ID]!));
-      // Only now: another one may get the id of one of these.
+      // This follows the removal of all waiters, because a new stand-in may get the id of one of them.
       for (const waiter of waiters) standInLeft(waiter, granted);
       for (let i = 0; i < count; i++) {
         this.#settleOne(waiters[i]!, granted, entries[ENTRY_INTS * i + ENTRY_DETAIL]!);
@@ -263,9 +270,15 @@ export class NativeThread {
     }
   }
 
-  /** The detail: of a grant, whether an earlier holder's thread ended, and what was drawn for a profile; of a timeout, the stripe that was not free. */
+  /**
+   * `detail` of a grant: whether an earlier holder's thread ended, and the draw for a profile; or the fault of a file. `detail`
+   * of a timeout: the stripe that was not free.
+   */
   #settleOne(waiter: AsyncWaiter, granted: boolean, detail: number): void {
-    if (granted) {
+    if (granted && (detail & ENTRY_FAILED) !== 0) {
+      const fault = (detail & ~ENTRY_FAILED) >> FAULT_SHIFT;
+      waiter.settle({ status: 'failed', fault, number: detail & ((1 << FAULT_SHIFT) - 1) });
+    } else if (granted) {
       const { begun } = waiter;
       if (begun !== undefined) begun.draw = detail >> DRAW_SHIFT;
       waiter.settle((detail & 1) === 1 ? GRANTED_LATE_WITH_ABANDONED : GRANTED_LATE);
@@ -295,7 +308,7 @@ export class NativeThread {
     this.blocked = false;
     this.#tick = Infinity;
     try {
-      // A grant in time counts, however late this thread learns of it.
+      // A grant before the deadline counts, however late this thread processes it.
       this.#settleReady();
       let handedOver: number;
       do {
@@ -313,12 +326,12 @@ export class NativeThread {
   #lookForIdle(): void {
     this.#untilLook = Math.min(2 * this.#untilLook, LONGEST_LOOK);
     this.addon.lookForIdle();
-    // Waiters that have no time left may also have been granted what others did not take.
+    // The addon may have granted such a stripe to a waiter of this thread, even to one that has no time left.
     this.#settleReady();
   }
 }
 
-/** Looks after the queue of a stand-in before other code runs (keeps I9). */
+/** Updates the queue of a stand-in that has stopped waiting, before other code runs (keeps I9). */
 function standInLeft(waiter: AsyncWaiter, granted: boolean): void {
   const { queue } = waiter;
   if (!(queue instanceof LocalQueue) || queue.standIn !== waiter) return;

@@ -84,10 +84,14 @@ export function storeFailure(operation: string, keys: string | readonly string[]
   return new LeaseStoreError(`the lease store failed to ${operation} ${names}: ${messageOf(cause)}`, cause);
 }
 
-/** The message of whatever was thrown. That of an attempt to connect to several addresses is empty, but has a code. */
+/**
+ * The message of a thrown value. The message of an attempt to connect to several addresses is empty, but its error has a
+ * code. The message of `mariadb` includes the whole statement, and `sqlMessage` does not.
+ */
 export function messageOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
-  const { code } = error as { code?: unknown };
+  const { code, sqlMessage } = error as { code?: unknown; sqlMessage?: unknown };
+  if (typeof sqlMessage === 'string' && sqlMessage !== '') return sqlMessage;
   return error.message || (typeof code === 'string' ? code : error.name);
 }
 
@@ -121,8 +125,8 @@ export function cannotReopen(): LockError {
   return new LockError(
     'ERR_LEASE_BACKGROUND',
     'options.renew.background needs a store that another thread can open again: a MemoryLeaseStore, sqliteLeaseStore ' +
-      'with a path, redisLeaseStore with a url or a clientModule, postgresLeaseStore or mongodbLeaseStore with a ' +
-      'clientModule, etcdLeaseStore, or a store of your own with a source. Neither ' +
+      'with a path, redisLeaseStore with a url or a clientModule, postgresLeaseStore, mysqlLeaseStore or ' +
+      'mongodbLeaseStore with a clientModule, etcdLeaseStore, or a store of your own with a source. Neither ' +
       'the manager nor a store in memory may have a separate clock',
   );
 }

@@ -16,7 +16,7 @@ export interface AdvancingClock extends Clock {
   onAdvance(listener: () => void): () => void;
 }
 
-/** What a store knows about a lease that is held. */
+/** A held lease, as its store shows it. */
 export interface LeaseState {
   /** The owner that was passed to `tryAcquire`. */
   owner: string;
@@ -26,9 +26,9 @@ export interface LeaseState {
   remaining: number;
 }
 
-/** The same, of a store that keeps infos. */
+/** The same in a store that keeps infos. */
 export interface InfoLeaseState extends LeaseState {
-  /** What its holder says about itself; absent if it says nothing. */
+  /** The holder's text about itself; absent without one. */
   info?: string;
 }
 
@@ -62,7 +62,7 @@ export interface LeaseStore {
   renew(key: string, owner: string, ttl: number): Promise<boolean>;
   /** Compare-and-delete: free key only if owner still holds it. True if freed. */
   release(key: string, owner: string): Promise<boolean>;
-  /** Undefined if nobody holds the key. */
+  /** Undefined if the key is free. */
   inspect(key: string): Promise<LeaseState | undefined>;
   /** Closes what the store has opened itself. Managers never call it. */
   close?(): Promise<void>;
@@ -80,7 +80,7 @@ export interface InfoLeaseStore extends LeaseStore {
   tryAcquire(key: string, owner: string, ttl: number, info?: string): Promise<FencingToken | undefined>;
   /** Replaces the info by a new one, if that is given, of what it extends. An empty one removes it. */
   renew(key: string, owner: string, ttl: number, info?: string): Promise<boolean>;
-  /** Undefined if nobody holds the key. */
+  /** Undefined if the key is free. */
   inspect(key: string): Promise<InfoLeaseState | undefined>;
 }
 
@@ -103,7 +103,7 @@ export function isExact(store: LeaseStore): store is ExactLeaseStore {
   return typeof (store as Partial<ExactLeaseStore>).keep === 'function';
 }
 
-/** A store that hears of releases elsewhere. Managers that wait for a key then ask again at once. */
+/** A store that is notified of releases elsewhere. Waiting managers then retry at once. */
 export interface WakingLeaseStore extends LeaseStore {
   /**
    * Calls `listener` when the key may have become free, until the returned function is called. It may miss releases,
@@ -117,7 +117,7 @@ const MAX_INFO = 1024;
 
 /**
  * How another thread opens a store again: it imports the module, and calls a function that the module exports with the
- * options. That function returns a store, or a promise of one, with a connection of its own.
+ * options. That function returns a store, or a promise of one, with a separate connection.
  */
 export interface LeaseStoreSource {
   /** The URL of the module, or its name as the renewing thread of this package can import it. */

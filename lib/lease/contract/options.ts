@@ -22,8 +22,8 @@ import {
 import { MAX_LIMIT } from './slots.js';
 
 /** Milliseconds. */
-const DEFAULT_TTL = 30_000;
-/** The part of the ttl that is left, at the local deadline, when the warning comes. */
+export const DEFAULT_TTL = 30_000;
+/** The default warning comes when this part of the ttl, a third, is left until the local deadline. */
 const WARNING_PART = 3;
 /** Two beats may fail before the lease is lost. */
 const BEATS_PER_TTL = 3;
@@ -46,8 +46,8 @@ export interface TryAcquireLeaseOptions extends Omit<LeaseOptions, 'renew'>, Lea
    */
   renew?: boolean | LeaseRenewOptions;
   /**
-   * How many holders the key may have at once, 1 … 1000, over all processes that say the same: each has one of its slots,
-   * see `Lease.slot`. Whoever gives a smaller limit looks only at the first slots. For one key. Default 1.
+   * The maximum number of holders of the key at once, 1 … 1000, across all processes that pass the same number. Each holder
+   * has one slot, see `Lease.slot`. An acquisition with a smaller limit uses only the first slots. For one key. Default 1.
    */
   limit?: number;
 }
@@ -110,7 +110,7 @@ export interface LeaseCloseOptions {
 
 /** For `withLease`; without `ifAvailable` for `acquire`; without `timeout` and `signal`, too, for `tryAcquire`. */
 export interface WithLeaseOptions extends AcquireLeaseOptions {
-  /** Do not wait: resolve to undefined, without calling the function, when the lease is taken. Default false. */
+  /** Do not wait: if the lease is held, resolve to undefined, without calling the function. Default false. */
   ifAvailable?: boolean;
 }
 
@@ -158,25 +158,24 @@ export interface LeaseWarningOptions {
   /** Milliseconds before the local deadline, fewer than the ttl. Default: ttl/3. */
   before?: number;
   /**
-   * Called once each time that renewals fail, or stay unanswered, until `before` milliseconds before the deadline. A
-   * timer calls it: later if the event loop is blocked, and not at all after the deadline. What it throws is not
-   * caught.
+   * Called once in each series of renewals that fail or get no answer, `before` milliseconds before the deadline. A timer
+   * calls it: later if the event loop is blocked, and not at all after the deadline. Its errors are not caught.
    */
   call: (warning: LeaseWarning) => void;
 }
 
-/** What may also be said of a lease, or of all leases of a manager. */
+/** Further options of an acquisition, or of all leases of a manager. */
 export interface LeaseExtras {
-  /** Have a function called before the lease is lost because renewals fail. Default for a manager: none. */
+  /** A function that is called before the lease is lost because renewals fail. Default for a manager: none. */
   warning?: LeaseWarningOptions;
   /**
-   * Milliseconds, 0 … 2^42: nobody else is granted the key during this time after the grant, even if it is released before. A
-   * release then leaves the rest of that time to the store. Default for a manager: 0.
+   * Milliseconds after the grant, 0 … 2^42, during which no other owner is granted the key, even after a release. An earlier
+   * release leaves the rest of this time to the store. Default for a manager: 0.
    */
   minHold?: number;
   /**
-   * Kept by the store, for those who `inspect` the key: a text of at most 1024 bytes in UTF-8, such as a host and a
-   * process. See `Lease.setInfo`. Default for a manager: none.
+   * A text of at most 1024 bytes in UTF-8, such as a host and a process, that the store keeps with the lease and `inspect`
+   * shows. See `Lease.setInfo`. Default for a manager: none.
    */
   info?: string;
 }
@@ -231,7 +230,9 @@ export interface Wait {
 }
 
 /** For each option: throws for a bad value, or returns the checked one. `name`: the option in messages. */
-type Checks<O> = { readonly [K in keyof O]-?: (value: unknown, name: string) => O[K] };
+type Checks<O, K extends keyof O = keyof O> = {
+  readonly [N in K]-?: (value: unknown, name: string) => O[N];
+};
 
 const BACKOFF: Checks<Backoff> = { initial: checkPositive, max: checkPositive, jitter: within(0, 1) };
 const RENEW: Checks<Renewals> = { every: checkPositive, background: checkBoolean };
@@ -251,7 +252,9 @@ const OWN: Checks<OwnSettings> = {
   backoff: checkBackoff,
   clock: checkClock,
 };
-const LIMIT = { limit: (limit: unknown, name: string) => checkCount(limit, name, MAX_LIMIT) };
+const LIMIT: Checks<LeaseTerms, 'limit'> = {
+  limit: (limit, name) => checkCount(limit, name, MAX_LIMIT),
+};
 const WAIT: Checks<Wait> = { timeout: checkTimeout, signal: checkSignal };
 const TRY_ACQUIRE: Checks<Record<keyof TryAcquireLeaseOptions, unknown>> = { ...TERMS, ...LIMIT };
 const ACQUIRE: Checks<Record<keyof AcquireLeaseOptions, unknown>> = { ...TRY_ACQUIRE, ...WAIT };
@@ -279,12 +282,22 @@ const DEFAULT_SETTINGS: OwnSettings = {
 };
 const DEFAULT_WAIT: Wait = { timeout: DEFAULT_TIMEOUT, signal: undefined };
 
-/** The options that have checks, each checked, or its default. `what`: the object in messages. */
-function resolve<O extends object>(given: object, checks: Checks<O>, defaults: O, what = 'options'): O {
-  const resolved = { ...defaults };
-  for (const name of Object.keys(checks) as (keyof O & string)[]) {
-    const value = (given as Partial<Record<keyof O, unknown>>)[name];
-    if (value !== undefined) resolved[name] = checks[name](value, `${what}.${name}`);
+/**
+ * Returns each option that has a check: the given value, checked, or else its default. Returns `defaults` itself if no option is
+ * given. `what`: the name of the object in messages.
+ */
+function resolve<O extends object, K extends keyof O>(
+  given: object,
+  checks: Checks<O, K>,
+  defaults: O,
+  what = 'options',
+): O {
+  let resolved = defaults;
+  for (const name of Object.keys(checks) as (K & string)[]) {
+    const value = (given as Partial<Record<K, unknown>>)[name];
+    if (value === undefined) continue;
+    if (resolved === defaults) resolved = { ...defaults };
+    resolved[name] = checks[name](value, `${what}.${name}`);
   }
   return resolved;
 }
@@ -309,7 +322,9 @@ export function resolveTerms(
   options: TryAcquireLeaseOptions | undefined,
 ): LeaseTerms {
   if (options === undefined) return terms;
-  return { ...makeTerms(resolve(options, TERMS, given)), ...resolve(options, LIMIT, { limit: 1 }) };
+  const own = resolve(options, TERMS, given);
+  const lease = own === given ? terms : makeTerms(own);
+  return resolve(options, LIMIT, lease);
 }
 
 /** Checks the timeout and the signal of an acquisition. */
@@ -368,7 +383,7 @@ function checkBackoff(backoff: unknown, name: string): Backoff {
   return checked;
 }
 
-function checkStore(store: unknown, name: string): LeaseStore {
+export function checkStore(store: unknown, name: string): LeaseStore {
   const operations = ['tryAcquire', 'renew', 'release', 'inspect'] as const;
   const candidate = store as Partial<LeaseStore> | null;
   const complete =

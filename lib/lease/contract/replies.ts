@@ -1,4 +1,4 @@
-import { Alarm, LONGEST_DELAY } from '../../common/alarm.js';
+import { Alarm, LONGEST_DELAY } from '../../common/timers.js';
 import { checkFunction } from '../../common/checks.js';
 import { timerNow } from '../../common/elapsed.js';
 import { invalidArgType, outOfRange } from '../../common/errors.js';
@@ -13,7 +13,7 @@ export interface Awaited {
   due: number;
   readonly reject: (error: LeaseStoreError) => void;
   isLate: boolean;
-  /** The longest block of the event loop for which it has got more time, in milliseconds. */
+  /** The longest block of the event loop, in milliseconds, for which the time limit of this reply was extended. */
   block: number;
 }
 
@@ -101,10 +101,11 @@ const limits = new Map<number, Replies>();
 const MOST_LIMITS = 100;
 
 /**
- * For stores with a time limit of their own: calls the operation, and rejects with LeaseStoreError if its promise has not
- * settled within `milliseconds`, 0 to 2^31 - 1. A timer of the store's own also counts the time for which the event
- * loop was blocked, and fires before the loop has read an answer that arrived meanwhile: it reports a failure of what
- * happened. This one lets the loop turn first, and adds the time of the longest block, at most the limit once more.
+ * For stores that limit the time of an operation: calls the operation, and rejects with LeaseStoreError if its promise has
+ * not settled within `milliseconds`, 0 to 2^31 - 1. A plain timer would also count the time for which the event loop was
+ * blocked, and fire before the loop has read an answer that arrived during the block. So it would report a failure although
+ * the operation succeeded. This function lets the loop turn first, and adds the time of the longest block, at most the limit
+ * once more.
  *
  * It does not keep the process alive. The operation is not ended, and its later result is ignored. Throws a TypeError
  * (ERR_INVALID_ARG_TYPE) or RangeError (ERR_OUT_OF_RANGE) for bad arguments.

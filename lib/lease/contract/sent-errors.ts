@@ -45,12 +45,12 @@ function sent(error: unknown, depth: number): unknown {
   return 'cause' in error ? { ...plain, cause: cloneable(sent(error.cause, depth + 1)) } : plain;
 }
 
-/** Also those of another realm, and a DOMException, which Node 20 does not clone. */
+/** Includes errors of another realm, and a DOMException, which Node 20 does not clone. */
 function isError(value: unknown): value is Error {
   return types.isNativeError(value) || value instanceof Error;
 }
 
-/** A store's library may throw anything. What cannot be posted becomes text, so that the rest can be. */
+/** A store's library may throw any value. A field that cannot be posted becomes text, so that the other fields can be posted. */
 function cloneable(value: unknown): unknown {
   try {
     structuredClone(value);

@@ -5,7 +5,7 @@ import { checkKey, type FencingToken, type LeaseStore } from './lease-store.js';
  * A store that can do something with several keys in one step, which saves round trips. A manager asks any other store
  * for one key after the other.
  *
- * Each list has at least one key, and none twice. Bad input is refused like that of the other operations.
+ * Each list has at least one key, and none twice. Bad input is refused as by the other operations.
  */
 export interface SeveralKeysLeaseStore extends LeaseStore {
   /**
@@ -22,15 +22,15 @@ export interface SeveralKeysLeaseStore extends LeaseStore {
   /** As `renew` for each key, in the order of the keys. Those that the owner does not hold do not matter to the others. */
   renewAll(keys: readonly string[], owner: string, ttl: number, info?: string): Promise<readonly boolean[]>;
   /**
-   * As `release` for each key, in the order of the keys. `tokens`: those of the grants, in the same order, if the store is an
-   * {@link ExactLeaseStore}.
+   * As `release` for each key, in the order of the keys. `tokens`: the tokens of the grants, in the same order, if the store is
+   * an {@link ExactLeaseStore}.
    */
   releaseAll(
     keys: readonly string[],
     owner: string,
     tokens?: readonly FencingToken[],
   ): Promise<readonly boolean[]>;
-  /** Whether one step can reach all of these keys: those of a cluster may be on different machines. Default: always. */
+  /** Whether one step can reach all of these keys: in a cluster, keys may be on different machines. Default: always. */
   inOneStep?(keys: readonly string[]): boolean;
 }
 

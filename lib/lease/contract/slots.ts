@@ -20,11 +20,13 @@ export function slotKeys(key: string, limit: number): readonly string[] {
 
 /** The numbers of all slots, in their order. */
 export function allSlots(limit: number): readonly number[] {
-  return Array.from({ length: limit }, (_, slot) => slot);
+  const slots = [];
+  for (let slot = 0; slot < limit; slot++) slots.push(slot);
+  return slots;
 }
 
 /** The list in its order, but from an element that chance decides: several processes then seldom begin with the same slot. */
 export function fromAny<T>(list: readonly T[]): T[] {
   const first = Math.floor(Math.random() * list.length);
-  return [...list.slice(first), ...list.slice(0, first)];
+  return first === 0 ? [...list] : [...list.slice(first), ...list.slice(0, first)];
 }

@@ -5,16 +5,16 @@ const DEFAULT_PREFIX = 'stripelock:';
 /** Characters. Memcached limits a whole key to 250. */
 const LONGEST_PREFIX = 100;
 const LONGEST_KEY = 140;
-/** A key that any cache accepts. It cannot be confused with a hashed key, which starts with '#'. */
+/** Matches keys that any cache accepts. None of them starts with '#', as hashed keys do. */
 const PLAIN = /^[!"$-~][!-~]*$/;
 const VERSION = 1;
 
 /** The value that the cache stores at a key. */
 export interface Record {
-  /** Undefined if the key is free and only its token is kept. */
+  /** Undefined if the key is free. The record then only keeps the last token. */
   readonly owner: string | undefined;
   readonly token: bigint;
-  /** When the lease ends, by its holder's wall clock. Used only for estimates. */
+  /** The end of the lease in milliseconds, by its holder's wall clock. Used only for estimates. */
   readonly ends: number;
   /** Empty for a lease without info. */
   readonly info: string;

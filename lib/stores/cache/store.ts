@@ -23,23 +23,23 @@ import type {
 } from '../server-store.js';
 import { checkPrefix, decodeRecord, encodeRecord, nameOf, type Record } from './record.js';
 
-/** Milliseconds (one hour) for which a released key keeps its token, unless the cache evicts it. */
+/** Milliseconds (one hour) for which the token of a released key is kept, unless the cache evicts the entry. */
 const TOKEN_KEPT = 3_600_000;
 const NANOSECONDS = 1_000_000n;
 
 /**
- * The cache operations that the store uses. Memcached has them, and so has any cache with an atomic `add` and `cas`. A value
- * is a string of at most a few kilobytes; a key has at most 250 characters of printable ASCII without spaces. An error
- * thrown by an operation, or a rejection, counts as a failure of the cache.
+ * The cache operations that the store uses. Any cache with an atomic `add` and `cas` has them, for example Memcached. A
+ * value is a string of at most a few kilobytes; a key has at most 250 characters of printable ASCII without spaces. If an
+ * operation throws or rejects, the cache counts as failed.
  *
- * TTLs are in milliseconds. A cache that counts whole seconds must round them **up**, and add the time by which it may
- * evict an entry too early. Memcached's clock ticks once a second, so use `Math.ceil(ttl / 1000) + 1` seconds.
- * Memcached takes more than 30 days as a date, so do not use such long leases there.
+ * TTLs are in milliseconds. If the cache counts whole seconds, round TTLs **up**, and add the time by which the cache may
+ * evict an entry too early. Memcached's clock ticks once a second, so use `Math.ceil(ttl / 1000) + 1` seconds. Memcached
+ * reads a TTL of more than 30 days as a date, so do not use such long leases there.
  */
 export interface CacheClient<C = unknown> {
   /**
-   * Resolves to the value and an id that changes with every write of the key; to undefined if the key is absent.
-   * Memcached's "gets".
+   * Resolves to the value and an id that changes with every write of the key. Resolves to undefined if the key is absent.
+   * In Memcached this is the command "gets".
    */
   get(key: string): Promise<CacheEntry<C> | undefined>;
   /** Atomically stores the value if the key is absent. Resolves to true if stored. */
@@ -50,8 +50,8 @@ export interface CacheClient<C = unknown> {
    */
   cas(key: string, value: string, ttl: number, cas: C): Promise<boolean>;
   /**
-   * Accepted, but never called: a delete does not compare, so a late one could delete the next holder's lease. Instead,
-   * a release replaces the value with one that marks the key as free.
+   * Accepted, but never called: a delete does not compare, so a late delete could remove the next holder's lease. Instead,
+   * a release uses `cas` to replace the value with one that marks the key as free.
    */
   delete?(key: string): Promise<unknown>;
 }
@@ -66,13 +66,13 @@ export interface CacheEntry<C = unknown> {
 
 /** Options of `cacheLeaseStore` (`stripelock/cache`). */
 export interface CacheLeaseStoreOptions<C = unknown> extends CacheClient<C> {
-  /** Put before every key; at most 100 printable ASCII characters. Default "stripelock:". */
+  /** The text before the name of every key: at most 100 printable ASCII characters. Default "stripelock:". */
   prefix?: string;
   /** Milliseconds after which an operation without an answer fails. Default 1000. */
   timeout?: number;
   /** How much faster the cache's clock may run than a holder's, as a fraction. Default 0.001. */
   drift?: number;
-  /** The wall clock, from which tokens are made. Default: `Date.now()`. */
+  /** The wall clock that tokens are made from. Default: `Date.now()`. */
   clock?: Clock;
 }
 
@@ -81,14 +81,13 @@ export interface CacheLeaseStoreOptions<C = unknown> extends CacheClient<C> {
  * other clients write the same key at the same time. The cache's clock decides when a lease expires.
  *
  * A cache may lose entries, so this store **cannot promise** what the other stores do. If the cache evicts an entry,
- * restarts or is flushed, or if a client switches to another server, the key is free. Another owner may then acquire it
- * while the holder still relies on its lease. The holder notices at its next renewal. Tokens rise only while the entry
- * is kept (for an hour after a release) or while the wall clocks of all clients agree. Use this store to avoid
- * duplicate work, not where duplicate work does harm. For the latter, clocks must agree and every write must check its
- * token.
+ * restarts or is flushed, or if a client switches to another server, the key is free. Another owner may then acquire the
+ * key while the holder still relies on its lease. The holder notices at its next renewal. Tokens are sure to rise only
+ * while the entry is kept (for an hour after a release) or while the wall clocks of all clients agree. Use this store to
+ * avoid duplicate work. Do not use it where duplicate work does harm, unless clocks agree and every write checks its token.
  *
- * An operation rejects with LeaseStoreError if the cache fails, does not answer within `timeout`, or has a foreign
- * value at the key. A grant that arrives later is given back.
+ * An operation rejects with LeaseStoreError if the cache fails or does not answer within `timeout`. It also rejects so if
+ * the value at the key was not written by such a store. A grant that arrives after `timeout` is given back.
  *
  * Throws a TypeError (ERR_INVALID_ARG_TYPE) or RangeError (ERR_OUT_OF_RANGE) for bad options.
  */
@@ -105,7 +104,7 @@ interface Found<C> {
 }
 
 type Limit = Pick<Operation, 'isLate'>;
-/** Allows a single try: no retry after a concurrent write. */
+/** Allows a single try, without a retry after a concurrent write. */
 const ONCE: Limit = { isLate: true };
 
 class CacheBackend<C> implements Backend {
@@ -142,7 +141,7 @@ class CacheBackend<C> implements Backend {
         : await this.#cache.add(name, value, length);
       const giveBack = (): void => void this.#free(name, owner, ONCE, token).catch(() => undefined);
       if (written) return { tokens: [token], giveBack };
-      // Another client wrote the key in between, so that client made progress.
+      // Another client wrote the key after the read. That client made progress, so this loop cannot block all clients.
     } while (!operation.isLate);
     return { place: 0 };
   }
@@ -150,7 +149,7 @@ class CacheBackend<C> implements Backend {
   async renew(keys: readonly Renewing[], operation: Operation): Promise<boolean[]> {
     const { name, owner, length, info } = keys[0]!;
     const renewed = await this.#change(name, owner, operation, undefined, (record) => {
-      // Never shortens the lease, as far as the clients' wall clocks agree.
+      // Never shortens the lease, provided that the clients' wall clocks agree.
       const now = this.#now();
       const left = Math.max(length, Math.ceil(record.ends - now));
       return [{ ...record, ends: now + left, info: info ?? record.info }, left];
@@ -172,7 +171,7 @@ class CacheBackend<C> implements Backend {
   async inspect(name: string): Promise<StoredLease | undefined> {
     const record = (await this.#read(name))?.record;
     if (record?.owner === undefined) return undefined;
-    // The cache does not report an entry's remaining time. While the entry exists, the key is held.
+    // The cache does not report an entry's remaining time, so this is an estimate.
     return { ...record, owner: record.owner, remaining: record.ends - this.#now() };
   }
 
@@ -182,7 +181,7 @@ class CacheBackend<C> implements Backend {
     });
   }
 
-  /** False if the owner does not hold the key. `token` is the required grant; undefined accepts any. */
+  /** Resolves to false if the owner does not hold the key. `token`: the required grant's token; undefined accepts any. */
   async #change(
     name: string,
     owner: string,

@@ -1,8 +1,16 @@
 import { localNow } from '../../common/elapsed.js';
 import type { Operation } from '../requests.js';
+import type { TextRange } from '../exact-text.js';
+import {
+  inGroups,
+  listByPages,
+  type Ask,
+  type ListingBackend,
+  type Page,
+  type StoredKey,
+} from '../listing.js';
 import type {
   Attempt,
-  Backend,
   Granted,
   StoredLease,
   Owned,
@@ -25,6 +33,7 @@ import {
   isNotLaterThan,
   isUnchanged,
   kvOf,
+  type KeyValue,
   permanent,
   put,
   range,
@@ -37,6 +46,7 @@ import {
   grantOf,
   HeldKeys,
   KeyNames,
+  parse,
   read,
   TokenBase,
   tokenOf,
@@ -52,15 +62,18 @@ const PAUSE = 20;
 const RETRY = 250;
 
 /**
- * The maximum numbers of pending batches. Acquisitions cost the servers and this process most, and their deadlines run
- * from before they were sent. With more pending at once, all of them would be answered late.
+ * The maximum numbers of pending batches. Acquisitions are the most expensive operation, for the servers and for this
+ * process. With more batches at once, each answer would arrive later, and the lease already runs before its answer arrives.
  */
 const MOST_ACQUIRING = 2;
 const MOST_OTHERS = 8;
 
+/** The maximum number of pending requests for the remaining times of listed leases. */
+const AT_ONCE = 32;
+
 /** An attempt to acquire several keys, all or none. */
 interface AttemptRequest extends Wanted {
-  /** Whether the keys are read first. A read costs the servers less than a refused transaction. */
+  /** Whether to read the keys before the first transaction. A read costs the servers less than a refused transaction. */
   readonly readsFirst: boolean;
 }
 
@@ -77,7 +90,7 @@ interface AttemptState extends AttemptRequest {
 interface Step<W extends Owned = Wanted> {
   readonly name: string;
   readonly wanted: W;
-  /** The token of the grant to act on; undefined for any grant. */
+  /** The token of the required grant; undefined accepts any grant. */
   readonly token: bigint | undefined;
   /** The last known grant of the key. */
   found: Grant | undefined;
@@ -85,11 +98,11 @@ interface Step<W extends Owned = Wanted> {
 }
 
 /**
- * Leases in etcd. Each held key is bound to a separate etcd lease. Each operation is one transaction that compares the
- * revisions found before, so a transaction that is executed late or twice changes nothing. Simultaneous operations
- * share a request.
+ * Leases in etcd. Each held key is bound to a separate etcd lease. Each operation ends with a transaction that compares the
+ * revisions that were read before. So a transaction that is executed late or twice changes nothing. Simultaneous
+ * operations share a request.
  */
-export class EtcdBackend implements Backend {
+export class EtcdBackend implements ListingBackend {
   readonly title = TITLE;
   readonly permanent = permanent;
   readonly releaseFeed: ReleaseFeed;
@@ -156,14 +169,43 @@ export class EtcdBackend implements Backend {
     for (let ended = ''; ;) {
       const [grant] = (await read(this.#cluster, operation, [name])).grants;
       if (grant === undefined || grant.lease === ended) return undefined;
-      const { message } = await this.#cluster.call(operation, 'lease/timetolive', { ID: grant.lease });
-      const seconds = Number(message.TTL ?? 0);
-      const { owner, base, revision, info } = grant;
-      // The server reports whole seconds, rounded down. With 0 the key is still held.
-      if (seconds >= 0) return { owner, token: tokenOf(base, revision), remaining: seconds * 1000, info };
-      // The key expired with this etcd lease, or is bound to another one by now. Read it again.
+      const held = await this.#heldAs(grant, operation);
+      if (held !== undefined) return held;
+      // The key expired with this etcd lease, or is now bound to another etcd lease. Read the key again.
       ended = grant.lease;
     }
+  }
+
+  list(ranges: readonly TextRange[], most: number, ask: Ask): Promise<readonly StoredKey[]> {
+    return listByPages(ranges, most, async (range, asked): Promise<Page> => {
+      const request = { ...this.#names.in(range), limit: String(asked) };
+      const { message } = await ask((operation) => this.#cluster.call(operation, 'kv/range', request));
+      const { kvs = [] } = message;
+      // The remaining time of each lease must be read with a separate request.
+      const leases = await inGroups(kvs, AT_ONCE, (kv) => ask((operation) => this.#stateOf(kv, operation)));
+      const last = kvs.length < asked ? undefined : this.#names.textOf(kvs.at(-1)!.key!);
+      return { leases: leases.filter((lease) => lease !== undefined), last };
+    });
+  }
+
+  async #stateOf(kv: KeyValue, operation: Operation): Promise<StoredKey | undefined> {
+    const grant = parse(kv);
+    if (grant === undefined) return undefined;
+    // If that etcd lease has ended, a renewal may have bound the key to another one. So read the key again.
+    const held = (await this.#heldAs(grant, operation)) ?? (await this.inspect(kv.key!, operation));
+    return held && { text: this.#names.textOf(kv.key!), ...held };
+  }
+
+  /** Undefined if the grant's etcd lease has ended. */
+  async #heldAs(
+    { owner, base, revision, info, lease }: Grant,
+    operation: Operation,
+  ): Promise<StoredLease | undefined> {
+    const { message } = await this.#cluster.call(operation, 'lease/timetolive', { ID: lease });
+    const seconds = Number(message.TTL ?? 0);
+    // The server reports whole seconds, rounded down. With 0 the key is still held.
+    if (seconds < 0) return undefined;
+    return { owner, token: tokenOf(base, revision), remaining: seconds * 1000, info };
   }
 
   async close(): Promise<void> {
@@ -172,8 +214,8 @@ export class EtcdBackend implements Backend {
   }
 
   /**
-   * Reports removed keys, whether by a release, by expiry, or because their etcd lease was revoked. The watch starts at
-   * the current revision, never at a past one, so compaction cannot break it.
+   * Reports keys that are removed by a release, by expiry, or because their etcd lease was revoked. The watch starts at
+   * the current revision, never at a past one, so compaction cannot break the watch.
    */
   #watch({ subscribed, released, lost }: ReleaseListener): () => void {
     const request = { create_request: { ...this.#names.all, filters: ['NOPUT'] } };
@@ -189,9 +231,8 @@ export class EtcdBackend implements Backend {
   }
 
   /**
-   * Runs one transaction per attempt. It checks that the token base is unchanged and the keys are as last read, and
-   * binds each key to a separate etcd lease. The first transaction assumes that all keys are free, unless they were
-   * read first.
+   * Runs one transaction per attempt. The transaction compares the token base and the keys with the values that were read
+   * last, and binds each key to a separate etcd lease. Keys that were not read yet are assumed to be free.
    */
   async #acquireAll(
     attempts: readonly AttemptRequest[],
@@ -221,7 +262,7 @@ export class EtcdBackend implements Backend {
     }
   }
 
-  /** If this rejects, the caller must withdraw the etcd leases. A transaction that is executed later then fails. */
+  /** If this rejects, the caller must withdraw the etcd leases. Then the transaction fails even if it is executed later. */
   async #tryAll(tries: readonly AttemptState[], operation: Operation): Promise<void> {
     const taken = tries.flatMap(({ leases }) => leases);
     const base = await this.#base.get(operation);
@@ -234,7 +275,7 @@ export class EtcdBackend implements Backend {
       one.leases = [];
       const { succeeded = false, responses = [] } = parts[i]!;
       const [nowBase, ...now] = succeeded ? [] : responses.map(kvOf);
-      // A duplicate of this request may still be executed if the keys become free.
+      // A second copy of this request may still be executed later, when the keys are free.
       if (again) for (const lease of leases) lease.tainted = true;
       // Whether an earlier send of the same request succeeded.
       const isBound = again && now.length > 0 && now.every((kv, j) => kv?.lease === leases[j]!.id);
@@ -258,9 +299,9 @@ export class EtcdBackend implements Backend {
 
   #binding({ names, found, leases }: AttemptState, base: string, value: string): Txn {
     const key = this.#names.base;
-    // A comparison for equality would be too strict, because a key may disappear during the request: an attempt that
-    // timed out withdraws its etcd lease, while the next attempt has already read its grant. Within the same base,
-    // other grants always have later revisions.
+    // A comparison for equality would be too strict, because a key may disappear during the request. An attempt that timed
+    // out withdraws its etcd lease, and the next attempt may have read the key before that. Within the same base, every
+    // other grant has a later revision.
     const isNotLater = (name: string, grant: Grant | undefined): object =>
       grant === undefined ? isAbsent(name) : isNotLaterThan(name, grant.kv);
     return {
@@ -281,7 +322,8 @@ export class EtcdBackend implements Backend {
   }
 
   /**
-   * Applies `change` to the keys that their owners hold, until each is done or no longer held. Returns which are done.
+   * Applies `change` to the keys that their owners hold, until each key is done or no longer held. Returns for each key
+   * whether it is done.
    */
   async #change<W extends Owned>(
     wanted: readonly W[],
@@ -312,12 +354,12 @@ export class EtcdBackend implements Backend {
   }
 
   /**
-   * Returns the seconds that each key's etcd lease lasts, which a renewal must not shorten. 0 if the lease is shorter
-   * than the requested length.
+   * Returns how many seconds each key's etcd lease lasts, because a renewal must not shorten it. Returns 0 for a lease
+   * that is shorter than the requested length.
    */
   async #secondsOf(keys: readonly Step[], operation: Operation): Promise<readonly number[]> {
     const lengths = keys.map((key) => this.#lengthOf(key));
-    // For keys without an info to write, `#extend` has already asked.
+    // `#extend` has already read the lengths of keys without an info to write.
     const unknown = keys.filter(({ wanted }, i) => lengths[i] === undefined && wanted.info !== undefined);
     if (unknown.length === 0) return lengths.map((length) => length ?? 0);
     const ids = unknown.map(({ found }) => found!.lease);
@@ -338,9 +380,9 @@ export class EtcdBackend implements Backend {
   }
 
   /**
-   * Extends the etcd leases of keys, if they are long enough. A key that another client wrote last is also rewritten
-   * unchanged. An older renewal by that client, possibly still in flight, compares revisions, so it can then no longer
-   * bind the key to a shorter etcd lease.
+   * Extends the etcd leases of keys, if these leases are long enough. If another client wrote a key last, the key is also
+   * rewritten unchanged. An older renewal by that client may still be in flight. Such a renewal compares revisions, so after
+   * the rewrite it can no longer bind the key to a shorter etcd lease.
    */
   async #extend(keys: readonly Step[], operation: Operation): Promise<void> {
     for (;;) {
@@ -383,7 +425,7 @@ export class EtcdBackend implements Backend {
   ): Promise<string> {
     const leases = keys.map((key): EtcdLease => {
       const [id, seconds] = [key.found!.lease, lengths.get(key)!];
-      // Tainted, because another client may have requests in flight that use it. So it is never bound to another key.
+      // Tainted, because another client may have requests in flight that use this lease. So no other key is bound to it.
       return { id, seconds, since: 0, made: true, making: Promise.resolve(), tainted: true };
     });
     const { written, term } = await this.#write(keys, leases, operation);
@@ -411,7 +453,7 @@ export class EtcdBackend implements Backend {
       });
     } catch (error) {
       for (const { name, wanted } of keys) this.#held.forget(name, wanted.owner);
-      // After an uncertain failure the keys may be bound to the new leases, so these must stay. Unused ones expire.
+      // After an uncertain failure, the keys may be bound to the new leases, so the leases must stay. Unused leases expire.
       const isUncertain = !(error instanceof EtcdFailure) || error.uncertain;
       if (!isUncertain) for (const lease of leases) this.#leases.withdraw(lease);
       throw error;
@@ -419,8 +461,8 @@ export class EtcdBackend implements Backend {
   }
 
   /**
-   * Writes the keys that are unchanged since they were read, and updates `found`. Tokens do not change. Returns which
-   * were written.
+   * Writes the keys that are unchanged since they were read, and updates `found`. Tokens do not change. Returns for each
+   * key whether it was written.
    */
   async #write(
     keys: readonly Step[],
@@ -472,7 +514,7 @@ export class EtcdBackend implements Backend {
       key.isDone = succeeded;
       if (succeeded) this.#leave(key.name, before[i]!);
       const isGone = again && !succeeded && key.found?.lease !== before[i]!.lease;
-      // Probably an earlier send removed it. If the key had expired instead, its etcd lease would no longer exist.
+      // Probably an earlier send removed the key. If the key had expired instead, its etcd lease would not exist any more.
       if (isGone) key.isDone = await this.#leases.revoke(operation, before[i]!.lease);
     }
   }
@@ -486,8 +528,8 @@ export class EtcdBackend implements Backend {
 
   /**
    * Sends transactions as one request, at the same time as the request that creates their etcd lease. If the servers
-   * process the transaction first, they refuse it, and it is sent again. Transactions that need several new leases wait
-   * for them, because most would be refused.
+   * process the transactions first, they refuse them, and the transactions are sent again. If several new leases are
+   * needed, the transactions wait for these leases, because most would be refused.
    */
   async #execute(txns: readonly Txn[], leases: readonly EtcdLease[], operation: Operation): Promise<Outcome> {
     const made = leases.filter((lease) => !lease.made);
@@ -515,7 +557,7 @@ export class EtcdBackend implements Backend {
   }
 }
 
-/** Returns undefined for failed keys. Rejects only if all failed. */
+/** Returns undefined for each key whose request failed. Rejects only if all requests failed. */
 async function eachOf<K, T>(
   keys: readonly K[],
   ask: (key: K) => Promise<T>,
@@ -535,10 +577,10 @@ function isSame({ kv }: Grant, other: Grant | undefined): boolean {
   return kv.mod_revision === other?.kv.mod_revision && kv.value === other?.kv.value;
 }
 
-/** Updates the known grants, and refuses the attempt if another owner holds one of its keys. */
+/** Stores the grants that were read, and refuses the attempt if another owner holds one of its keys. */
 function judge(one: AttemptState, found: readonly (Grant | undefined)[], { isSubscribed }: Operation): void {
   one.found = found;
   const place = found.findIndex((grant) => grant !== undefined && grant.owner !== one.owner);
-  // A store that was subscribed before the read will be notified of the release.
+  // If the store was subscribed before the read, it will be notified of the release.
   if (place >= 0) one.result = { place, isRegistered: isSubscribed };
 }

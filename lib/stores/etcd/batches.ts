@@ -2,7 +2,7 @@ import { queueMicrotask } from '../../common/host.js';
 import { NOT_ASKED, Operation } from '../requests.js';
 import { EtcdFailure } from './gateway.js';
 
-/** By default etcd allows 128 conditions in a transaction: each key takes two, and one is for the token base. */
+/** The most keys of a transaction. By default etcd allows 128 conditions in one: two per key, and one for the token base. */
 export const MOST_KEYS = 63;
 
 interface Queued<R, A> {
@@ -14,8 +14,8 @@ interface Queued<R, A> {
 
 /**
  * Combines requests of one kind, for any owners, into batches. Requests of the same turn of the event loop share a
- * batch, and so do requests that queue while the maximum number of batches is pending. So the requests per key decrease
- * under load.
+ * batch. So do requests that queue while the maximum number of batches is pending. Under load, each batch therefore
+ * serves more keys.
  */
 export class Batches<R extends { readonly names: readonly string[] }, A> {
   readonly #most: number;
@@ -43,7 +43,7 @@ export class Batches<R extends { readonly names: readonly string[] }, A> {
     }
   }
 
-  /** Takes the requests that fit into one transaction. A transaction cannot write a key twice. */
+  /** Removes from the queue the requests that fit into one transaction. A transaction cannot write a key twice. */
   #next(): Queued<R, A>[] {
     const batch: Queued<R, A>[] = [];
     const names = new Set<string>();
@@ -71,7 +71,7 @@ export class Batches<R extends { readonly names: readonly string[] }, A> {
       );
       batch.forEach(({ resolve }, i) => resolve(answers[i]!));
     } catch (error) {
-      // One request of the batch caused the failure, for instance by a foreign value at its key. Send each alone.
+      // One request may have caused the failure, for instance by a foreign value at its key. So send each one alone.
       const isOne = batch.length > 1 && !(error instanceof EtcdFailure && error.uncertain);
       for (const one of batch) {
         if (isOne) void this.#send([one]);
@@ -84,7 +84,7 @@ export class Batches<R extends { readonly names: readonly string[] }, A> {
   }
 }
 
-/** An operation that is late once all of the given operations are. */
+/** An operation that becomes late when all of the given operations are late. */
 function operationOf(operations: readonly Operation[]): Operation {
   if (operations.length === 1) return operations[0]!;
   const together = new Operation(operations.every(({ isSubscribed }) => isSubscribed));

@@ -12,15 +12,15 @@ import {
 } from './gateway.js';
 import type { EtcdCredentials, EtcdSettings } from './options.js';
 
-/** Milliseconds before the servers are retried after all have failed. */
+/** Milliseconds before the servers are tried again after all of them failed. */
 const PAUSE = 20;
 /**
- * Milliseconds allowed to one of several servers. Half of the operation's timeout if that is less, so that a second
- * server can answer.
+ * The maximum time for one of several servers, in milliseconds. It is half of the operation's timeout if that is less, so
+ * that a second server can answer.
  */
 const LONGEST_ATTEMPT = 2000;
 const LATE = 'there was no answer in time';
-/** How often a request may be refused because of its token. */
+/** The number of times that a request may be refused because of its authentication token. */
 const MOST_REFUSALS = 3;
 
 /** The servers' answer to a request. */
@@ -28,7 +28,7 @@ export interface Answer {
   readonly message: Message;
   /** All messages, if the answer is a stream. */
   readonly messages: readonly Message[];
-  /** Whether an earlier send of the request may have been executed, or may still be. */
+  /** Whether the request was sent before, and that copy may have been executed or may still be. */
   readonly again: boolean;
 }
 
@@ -40,7 +40,7 @@ export class Cluster {
   readonly requests: Requests;
   /** Limits the time for one server; undefined if there is only one. */
   readonly #attempts: Replies | undefined;
-  /** Undefined until it is needed. Resolves to undefined if authentication is disabled on the servers. */
+  /** The authentication token, requested when needed. Resolves to undefined if authentication is disabled on the servers. */
   #token: Promise<string | undefined> | undefined;
   #current: number;
   #closed = false;
@@ -51,7 +51,7 @@ export class Cluster {
     this.requests = new Requests({ title: TITLE, permanent }, timeout);
     const limit = Math.min(timeout / 2, LONGEST_ATTEMPT);
     this.#attempts = urls.length > 1 ? new Replies(limit, 'an etcd server') : undefined;
-    // Clients start at different servers.
+    // Random, so that clients start at different servers.
     this.#current = Math.floor(Math.random() * urls.length);
   }
 
@@ -64,8 +64,8 @@ export class Cluster {
   }
 
   /**
-   * Opens a watch at the current server. `ended` is called once, when the watch ends by itself. The returned function
-   * closes the watch.
+   * Opens a watch at the current server. If the watch ends by itself, `ended` is called once. The returned function closes
+   * the watch.
    */
   watch(request: object, message: (message: Message) => void, ended: () => void): () => void {
     const at = this.#current;
@@ -156,7 +156,7 @@ export class Cluster {
     }
   }
 
-  /** Does nothing if another request has switched servers before. */
+  /** Switches to the next server, unless another request has already done so. */
   #leave(at: number): void {
     if (this.#current === at) this.#current = (at + 1) % this.#endpoints.length;
   }

@@ -14,7 +14,7 @@ const UNREACHED: ReadonlySet<unknown> = new Set(['ECONNREFUSED', 'ENOTFOUND', 'E
 export class Endpoint {
   readonly #options: RequestOptions;
   readonly #agent: Agent;
-  /** For watches. Each occupies a connection while it is open. */
+  /** The agent for watches, because each watch occupies a connection while it is open. */
   readonly #watching: Agent;
   readonly #request: (options: RequestOptions) => ClientRequest;
   readonly #path: string;
@@ -41,7 +41,7 @@ export class Endpoint {
   }
 
   /**
-   * Resolves to the body of the answer, or rejects with an EtcdFailure. Passes `onAbort` a function that aborts the
+   * Resolves to the body of the answer, or rejects with an EtcdFailure. Calls `onAbort` with a function that aborts the
    * request.
    */
   post(
@@ -71,8 +71,8 @@ export class Endpoint {
   }
 
   /**
-   * Opens a stream of lines on a separate connection that does not keep the process alive. `ended` is called at least
-   * once, even after the returned function, which closes the stream.
+   * Opens a stream of lines on a separate connection that does not keep the process alive. The returned function closes
+   * the stream. `ended` is called at least once, even if the stream was closed by that function.
    */
   watch(
     body: string,

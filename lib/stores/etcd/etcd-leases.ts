@@ -8,29 +8,30 @@ import { type EtcdFailure, isLeaseKnown, isLeaseNotFound, termOf } from './gatew
 
 /** The maximum number of parked etcd leases. */
 const MOST_PARKED = 64;
-/** Milliseconds between attempts to revoke: the first and the longest pause. */
+/** The first and the longest pause between attempts to revoke, in milliseconds. */
 const REVOKE_AGAIN = 100;
 const REVOKE_SELDOM = 5000;
-/** Milliseconds after which revoking is given up. */
+/** Milliseconds after which no further attempt to revoke is made. */
 const REVOKED_WITHIN = 60_000;
 
 /** The etcd lease that a key is bound to. When it expires or is revoked, etcd removes the key. */
 export interface EtcdLease {
   /** A decimal number of 63 bits. */
   readonly id: string;
-  /** Its TTL. */
+  /** The TTL. */
   readonly seconds: number;
   /**
-   * The lease lasts at least its TTL from this time of `localNow`, which keeps counting while the machine is suspended.
+   * A time of `localNow`. The lease lasts at least its TTL after this time. The clock also runs while the machine is
+   * suspended.
    */
   since: number;
   /** Whether a server has confirmed that the lease was created. */
   made: boolean;
-  /** Resolves when a server confirms it. */
+  /** Resolves when a server confirms that the lease was created. */
   readonly making: Promise<void>;
   /**
-   * Whether the lease must not be bound to another key: a request in flight may still bind it to a key, or it may not
-   * exist.
+   * True if the lease must not be bound to another key. Either a request in flight may still bind the lease to a key, or
+   * the lease may not exist.
    */
   tainted: boolean;
 }
@@ -43,13 +44,13 @@ export function secondsFor(milliseconds: number): number {
 const ignore = (): void => undefined;
 
 /**
- * The etcd leases of a store. When a key is released, its etcd lease is parked, and reused while enough of its time
- * remains. A new etcd lease costs a write on all servers.
+ * The etcd leases of a store. When a key is released, its etcd lease is parked: it is kept for another key while enough of
+ * its time remains. A new etcd lease would cost a write on all servers.
  */
 export class EtcdLeases {
   readonly #cluster: Cluster;
   readonly #drift: number;
-  /** Ordered by the time of parking, the latest last. */
+  /** Ordered by the time of parking: the latest is last. */
   readonly #parked: EtcdLease[] = [];
   #closed = false;
 
@@ -58,7 +59,7 @@ export class EtcdLeases {
     this.#drift = drift;
   }
 
-  /** Returns an etcd lease for this many milliseconds: a parked one, or a new one that may not be created yet. */
+  /** Returns an etcd lease for this many milliseconds: a parked one, or a new one that the servers may not have created yet. */
   take(operation: Operation, milliseconds: number): EtcdLease {
     const seconds = secondsFor(milliseconds);
     const at = this.#parked.findLastIndex(
@@ -67,15 +68,15 @@ export class EtcdLeases {
     return at >= 0 ? this.#parked.splice(at, 1)[0]! : this.#grant(operation, seconds);
   }
 
-  /** Drops all parked leases. Called when one turned out not to exist, since others may have disappeared with it. */
+  /** Withdraws all parked leases. Called when a lease turned out not to exist, since others may have disappeared with it. */
   unpark(): void {
     for (const lease of this.#parked.splice(0)) this.withdraw(lease);
   }
 
   /**
-   * Extends leases. A server that believes it is the leader answers without asking the others. If it was paused,
-   * another server may have become leader. So the result is certain only if a **later** request that needs a majority
-   * is answered in the same Raft term.
+   * Extends leases. A server that believes that it is the leader answers without asking the others. But if that server was
+   * paused, another server may have become the leader. So the result is certain only if a **later** request that needs a
+   * majority is answered in the same Raft term.
    *
    * `term` is the term of the server that received the request; empty if the answers differ. `seconds` are the new
    * TTLs; 0 if a lease no longer exists.
@@ -102,40 +103,41 @@ export class EtcdLeases {
   }
 
   /**
-   * Revokes a lease in the background. That removes any key bound to it, and makes any later request that would bind a
-   * key to it fail. It retries for a while until a server answers; after that the lease expires by itself.
+   * Revokes a lease in the background. The revocation removes any key that is bound to the lease. Any later request to bind
+   * a key to the lease then fails. If no server answers, the revocation is retried for a while; the lease also expires by
+   * itself.
    */
   withdraw(lease: Pick<EtcdLease, 'id' | 'made'>): void {
     void this.#revokeUntil(lease, localNow() + REVOKED_WITHIN);
   }
 
-  /** True if the lease still existed. Rejects with an EtcdFailure. */
+  /** Revokes a lease. Resolves to true if it still existed. Rejects with an EtcdFailure. */
   async revoke(operation: Operation, id: string): Promise<boolean> {
     try {
       await this.#cluster.call(operation, 'lease/revoke', { ID: id });
       return true;
     } catch (error) {
       if (!isLeaseNotFound(error)) throw error;
-      // An earlier send of this request may have revoked it.
+      // If this request was sent before, that copy may have revoked the lease.
       return (error as EtcdFailure).uncertain;
     }
   }
 
-  /** Revokes all parked leases, once each. */
+  /** Revokes all parked leases, with one attempt for each. */
   async close(): Promise<void> {
     this.#closed = true;
     const parked = this.#parked.splice(0);
     await Promise.all(parked.map(({ id }) => this.#revokeOnce(id).catch(ignore)));
   }
 
-  /** Creates an etcd lease. A successful transaction that uses it also proves that it exists. */
+  /** Creates an etcd lease. If a transaction with the lease succeeds, that also proves that the lease exists. */
   #grant(operation: Operation, seconds: number): EtcdLease {
     const id = newId();
     const since = localNow();
     const making = this.#cluster
       .call(operation, 'lease/grant', { ID: id, TTL: String(seconds) })
       .catch((error: unknown) => {
-        // The request was sent twice.
+        // The request was sent twice, and the first copy created the lease.
         if (!isLeaseKnown(error)) throw error;
       })
       .then(
@@ -173,7 +175,7 @@ export class EtcdLeases {
   }
 }
 
-/** Random, positive, of 63 bits, so that it collides with no other. */
+/** A random positive number of 63 bits, so that two ids practically never collide. */
 function newId(): string {
   return String(randomBytes(8).readBigUInt64BE() >> 1n || 1n);
 }

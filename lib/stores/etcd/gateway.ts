@@ -26,7 +26,7 @@ export interface KeyValue {
   readonly lease?: string;
 }
 
-/** An answer of the gateway, reduced to the members that are read here. The request determines which are present. */
+/** The members of the gateway's answers that are read here. Which members an answer has depends on the request. */
 export interface Message {
   readonly header?: { readonly revision?: string; readonly raft_term?: string };
   readonly ID?: string;
@@ -73,14 +73,14 @@ export function hasValue(key: string, value: string): object {
 }
 
 /**
- * A comparison: the key was not written since. An emptied cluster counts its revisions from 1 again. So the value,
- * which contains the token base, is compared, too.
+ * A comparison: the key was not written since it was read. A cluster that lost its data counts revisions from 1 again. So
+ * the value is compared, too, because it contains the token base.
  */
 export function isUnchanged(key: string, { value, mod_revision }: KeyValue): object[] {
   return [hasValue(key, value ?? ''), { key, target: 'MOD', mod_revision }];
 }
 
-/** A comparison: the key was not written later, or does not exist (its revision is then 0). */
+/** A comparison: the key was not written since it was read, or does not exist any more (its revision is then 0). */
 export function isNotLaterThan(key: string, { mod_revision }: KeyValue): object {
   return { key, target: 'MOD', result: 'LESS', mod_revision: String(BigInt(mod_revision ?? 0) + 1n) };
 }
@@ -122,7 +122,7 @@ export function failureOf(status: number, text: string): EtcdFailure {
   } catch {
     // Not an answer of etcd's gateway.
   }
-  // A proxy without a server may answer later. Any other status means that this is not the address of a gateway.
+  // A proxy that has no server now may have one later. Any other status means that the URL is not that of a gateway.
   if (status >= 500) return new EtcdFailure(`status ${status}`, undefined, true);
   return answeredFailure(`status ${status}, which is not an answer of etcd's gateway at /v3`, status);
 }
@@ -160,7 +160,7 @@ export class EtcdFailure extends Error {
     this.uncertain = uncertain;
   }
 
-  /** The same failure after an earlier, uncertain send of the request. */
+  /** The same failure, if the request was sent before, and the result of that send is uncertain. */
   afterUncertain(): EtcdFailure {
     return this.uncertain ? this : new EtcdFailure(this.message, this.code, true, this);
   }
@@ -176,19 +176,19 @@ export type Verdict = 'elsewhere' | 'authenticate' | 'final';
 
 export function verdictOn({ code, message }: EtcdFailure): Verdict {
   if (code === UNAUTHENTICATED) return 'authenticate';
-  // Both have the code of a bad argument. The token is missing, or older than the last change of users.
+  // The token is missing, or older than the last change of users. Both errors have the code of a bad argument.
   if (/user name is empty|auth store is old/.test(message)) return 'authenticate';
-  // A server whose storage is full reports the same code, but waiting does not help.
+  // A server whose storage is full reports the same code, but a retry would not help then.
   if (code === RESOURCE_EXHAUSTED) return /too many requests/.test(message) ? 'elsewhere' : 'final';
   return code === undefined || isTransient(code) ? 'elsewhere' : 'final';
 }
 
-/** The etcd lease in the request does not exist: no longer or not yet. */
+/** Whether the request failed because its etcd lease does not exist yet, or no longer exists. */
 export function isLeaseNotFound(error: unknown): boolean {
   return error instanceof EtcdFailure && error.code === NOT_FOUND;
 }
 
-/** An etcd lease with this id was created before. */
+/** Whether the request failed because an etcd lease with this id already exists. */
 export function isLeaseKnown(error: unknown): boolean {
   return error instanceof EtcdFailure && /lease already exists/.test(error.message);
 }
@@ -201,7 +201,7 @@ export function permanent(error: unknown): LockError | undefined {
   return isDenied ? storeDenied(TITLE, error) : undefined;
 }
 
-/** The servers have authentication disabled. */
+/** Whether the request failed because authentication is disabled on the servers. */
 export function isAuthDisabled(error: unknown): boolean {
   return (
     error instanceof EtcdFailure &&
@@ -210,7 +210,10 @@ export function isAuthDisabled(error: unknown): boolean {
   );
 }
 
-/** The cluster lacks a leader, the leader changed, the server is shutting down, or a time limit of the server passed. */
+/**
+ * Whether a retry may succeed: the cluster lacks a leader, the leader changed, the server is shutting down, or a time limit of
+ * the server passed.
+ */
 function isTransient(code: number): boolean {
   return code === UNAVAILABLE || code === DEADLINE_EXCEEDED || code === CANCELLED;
 }

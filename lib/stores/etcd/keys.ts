@@ -1,4 +1,5 @@
 import { encodeText } from '../exact-text.js';
+import type { PageRange } from '../listing.js';
 import type { Operation } from '../requests.js';
 import type { Cluster } from './cluster.js';
 import type { EtcdLease } from './etcd-leases.js';
@@ -30,7 +31,7 @@ export interface Grant {
   readonly kv: KeyValue;
 }
 
-/** The value to write, in base64. `revision`: the revision of the grant; undefined for the first write. */
+/** The value to write, in base64. `revision` is the revision of the grant; undefined when the key is granted. */
 export function valueOf(base: string, owner: string, info: string, revision?: string): string {
   const kept: { base: string; owner: string; revision?: string; info?: string } = { base, owner };
   // A spread would add a microsecond even with nothing to spread.
@@ -43,7 +44,14 @@ export function valueOf(base: string, owner: string, info: string, revision?: st
 /** Throws a TypeError for a value that this kind of store did not write. */
 export function grantOf(kv: KeyValue | undefined): Grant | undefined {
   if (kv === undefined) return undefined;
-  const { value, mod_revision = '', lease = '0', key } = kv;
+  const grant = parse(kv);
+  if (grant !== undefined) return grant;
+  throw new TypeError(`the value at ${JSON.stringify(fromBase64(kv.key))} is not a lease`);
+}
+
+/** Returns undefined for a value that this kind of store did not write. */
+export function parse(kv: KeyValue): Grant | undefined {
+  const { value, mod_revision = '', lease = '0' } = kv;
   try {
     const {
       base,
@@ -56,10 +64,10 @@ export function grantOf(kv: KeyValue | undefined): Grant | undefined {
   } catch {
     // Not JSON.
   }
-  throw new TypeError(`the value at ${JSON.stringify(fromBase64(key))} is not a lease`);
+  return undefined;
 }
 
-/** The token rises with the revision. It also rises across a loss of all data if the new base is greater. */
+/** The token rises with the revision. Tokens also rise after a loss of all data, if the new base is greater. */
 export function tokenOf(base: string, revision: string): bigint {
   return BigInt(base) + BigInt(revision);
 }
@@ -79,6 +87,18 @@ export class KeyNames {
     return base64(this.#prefix + encodeText(key));
   }
 
+  /** The range of keys whose texts are in the given range and greater than `after`. */
+  in({ from, after, to }: PageRange): { readonly key: string; readonly range_end: string } {
+    // The smallest text greater than `after` is `after` followed by a NUL. No stored text contains a NUL.
+    const first = after === '' ? from : `${after}\0`;
+    return { key: base64(this.#prefix + first), range_end: base64(this.#prefix + to) };
+  }
+
+  /** The encoded key that the server stores under this name. */
+  textOf(name: string): string {
+    return fromBase64(name).slice(this.#prefix.length);
+  }
+
   /** The range of all lease keys: its first key, and the first key after it. */
   get all(): { readonly key: string; readonly range_end: string } {
     return { key: base64(this.#prefix), range_end: base64(`${this.#prefix.slice(0, -1)}0`) };
@@ -95,13 +115,13 @@ export interface Outcome {
   readonly parts: readonly Message[];
   /** The revision after the batch. All writes of the batch have this revision. */
   readonly revision: string;
-  /** The Raft term in which the servers agreed on it. */
+  /** The Raft term in which the servers agreed on the batch. */
   readonly term: string;
-  /** As in `Answer`. */
+  /** See `Answer`. */
   readonly again: boolean;
 }
 
-/** Reads the grants of keys linearizably, and the Raft term of that read. */
+/** Reads the grants of keys with a linearizable read. Also returns the Raft term of that read. */
 export async function read(
   cluster: Cluster,
   operation: Operation,
@@ -116,7 +136,7 @@ export async function read(
   return { grants: kvs.map(grantOf), term: termOf(message) };
 }
 
-/** Sends transactions as one request. Each is decided separately. */
+/** Sends transactions as one request. Each transaction succeeds or fails separately. */
 export async function execute(
   cluster: Cluster,
   operation: Operation,
@@ -132,9 +152,9 @@ export async function execute(
 const NANOSECONDS = 1_000_000n;
 
 /**
- * The base that revisions are added to: the time, in nanoseconds, at which the prefix was first used in this cluster. A
- * cluster that lost its data restarts its revisions, but with a greater base, so tokens keep rising. Exceptions are a
- * clock that was set back and a cluster with more than one revision per nanosecond.
+ * The base that revisions are added to: the time, in nanoseconds, at which the prefix was first used in this cluster. If
+ * the cluster loses its data, revisions start again, but with a greater base, so tokens keep rising. They do not if the
+ * clock was set back, or if the cluster had more than one revision per nanosecond.
  */
 export class TokenBase {
   readonly #cluster: Cluster;
@@ -148,7 +168,7 @@ export class TokenBase {
     this.#key = key;
   }
 
-  /** The base as last read. Only a transaction that compares it proves that it is current. */
+  /** The base that was read last. It may be outdated, so each transaction compares it. */
   async get(operation: Operation): Promise<string> {
     return this.#known ?? (await this.#read(operation));
   }

@@ -40,7 +40,7 @@ export interface EtcdLeaseStoreOptions {
   credentials?: EtcdCredentials;
   /** For endpoints with `https://`. */
   tls?: EtcdTls;
-  /** Put before every key. Default "stripelock/". */
+  /** The text before the name of every key. Default "stripelock/". */
   prefix?: string;
   /** Milliseconds after which an operation without an answer fails. Default 1000. */
   timeout?: number;

@@ -5,6 +5,7 @@ import type {
   ReopenableLeaseStore,
   WakingLeaseStore,
 } from '../../lease/contract/lease-store.js';
+import type { ListingLeaseStore } from '../../lease/contract/listing.js';
 import type { SeveralKeysLeaseStore } from '../../lease/contract/several-keys.js';
 import { SeveralServerStore } from '../server-store.js';
 import { EtcdBackend } from './backend.js';
@@ -28,6 +29,7 @@ export function etcdLeaseStore(
   InfoLeaseStore &
   ReopenableLeaseStore &
   ExactLeaseStore &
+  ListingLeaseStore &
   ClosableLeaseStore {
   const settings = resolveOptions(options);
   return new SeveralServerStore(new EtcdBackend(settings), settings, settings.source);

@@ -1,12 +1,20 @@
-import { LONGEST_DELAY } from '../../common/alarm.js';
 import { codeOf, LockError } from '../../common/errors.js';
-import { settledWithin } from '../../common/pause.js';
+import { LONGEST_DELAY, settledWithin } from '../../common/timers.js';
 import { answerWithin } from '../../lease/contract/replies.js';
 import { messageOf, storeDenied } from '../../lease/contract/errors.js';
 import { NOT_ASKED, type Operation } from '../requests.js';
+import { cannotList } from '../../lease/contract/listing.js';
+import type { TextRange } from '../exact-text.js';
+import {
+  listByPages,
+  pageOf,
+  type Ask,
+  type ListingBackend,
+  type PageRange,
+  type StoredKey,
+} from '../listing.js';
 import type {
   Attempt,
-  Backend,
   Granted,
   StoredLease,
   Refused,
@@ -23,9 +31,10 @@ import {
   foundIn,
   FREEING,
   heldBy,
+  heldIn,
   idOf,
   keeping,
-  NOBODY,
+  NO_OWNER,
   RELEASES,
   renewing,
   TTL_INDEX,
@@ -33,36 +42,37 @@ import {
 
 /** Milliseconds before a failed change stream is opened again. */
 const RETRY = 1000;
-/** Milliseconds to wait for a stream to open, and again for it to close. */
+/** The longest wait, in milliseconds, for a stream to open before it is closed, and again for it to close. */
 const CLOSES_IN = 1000;
 
 /**
- * Errors of two clients that created or changed the same document at once. Nothing was changed and the holder is
- * unknown, so the operation is retried.
+ * Errors that say: another client created or changed the same document at the same time. Nothing was changed and the
+ * holder is unknown, so the operation is retried.
  */
 const COLLISIONS: ReadonlySet<unknown> = new Set([11000, 112]);
 /**
- * Errors of servers that lack pipeline updates, `$$NOW` in them, or expressions in a projection. They mean: failed to
- * parse, no such command, option not supported, no such operator, not implemented, undefined variable, unknown stage.
- * 303 and 304 come from Amazon's engine.
+ * Errors of servers that lack pipeline updates, `$$NOW` in such updates, or expressions in a projection. They mean:
+ * failed to parse, no such command, option not supported, no such operator, not implemented, undefined variable, unknown
+ * stage. 303 and 304 come from Amazon's engine.
  */
 const NOT_UNDERSTOOD: ReadonlySet<unknown> = new Set([9, 59, 72, 115, 168, 238, 303, 304, 17276, 40324]);
-/** Some servers report the same as a bad value. */
+/** The code for a bad value. Some servers use it instead of the codes in {@link NOT_UNDERSTOOD}. */
 const BAD_VALUE = 2;
 const UNAUTHORIZED = 13;
-/** Rights are missing, or the user or password is wrong. */
+/** Errors that say: rights are missing, or the user or password is wrong. */
 const DENIED: ReadonlySet<unknown> = new Set([UNAUTHORIZED, 18]);
-/** The user may not create indexes, or has created one on that field with other options. */
+/** Errors that say: the user may not create indexes, or the field already has an index with other options. */
 const NO_INDEX: ReadonlySet<unknown> = new Set([UNAUTHORIZED, 85, 86]);
 const ignore = (): void => undefined;
 
 /** Leases as documents of a collection. Each operation is one command to the primary. */
-export class MongodbBackend implements Backend {
+export class MongodbBackend implements ListingBackend {
   readonly title = 'MongoDB';
   readonly releaseFeed: ReleaseFeed | undefined;
   readonly nameOf = idOf;
   readonly #collection: Collection;
   readonly #reading: object;
+  readonly #onPrimary: object;
   readonly #writing: object;
   readonly #writeConcern: object;
   #prepared: Promise<void> | undefined;
@@ -70,10 +80,11 @@ export class MongodbBackend implements Backend {
   /** `timeout` is in milliseconds. */
   constructor(collection: Collection, timeout: number) {
     this.#collection = collection;
-    // The server takes 0 as no limit, and refuses a limit above the longest timer delay.
+    // The server reads 0 as "no limit", and refuses a limit above the longest timer delay.
     const maxTimeMS = Math.max(1, Math.ceil(timeout));
     const isLimited = maxTimeMS <= LONGEST_DELAY;
     this.#reading = { ...READING, ...(isLimited && { maxTimeMS }) };
+    this.#onPrimary = { ...this.#reading, readConcern: { level: 'local' }, readPreference: 'primary' };
     this.#writeConcern = { w: 'majority', ...(isLimited && { wtimeoutMS: maxTimeMS }) };
     this.#writing = { ...this.#reading, writeConcern: this.#writeConcern };
     // On a client with a single connection, a stream would block all operations.
@@ -115,7 +126,7 @@ export class MongodbBackend implements Backend {
     await this.#ready(operation);
     const pipeline = acquiring(owner, length, info, known[0]!);
     const document = await this.#collection.findOneAndUpdate({ _id }, pipeline, options);
-    // The document after the update, of this owner or another. Never null with `upsert`.
+    // The document after the update, held by this owner or another. Never null, because of `upsert`.
     const found = foundIn(document, _id)!;
     if (found.owner !== owner)
       return { place: 0, wakeIn: found.remaining, isRegistered: operation.isSubscribed };
@@ -136,8 +147,8 @@ export class MongodbBackend implements Backend {
   }
 
   /**
-   * With a change stream, all stores are notified, so the releasing store wakes no waiter itself. It would otherwise
-   * win.
+   * With a change stream, all stores are notified. The releasing store then does not itself wake one of its waiters,
+   * because that waiter would always be first.
    */
   async release(keys: readonly Releasing[], operation: Operation): Promise<Release[]> {
     const { name, owner, token } = keys[0]!;
@@ -147,15 +158,34 @@ export class MongodbBackend implements Backend {
   }
 
   async inspect(_id: string, operation: Operation): Promise<StoredLease | undefined> {
-    const options = {
-      ...this.#reading,
-      projection: FIELDS,
-      readConcern: { level: 'local' },
-      readPreference: 'primary',
-    };
     await this.#ready(operation);
+    const options = { ...this.#onPrimary, projection: FIELDS };
     const found = foundIn(await this.#collection.findOne({ _id }, options), _id);
-    return found === undefined || found.owner === NOBODY || found.remaining <= 0 ? undefined : found;
+    return found === undefined || found.owner === NO_OWNER || found.remaining <= 0 ? undefined : found;
+  }
+
+  list(ranges: readonly TextRange[], most: number, ask: Ask): Promise<readonly StoredKey[]> {
+    return listByPages(ranges, most, async (range, asked) => {
+      return pageOf(await ask((operation) => this.#page(range, asked, operation)), asked);
+    });
+  }
+
+  async #page(range: PageRange, most: number, operation: Operation): Promise<StoredKey[]> {
+    if (typeof this.#collection.find !== 'function') throw cannotList('the collection has no function find');
+    await this.#ready(operation);
+    const documents = await this.#collection
+      .find(heldIn(range), {
+        ...this.#onPrimary,
+        projection: { ...FIELDS, _id: 1 },
+        sort: { _id: 1 },
+        limit: most,
+        batchSize: most,
+      })
+      .toArray();
+    return documents.map((document) => {
+      const { _id } = document as { _id: string };
+      return { text: _id, ...foundIn(document, _id)! };
+    });
   }
 
   async #update(filter: object, pipeline: readonly object[], operation: Operation): Promise<boolean> {
@@ -166,7 +196,8 @@ export class MongodbBackend implements Backend {
 
   /**
    * Runs before each operation, and prepares the collection once. Rejects with a LockError (ERR_MONGODB_UNSUPPORTED) if
-   * the collection has a collation, and with the driver's error if that is unknown; the next operation then retries.
+   * the collection has a collation. If the collation cannot be read, it rejects with the driver's error, and the next
+   * operation prepares the collection again.
    */
   async #ready(operation: Operation): Promise<void> {
     await (this.#prepared ??= this.#prepare().catch((error: unknown) => {
@@ -177,7 +208,8 @@ export class MongodbBackend implements Backend {
   }
 
   /**
-   * Creates the collection and its TTL index if they do not exist. Without the index, documents of unused keys remain.
+   * Creates the collection and its TTL index if they do not exist. Without the index, no one removes the documents of
+   * unused keys.
    */
   async #prepare(): Promise<void> {
     const [fields, options] = TTL_INDEX;
@@ -199,7 +231,7 @@ export class MongodbBackend implements Backend {
     try {
       return (await this.#collection.options(READING)).collation?.locale;
     } catch (error) {
-      // A user without the right to read the collation is trusted.
+      // If the user may not read the collation, the store assumes that there is none.
       if (codeOf(error) === UNAUTHORIZED) return undefined;
       throw error;
     }
@@ -213,7 +245,7 @@ export class MongodbBackend implements Backend {
       readPreference: 'primary',
     });
     let isSubscribed = false;
-    // Each answer carries a resume token, even if nothing changed.
+    // Each answer of the stream contains a resume token, even if nothing changed. So the first one shows that it is open.
     stream.on('resumeTokenChanged', () => {
       if (!isSubscribed) subscribed();
       isSubscribed = true;
@@ -223,7 +255,7 @@ export class MongodbBackend implements Backend {
       if (typeof documentKey?._id === 'string') released(documentKey._id);
     });
     stream.on('error', lost);
-    // The driver usually resumes the stream, and does not report if it could not.
+    // The driver usually resumes an interrupted stream by itself. If it cannot, the stream only ends or closes.
     for (const event of ['end', 'close']) {
       stream.on(event, () => {
         isSubscribed = false;
@@ -234,9 +266,9 @@ export class MongodbBackend implements Backend {
       for (const event of ['resumeTokenChanged', 'error', 'end', 'close']) stream.on(event, () => resolve());
     });
     return async () => {
-      // If a stream is closed before its first answer, the driver leaves the stream's cursor open at the server.
+      // If a stream is closed before its first answer, the driver does not close its cursor on the server. So wait first.
       await settledWithin(CLOSES_IN, opened);
-      // Closing sends a request to a server that may be unreachable.
+      // Closing sends a request, and the server may be unreachable, so the wait is limited.
       await answerWithin(CLOSES_IN, () => stream.close()).catch(ignore);
     };
   }

@@ -5,7 +5,7 @@ import { invalidArgType } from '../../common/errors.js';
  * its types are needed here.
  */
 export interface MongodbCollection {
-  /** Its name in the database. */
+  /** The name of the collection in the database. */
   readonly collectionName: string;
   /** Used for acquisitions. */
   findOneAndUpdate(filter: never, update: never, options: never): Promise<unknown>;
@@ -13,6 +13,8 @@ export interface MongodbCollection {
   updateOne(filter: never, update: never, options: never): Promise<unknown>;
   /** Used for `inspect`. */
   findOne(filter: never, options: never): Promise<unknown>;
+  /** Used for `list`. Without this method, `list` rejects. */
+  find?(filter: never, options: never): object;
   /** Used for the TTL index. */
   createIndex(fields: never, options: never): Promise<unknown>;
   /** Used to read the collation. */
@@ -23,9 +25,9 @@ export interface MongodbCollection {
 
 /** A database of the official driver, `mongodb` 6 or 7. */
 export interface MongodbDatabase {
-  /** Its name on the server. */
+  /** The name of the database on the server. */
   readonly databaseName: string;
-  /** Returns a collection; the method of the driver. */
+  /** The driver's method, which returns a collection. */
   collection(name: string): MongodbCollection;
 }
 
@@ -39,6 +41,7 @@ export interface Collection {
     options: object,
   ): Promise<{ readonly matchedCount: number }>;
   findOne(filter: object, options: object): Promise<unknown>;
+  find?(filter: object, options: object): { toArray(): Promise<readonly unknown[]> };
   createIndex(fields: object, options: object): Promise<unknown>;
   options(options: object): Promise<{ readonly collation?: { readonly locale?: string } }>;
   watch(pipeline: readonly object[], options: object): ChangeStream;
@@ -51,8 +54,8 @@ export interface ChangeStream {
 }
 
 /**
- * How documents are read, whatever the client's settings: tokens need 64-bit integers as bigint. All four are given,
- * because the driver throws on contradictory settings.
+ * The settings for reading documents, which override the client's. Tokens need 64-bit integers as bigint. All four are
+ * set, because the driver throws on contradictory settings.
  */
 export const READING = {
   raw: false,

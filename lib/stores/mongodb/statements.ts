@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { LeaseStoreError } from '../../lease/contract/errors.js';
 import type { FencingToken } from '../../lease/contract/lease-store.js';
 import { encodeText, MARK } from '../exact-text.js';
+import type { PageRange } from '../listing.js';
 import type { StoredLease } from '../server-store.js';
 
 /*
@@ -9,19 +10,21 @@ import type { StoredLease } from '../server-store.js';
  *
  *     { _id: 'job:nightly', owner: 'host a', leaseEnds: Date, token: Long, info: '' }
  *
- * It is a lease while `owner` is not empty and `leaseEnds` is later than the primary's clock. After that it remains for
- * its token, until the TTL index removes it. Only a text that a caller chooses can look like an operator, and each of
- * those in a pipeline is a `$literal`; those in a filter are compared as they are.
+ * The document is a lease while `owner` is not empty and `leaseEnds` is later than the primary's clock. Later it is kept
+ * for its token, until the TTL index removes it. A text from a caller may look like an operator. So in a pipeline each
+ * such text is a `$literal`; a filter needs none, because it compares texts unchanged.
  */
 
 /** The owner of a free key. No lease has this owner. */
-export const NOBODY = '';
+export const NO_OWNER = '';
 /**
- * Seconds (one day) for which a token is kept after its lease ended: longer than the clocks of a replica set differ.
+ * Seconds (one day) for which a token is kept after its lease ended. The clocks of a replica set differ by less.
  */
 const TOKEN_KEPT = 86_400;
 /** Bytes. MongoDB-compatible engines cannot index keys of a few kilobytes. */
 const LONGEST_ID = 512;
+/** Matches the name of a hashed key. A list of leases shows this name, because the key itself is not stored. */
+const HASH_NAME = new RegExp(`^${MARK}#[\\w-]{43}$`, 'u');
 const NANOSECONDS = 1_000_000n;
 /** A temporary field that exists only between two stages of an update. */
 const FREE = 'stripelockFree';
@@ -30,7 +33,7 @@ const literal = (value: string): object => ({ $literal: value });
 const inTime = (milliseconds: number): object => ({ $add: ['$$NOW', BigInt(milliseconds)] });
 const isFree = (then: unknown, otherwise: string): object => ({ $cond: [`$${FREE}`, then, otherwise] });
 
-/** Whether the upsert just inserted the document. It is made from the filter, so it consists of its `_id`. */
+/** Whether the upsert just inserted the document. In that case it has only the `_id` of the filter. */
 const IS_NEW = { $eq: ['$$ROOT', { _id: '$_id' }] };
 const IS_LEASE = {
   $and: [
@@ -40,19 +43,23 @@ const IS_LEASE = {
   ],
 };
 
-/** The `_id` of a key: the key itself, or its hash if it is long. */
+/**
+ * The `_id` of a key: the encoded key, or its hash if it is long. A list shows the hash in place of the key. So callers
+ * may also pass such a hash as the key.
+ */
 export function idOf(key: string): string {
   const text = encodeText(key);
+  if (text !== key && HASH_NAME.test(key)) return key;
   if (Buffer.byteLength(text) <= LONGEST_ID) return text;
   return `${MARK}#${createHash('sha256').update(key, 'utf16le').digest('base64url')}`;
 }
 
 /**
- * Acquires the key if it is free, in one update for all cases. The filter is only the `_id`. With more conditions, a
- * refusal would find no document, try to insert one, and fail with a duplicate key. A document that is not free, or is
- * not a lease, stays unchanged, so a refusal writes nothing.
+ * Acquires the key if it is free, in one update for all cases. The filter is only the `_id`. If it had more conditions,
+ * the update would not match a held key; it would then try to insert a document, and fail with a duplicate key. A
+ * document stays unchanged if its key is held, or if it is not a lease. So a refusal writes nothing.
  *
- * The new token exceeds `above` and is at least the primary's clock in nanoseconds.
+ * The new token is higher than `above`, and at least the primary's clock in nanoseconds.
  */
 export function acquiring(owner: string, milliseconds: number, info: string, above: FencingToken): object[] {
   const token = {
@@ -63,7 +70,7 @@ export function acquiring(owner: string, milliseconds: number, info: string, abo
     ],
   };
   const available = {
-    $or: [{ $in: ['$owner', [literal(owner), NOBODY]] }, { $lte: ['$leaseEnds', '$$NOW'] }],
+    $or: [{ $in: ['$owner', [literal(owner), NO_OWNER]] }, { $lte: ['$leaseEnds', '$$NOW'] }],
   };
   return [
     { $set: { [FREE]: { $or: [IS_NEW, { $and: [IS_LEASE, available] }] } } },
@@ -79,10 +86,16 @@ export function acquiring(owner: string, milliseconds: number, info: string, abo
   ];
 }
 
-/** Matches an unexpired lease of that owner. `token` is the required grant; undefined accepts any. */
+/** Matches an unexpired lease of that owner. `token`: the required grant's token; undefined accepts any. */
 export function heldBy(_id: string, owner: string, token?: FencingToken): object {
   const lease = token === undefined ? { _id, owner } : { _id, owner, token };
   return { ...lease, $expr: { $gt: ['$leaseEnds', '$$NOW'] } };
+}
+
+/** Matches the unexpired leases of a page. Documents that this kind of store did not write do not match. */
+export function heldIn({ from, after, to }: PageRange): object {
+  const isHeld = [IS_LEASE, { $gt: ['$owner', NO_OWNER] }, { $gt: ['$leaseEnds', '$$NOW'] }];
+  return { _id: { $gte: from, $gt: after, $lt: to }, $expr: { $and: isHeld } };
 }
 
 /** Never shortens a lease. An undefined `info` leaves the info unchanged. */
@@ -97,7 +110,7 @@ export function keeping(milliseconds: number): object[] {
 }
 
 /** Releases a lease. The document stays, because it holds the token. */
-export const FREEING: readonly object[] = [{ $set: { owner: NOBODY, leaseEnds: '$$NOW', info: '' } }];
+export const FREEING: readonly object[] = [{ $set: { owner: NO_OWNER, leaseEnds: '$$NOW', info: '' } }];
 
 /** The fields to return. */
 export const FIELDS = {
@@ -108,16 +121,16 @@ export const FIELDS = {
   remaining: { $subtract: ['$leaseEnds', '$$NOW'] },
 } as const;
 
-/** Removes documents a day after their lease ended. Older tokens matter only to a client whose clock is wrong. */
+/** Removes each document a day after its lease ended. An older token matters only if a clock is wrong by a day. */
 export const TTL_INDEX = [{ leaseEnds: 1 }, { expireAfterSeconds: TOKEN_KEPT }] as const;
 
-/** Matches releases, whether the server reports the changed fields or the whole document, if that is shorter. */
+/** Matches releases. The server reports the changed fields, or the whole document if that is shorter. */
 export const RELEASES: readonly object[] = [
   {
     $match: {
       $or: [
-        { 'updateDescription.updatedFields.owner': NOBODY },
-        { operationType: 'replace', 'fullDocument.owner': NOBODY },
+        { 'updateDescription.updatedFields.owner': NO_OWNER },
+        { operationType: 'replace', 'fullDocument.owner': NO_OWNER },
       ],
     },
   },
@@ -125,14 +138,14 @@ export const RELEASES: readonly object[] = [
 ];
 
 /**
- * Parses a document, even of an expired lease; `remaining` is then 0 or negative. Returns undefined for no document.
- * Throws a LeaseStoreError for a document that this kind of store did not write.
+ * Parses a document. If its lease has expired, `remaining` is 0 or negative. Returns undefined if there is no document.
+ * Throws a LeaseStoreError if this kind of store did not write the document.
  */
 export function foundIn(document: unknown, _id: string): StoredLease | undefined {
   if (document === null || document === undefined) return undefined;
   const { owner, token, leaseEnds, info, ...rest } = document as { readonly [field: string]: unknown };
-  // For a retried update, the server answers with the whole remembered document, without the computed fields. The
-  // remaining time is then unknown. 0 makes a refused waiter retry at once.
+  // If the driver repeats an update, the server answers with the whole document, without the computed fields. The
+  // remaining time is then unknown. With 0, a refused waiter retries at once.
   const remaining = leaseEnds instanceof Date ? 0 : rest['remaining'];
   const complete =
     typeof owner === 'string' &&

@@ -8,8 +8,9 @@ import type {
   ReopenableLeaseStore,
   WakingLeaseStore,
 } from '../../lease/contract/lease-store.js';
+import type { ListingLeaseStore } from '../../lease/contract/listing.js';
 import { clientFrom, reopenedBy } from '../reopen.js';
-import { checkTerms, ServerStore } from '../server-store.js';
+import { checkTerms, ListingServerStore } from '../server-store.js';
 import { MongodbBackend } from './backend.js';
 import { collectionOf, type MongodbCollection, type MongodbDatabase } from './collection.js';
 
@@ -36,8 +37,8 @@ export interface MongodbCollectionOptions extends CommonOptions {
 }
 
 /**
- * Options of `mongodbLeaseStore` (`stripelock/mongodb`) with the caller's database. It uses the collection
- * "stripelock_leases".
+ * Options of `mongodbLeaseStore` (`stripelock/mongodb`) with the caller's database. The store uses the collection
+ * "stripelock_leases" of that database.
  */
 export interface MongodbDatabaseOptions extends CommonOptions {
   /** A database of the driver `mongodb`, 6 or 7. The store never closes its client. */
@@ -58,11 +59,13 @@ const NAMES: Names<MongodbLeaseStoreOptions> = {
 };
 
 /**
- * Leases in MongoDB 4.4 or later, for processes on many machines, in a collection or database of the driver `mongodb` 6
- * or 7. Each operation is one command to the primary, whose clock decides when a lease expires. Writes are acknowledged
- * by a majority of the replica set. An operation rejects with LeaseStoreError if the server fails or does not answer
- * within `timeout`. A grant that arrives later is given back. An operation rejects with a LockError
- * (ERR_MONGODB_UNSUPPORTED) if the server lacks a needed feature, or the collection has a collation.
+ * Leases in MongoDB 4.4 or later, for processes on many machines. The caller passes a collection or database of the
+ * driver `mongodb` 6 or 7. Each operation is one command to the primary, whose clock decides when a lease expires. A
+ * majority of the replica set acknowledges each write.
+ *
+ * An operation rejects with LeaseStoreError if the server fails or does not answer within `timeout`. A grant that arrives
+ * after `timeout` is given back. If the server lacks a needed feature, or the collection has a collation, operations
+ * reject with a LockError (ERR_MONGODB_UNSUPPORTED).
  *
  * The first operation creates the collection and its TTL index if they do not exist. On a replica set, a release wakes
  * waiting acquisitions through a change stream, which is open while managers wait. `close` ends that stream.
@@ -73,11 +76,16 @@ const NAMES: Names<MongodbLeaseStoreOptions> = {
  */
 export function mongodbLeaseStore(
   options: MongodbLeaseStoreOptions,
-): InfoLeaseStore & WakingLeaseStore & ReopenableLeaseStore & ExactLeaseStore & ClosableLeaseStore {
+): InfoLeaseStore &
+  WakingLeaseStore &
+  ReopenableLeaseStore &
+  ExactLeaseStore &
+  ListingLeaseStore &
+  ClosableLeaseStore {
   const terms = checkTerms(options, NAMES);
   const { clientModule, timeout, drift } = options;
   const backend = new MongodbBackend(collectionOf(options), terms.timeout);
-  return new ServerStore(backend, terms, reopenedBy(REOPEN, clientModule, { timeout, drift }));
+  return new ListingServerStore(backend, terms, reopenedBy(REOPEN, clientModule, { timeout, drift }));
 }
 
 /** The options that another thread needs to create a client and a store on it. */

@@ -7,7 +7,8 @@ export interface Statement {
   readonly text: string;
 }
 
-export type Row = Readonly<Record<string, unknown>>;
+/** The value of a parameter. All parameters and columns are texts or NULL, because no client converts these. */
+export type Value = string | null;
 
 /** How to run a statement. */
 export interface Terms {
@@ -20,17 +21,15 @@ export interface Terms {
 /** The client operations that the store uses, independent of the library. */
 export interface Connection {
   /**
-   * Runs a statement in an implicit transaction. Rejects with a LockError (ERR_LEASE_IN_TRANSACTION) inside a
-   * transaction of the caller.
+   * Runs a statement in an implicit transaction, and resolves with the client's result: see `rowsOf`. Rejects with a
+   * LockError (ERR_LEASE_IN_TRANSACTION) inside a transaction of the caller.
    */
-  run(statement: Statement, values: readonly unknown[], terms: Terms): Promise<readonly Row[]>;
-  /** Runs several statements without parameters in one transaction. */
-  script(text: string): Promise<unknown>;
+  run(statement: Statement, values: readonly Value[], terms: Terms): Promise<unknown>;
   /**
-   * Subscribes to a channel in a lasting session. The returned function ends the session, or the attempt to connect,
-   * and does not throw.
+   * Subscribes to a channel in a session that stays open. The returned function ends the session or the attempt to
+   * connect, and does not throw. The method is undefined if the client cannot listen.
    */
-  listen(channel: string, listener: ReleaseListener): () => void;
+  listen?(channel: string, listener: ReleaseListener): () => void;
   /** Removes the listeners that were added to the client. */
   close?(): void;
 }
@@ -46,10 +45,8 @@ export function inTransaction(): LockError {
 export function clientEnded(cause: Error): LockError {
   return new LockError(
     'ERR_LEASE_CLIENT_ENDED',
-    'the Client of pg has lost its connection, or was ended, and never connects again: make a new Client and a new store, ' +
-      'or give the store a Pool',
+    'the client of the PostgreSQL store was ended, or is a Client of pg that has lost its connection, and never connects ' +
+      'again: make a new client and a new store. A Pool of pg replaces lost connections',
     { cause },
   );
 }
-
-export const ignore = (): void => undefined;

@@ -1,13 +1,19 @@
 import { queueMicrotask } from '../../common/host.js';
 import { NOT_ASKED } from '../requests.js';
+import { ignore } from '../tables.js';
 import type { ReleaseListener } from '../wakers.js';
-import { ignore, inTransaction, type Connection } from './connection.js';
-import type { Row, Statement, Terms } from './connection.js';
+import { inTransaction, type Connection, type Statement, type Terms, type Value } from './connection.js';
+import { exactTextIn, rowsOf } from './results.js';
 
-/** Whether the session of the previous statement has an open transaction that has written. */
-const OPEN = 'SELECT txid_current_if_assigned() IS NOT NULL AS open';
+/** Reads whether the session has an open transaction that has written something. */
+const OPEN = 'SELECT (txid_current_if_assigned() IS NOT NULL)::text AS open';
 
-/** The part of the package `postgres` that subscribes. */
+/** Throws if the result of {@link OPEN} shows an open transaction. */
+function checkClosed(result: unknown): void {
+  if (exactTextIn(rowsOf(result)[0], 'open') === 'true') throw inTransaction();
+}
+
+/** The method of the package `postgres` that subscribes to a channel. */
 interface Listens {
   listen(channel: string, released: (payload: string) => void, subscribed: () => void): Promise<unknown>;
 }
@@ -21,12 +27,11 @@ interface Channel {
 const channels = new WeakMap<Listens, Map<string, Channel>>();
 
 /**
- * The library keeps a subscription in a separate session until the client is ended, and renews it after a lost
- * connection. A subscription cannot be removed, so each channel is subscribed only once.
+ * The library keeps a subscription in a separate session until the client is ended, and renews the subscription after a
+ * lost connection. A subscription cannot be removed, so each channel is subscribed to only once.
  *
- * If the server refuses LISTEN but keeps the session, the library retries only when it loses that session. The same
- * happens where the library mistakes a failure of the previous session for a failed LISTEN, as 3.4.9 may. Until then,
- * waiters poll.
+ * If the server refuses LISTEN but keeps the session, the library retries only when it loses that session. Version 3.4.9
+ * may also mistake a failure of the previous session for a failed LISTEN, with the same effect. Until then, waiters poll.
  */
 function subscribeToChannel(client: Listens, name: string, listener: ReleaseListener): () => void {
   let ofClient = channels.get(client);
@@ -52,10 +57,12 @@ function begin(client: Listens, name: string): Channel {
   return channel;
 }
 
-/** The result of `postgres()` of the package `postgres`: a pool. */
+/** The result of `postgres()` of the package `postgres`, or of `new SQL()` in Bun: a pool. */
 export interface PostgresJs extends Listens {
-  unsafe(text: string, values?: unknown[], options?: { prepare?: boolean }): Promise<readonly Row[]>;
+  unsafe(text: string, values?: Value[], options?: { prepare?: boolean }): Promise<unknown>;
   readonly options?: { readonly max?: number };
+  /** Only a reserved connection has this method. */
+  release?(): unknown;
 }
 
 export class PostgresJsConnection implements Connection {
@@ -65,63 +72,59 @@ export class PostgresJsConnection implements Connection {
     this.#sql = sql;
   }
 
-  async run(
-    { text }: Statement,
-    values: readonly unknown[],
-    { prepare, operation }: Terms,
-  ): Promise<readonly Row[]> {
-    // True inside `begin`, which passes such an object to its callback.
+  async run({ text }: Statement, values: readonly Value[], { prepare, operation }: Terms): Promise<unknown> {
+    // Only an object that `begin` passed to its callback has this property. So this is inside a transaction.
     if ('savepoint' in this.#sql) throw inTransaction();
     if (operation.isLate) throw NOT_ASKED;
-    const rows = await this.#sql.unsafe(text, [...values], { prepare });
-    // With more than one connection, the library itself refuses BEGIN.
-    if (this.#sql.options?.max === 1) {
-      const [now] = await this.#sql.unsafe(OPEN);
-      if (now?.['open'] === true) throw inTransaction();
-    }
-    return rows;
-  }
-
-  script(text: string): Promise<unknown> {
-    return this.#sql.unsafe(text);
+    const result = await this.#sql.unsafe(text, [...values], { prepare });
+    // With more than one connection, the library itself refuses BEGIN, so no check is needed.
+    if (this.#sql.options?.max === 1 || this.#sql.release) checkClosed(await this.#sql.unsafe(OPEN));
+    return result;
   }
 
   listen(channel: string, listener: ReleaseListener): () => void {
-    // Absent inside a transaction, where nothing is ever granted.
+    // The method is missing inside a transaction. There the store grants nothing, so it needs no notifications.
     if (typeof this.#sql.listen !== 'function') return ignore;
     return subscribeToChannel(this.#sql, channel, listener);
   }
 }
 
+/** A client of any library. See `PostgresQueryClient`. */
+interface QueryClient {
+  query(text: string, values: Value[]): PromiseLike<unknown>;
+}
+
+/**
+ * A client with only `query` does not show whether it is a pool, a single session, or bound to a transaction. So after each
+ * statement, a second statement reads whether a transaction is open. If the client is a pool, the second statement may run
+ * in another session, but a pool has no transaction of the caller anyway.
+ */
+export class QueryConnection implements Connection {
+  readonly #client: QueryClient;
+
+  constructor(client: QueryClient) {
+    this.#client = client;
+  }
+
+  async run({ text }: Statement, values: readonly Value[], { operation }: Terms): Promise<unknown> {
+    if (operation.isLate) throw NOT_ASKED;
+    const result = await this.#client.query(text, [...values]);
+    checkClosed(await this.#client.query(OPEN, []));
+    return result;
+  }
+}
+
 /** An in-process PGlite database. */
-export interface PgLite {
-  query(text: string, values?: unknown[]): Promise<{ rows: Row[] }>;
-  exec(text: string): Promise<unknown>;
+export interface PgLite extends QueryClient {
   listen(channel: string, released: (payload: string) => void): Promise<() => Promise<unknown>>;
 }
 
-export class PgLiteConnection implements Connection {
+export class PgLiteConnection extends QueryConnection {
   readonly #database: PgLite;
 
   constructor(database: PgLite) {
+    super(database);
     this.#database = database;
-  }
-
-  async run({ text }: Statement, values: readonly unknown[], { operation }: Terms): Promise<readonly Row[]> {
-    if (operation.isLate) throw NOT_ASKED;
-    const { rows } = await this.#database.query(text, [...values]);
-    const { rows: now } = await this.#database.query(OPEN);
-    if (now[0]?.['open'] === true) throw inTransaction();
-    return rows;
-  }
-
-  async script(text: string): Promise<unknown> {
-    try {
-      return await this.#database.exec(`BEGIN; ${text}; COMMIT`);
-    } catch (error) {
-      await this.#database.exec('ROLLBACK');
-      throw error;
-    }
   }
 
   listen(channel: string, { released, subscribed, lost }: ReleaseListener): () => void {

@@ -1,17 +1,24 @@
 import { NOT_ASKED } from '../requests.js';
+import { ignore } from '../tables.js';
 import type { ReleaseListener } from '../wakers.js';
-import { clientEnded, ignore, inTransaction, type Connection } from './connection.js';
-import type { Row, Statement, Terms } from './connection.js';
+import {
+  clientEnded,
+  inTransaction,
+  type Connection,
+  type Statement,
+  type Terms,
+  type Value,
+} from './connection.js';
 
 /** A `Client` of `pg`. */
 export interface PgClient {
-  query(query: string | { name?: string; text: string; values: unknown[] }): Promise<{ rows: Row[] }>;
+  query(query: string | { name?: string; text: string; values: Value[] }): Promise<unknown>;
   connect(): Promise<unknown>;
   end(): Promise<unknown>;
   unref?(): void;
   on(event: string, listener: (message: never) => void): unknown;
   removeListener(event: string, listener: (message: never) => void): unknown;
-  /** Since version 8.17. Returns I, T or E. */
+  /** Since version 8.17. Returns the server's transaction status: I (idle), T (in a transaction) or E (failed). */
   getTransactionStatus?(): string | null;
   readonly connection?: {
     on?(event: 'readyForQuery', listener: (message: { status?: string }) => void): unknown;
@@ -30,7 +37,7 @@ export interface PgPool {
   readonly Client: new (options: object) => PgClient;
 }
 
-/** The last transaction status of each client, for versions that do not expose it. */
+/** The last transaction status of each client, for versions of `pg` that do not expose the status. */
 const statuses = new WeakMap<object, { now: string | undefined }>();
 
 function statusOf(client: PgClient): string | null | undefined {
@@ -51,17 +58,17 @@ function isOpen(client: PgClient): boolean {
 async function runOn(
   client: PgClient,
   { name, text }: Statement,
-  values: readonly unknown[],
+  values: readonly Value[],
   { prepare, operation }: Terms,
-): Promise<readonly Row[]> {
+): Promise<unknown> {
   if (operation.isLate) throw NOT_ASKED;
   if (isOpen(client)) throw inTransaction();
   const given = [...values];
   // This path is hot: spreading an optional property would add more than a microsecond.
-  const { rows } = await client.query(prepare ? { name, text, values: given } : { text, values: given });
-  // A BEGIN may have been in flight before this statement.
+  const result = await client.query(prepare ? { name, text, values: given } : { text, values: given });
+  // Checked after the statement, because a BEGIN may have been in flight before it.
   if (isOpen(client)) throw inTransaction();
-  return rows;
+  return result;
 }
 
 /** Subscribes on a client. `end` is called when the subscription is closed. */
@@ -93,19 +100,11 @@ export class PoolConnection implements Connection {
     pool.on('error', ignore);
   }
 
-  run(statement: Statement, values: readonly unknown[], terms: Terms): Promise<readonly Row[]> {
-    return this.#with((client) => runOn(client, statement, values, terms));
-  }
-
-  script(text: string): Promise<unknown> {
-    return this.#with((client) => client.query(text));
-  }
-
-  async #with<T>(operation: (client: PgClient) => Promise<T>): Promise<T> {
+  async run(statement: Statement, values: readonly Value[], terms: Terms): Promise<unknown> {
     const client = await this.#take();
     let isUsable = true;
     try {
-      return await operation(client);
+      return await runOn(client, statement, values, terms);
     } catch (error) {
       isUsable = leavesUsable(error);
       throw error;
@@ -116,9 +115,9 @@ export class PoolConnection implements Connection {
   }
 
   /**
-   * The pool ignores a client's errors while the client is checked out, so this adds a listener. It uses a callback
-   * instead of a promise, which would leave a gap. One packet may both complete the connection and end it, and both
-   * events fire before the promise continues.
+   * The pool ignores a client's errors while the client is checked out, so this adds a listener. This is done in a callback,
+   * because a promise would be too late. A single packet may both complete and end the connection, and both events fire
+   * before the promise continues.
    */
   #take(): Promise<PooledClient> {
     return new Promise((resolve, reject) => {
@@ -135,7 +134,7 @@ export class PoolConnection implements Connection {
     client.on('error', ignore);
     const close = subscribeOn(client, channel, listener, () => {
       client.end().catch(ignore);
-      // A hanging server never answers, which must not keep the process alive.
+      // The server may hang and never answer. That must not keep the process alive.
       client.unref?.();
     });
     client
@@ -155,7 +154,7 @@ function leavesUsable(error: unknown): boolean {
   return error === NOT_ASKED || (error as { severity?: unknown }).severity === 'ERROR';
 }
 
-/** A client whose connection ended never reconnects, so that gets a clear error. */
+/** Rethrows an error. If the client's connection ended, the error says so, because the client never reconnects. */
 function explain(error: unknown): never {
   if (error instanceof Error && error.message.endsWith('not queryable')) throw clientEnded(error);
   throw error;
@@ -171,12 +170,8 @@ export class ClientConnection implements Connection {
     client.on('error', ignore);
   }
 
-  run(statement: Statement, values: readonly unknown[], terms: Terms): Promise<readonly Row[]> {
+  run(statement: Statement, values: readonly Value[], terms: Terms): Promise<unknown> {
     return this.#next(() => runOn(this.#client, statement, values, terms).catch(explain));
-  }
-
-  script(text: string): Promise<unknown> {
-    return this.#next(() => this.#client.query(text));
   }
 
   listen(channel: string, listener: ReleaseListener): () => void {

@@ -1,8 +1,7 @@
 import type { Names } from '../../common/checks.js';
-import { invalidArgType, outOfRange } from '../../common/errors.js';
+import { invalidArgType } from '../../common/errors.js';
 import type { HostUrl } from '../../common/types.js';
 import {
-  checkNonEmpty,
   type ClosableLeaseStore,
   type ExactLeaseStore,
   type InfoLeaseStore,
@@ -10,22 +9,38 @@ import {
   type ReopenableLeaseStore,
   type WakingLeaseStore,
 } from '../../lease/contract/lease-store.js';
+import type { ListingLeaseStore } from '../../lease/contract/listing.js';
 import type { SeveralKeysLeaseStore } from '../../lease/contract/several-keys.js';
 import { clientFrom, reopenedBy } from '../reopen.js';
 import { checkTerms, SeveralServerStore } from '../server-store.js';
+import { checkTable, clientOf } from '../tables.js';
 import { PostgresBackend } from './backend.js';
 import type { Connection } from './connection.js';
-import { PgLiteConnection, PostgresJsConnection, type PgLite, type PostgresJs } from './other-clients.js';
+import {
+  PgLiteConnection,
+  PostgresJsConnection,
+  QueryConnection,
+  type PgLite,
+  type PostgresJs,
+} from './other-clients.js';
 import { ClientConnection, PoolConnection, type PgClient, type PgPool } from './pg.js';
 
-const DEFAULT_TABLE = 'stripelock_leases';
 const REOPEN = { module: 'stripelock/postgres', name: 'reopenPostgresLeaseStore' };
 
+/** A client of any library, such as an ORM. */
+export interface PostgresQueryClient {
+  /**
+   * Runs one statement, with parameters `$1`, `$2` and so on. All values are texts or null. Resolves with the rows, or with an
+   * object that has them as `rows`. Each row is an object with the columns of the statement, whose texts are unchanged.
+   */
+  query(text: string, values: (string | null)[]): PromiseLike<unknown>;
+}
+
 /**
- * The caller's client: a `Pool` or a connected `Client` of `pg`, the result of `postgres()` of the package `postgres`,
- * or a `PGlite`.
+ * The caller's client: a `Pool` or a connected `Client` of `pg`, the result of `postgres()` of the package `postgres` or of
+ * `new SQL()` in Bun, a `PGlite`, or a {@link PostgresQueryClient}.
  */
-export type PostgresClient = object;
+export type PostgresClient = object | PostgresQueryClient;
 
 interface CommonOptions {
   /**
@@ -46,7 +61,10 @@ interface CommonOptions {
 
 /** Options of `postgresLeaseStore` (`stripelock/postgres`) with a pool. */
 export interface PostgresPoolOptions extends CommonOptions {
-  /** A `Pool` of `pg`, or the result of `postgres()` of the package `postgres`. The store never closes it. */
+  /**
+   * A `Pool` of `pg` or of Neon's driver, or the result of `postgres()` of the package `postgres` or of `new SQL()` in Bun.
+   * The store never closes it.
+   */
   pool: PostgresClient;
   /** Not allowed with a pool. */
   client?: undefined;
@@ -55,8 +73,8 @@ export interface PostgresPoolOptions extends CommonOptions {
 /** Options of `postgresLeaseStore` (`stripelock/postgres`) with a client. */
 export interface PostgresClientOptions extends CommonOptions {
   /**
-   * A connected `Client` of `pg` that is used for nothing else, or a `PGlite`. A pool is accepted, too. The store never
-   * closes it.
+   * A connected `Client` of `pg` that is used for nothing else, a `PGlite`, or any object with `query(text, values)`. A pool
+   * is accepted, too. The store never closes it.
    */
   client: PostgresClient;
   /** Not allowed with a client. */
@@ -82,7 +100,8 @@ const NAMES: Names<PostgresLeaseStoreOptions> = {
  * grant that arrives later is given back.
  *
  * A release wakes waiting acquisitions. For this, a session listens while managers wait; with a pool, that takes one
- * more connection. `close` ends only that session.
+ * more connection. `close` ends only that session. With an object that has only `query(text, values)`, the store
+ * instead polls the keys every 25 to 50 milliseconds, with one statement for all of them.
  *
  * Throws a TypeError (ERR_INVALID_ARG_TYPE) or RangeError (ERR_OUT_OF_RANGE) for bad options.
  */
@@ -93,10 +112,11 @@ export function postgresLeaseStore(
   InfoLeaseStore &
   ReopenableLeaseStore &
   ExactLeaseStore &
+  ListingLeaseStore &
   ClosableLeaseStore {
   const terms = checkTerms(options, NAMES);
   const { clientModule, table, timeout, drift } = options;
-  const backend = new PostgresBackend(connectTo(options), checkTable(table), terms.timeout);
+  const backend = new PostgresBackend(connectionOf(...clientOf(options)), checkTable(table), terms.timeout);
   const source = reopenedBy(REOPEN, clientModule, { table, timeout, drift });
   return new SeveralServerStore(backend, terms, source);
 }
@@ -120,14 +140,6 @@ export async function reopenPostgresLeaseStore({
   return postgresLeaseStore({ ...rest, client: await clientFrom<PostgresClient>(clientModule) });
 }
 
-/** Wraps the client or pool of the options. */
-function connectTo(options: PostgresLeaseStoreOptions): Connection {
-  const { client, pool } = options as { client?: unknown; pool?: unknown };
-  if (pool === undefined) return connectionOf(client, 'options.client');
-  if (client === undefined) return connectionOf(pool, 'options.pool');
-  throw invalidArgType('options.client', 'left out where options.pool is given', client);
-}
-
 type Shape = Readonly<Record<string, unknown>>;
 
 /** `name`: the option's name, for error messages. */
@@ -142,17 +154,10 @@ function connectionOf(client: unknown, name: string): Connection {
   if (has('query', 'exec', 'listen')) return new PgLiteConnection(client as PgLite);
   if (has('query', 'connect', 'on') && 'totalCount' in shape) return new PoolConnection(client as PgPool);
   if (has('query', 'connect', 'on')) return new ClientConnection(client as PgClient);
-  throw invalidArgType(name, 'a client of pg, postgres or PGlite', client);
-}
-
-/** The name becomes part of SQL, where parameters are not possible. PostgreSQL truncates names to 63 bytes. */
-function checkTable(table: unknown): string {
-  if (table === undefined) return DEFAULT_TABLE;
-  const name = checkNonEmpty(table, 'options.table');
-  if (/^(?:[A-Za-z_]\w{0,62}\.)?[A-Za-z_]\w{0,49}$/.test(name)) return name;
-  throw outOfRange(
-    'options.table',
-    'a name of letters, digits and underscores, at most 50, perhaps after that of a schema and a dot',
+  if (has('query')) return new QueryConnection(client as PostgresQueryClient);
+  throw invalidArgType(
     name,
+    'a client of pg, postgres or PGlite, or an object with query(text, values)',
+    client,
   );
 }

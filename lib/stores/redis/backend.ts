@@ -1,10 +1,13 @@
 import { randomBytes } from 'node:crypto';
-import type { LockError } from '../../common/errors.js';
+import { LockError } from '../../common/errors.js';
+import { FirstKeys } from '../../common/key-order.js';
 import { LeaseStoreError, messageOf, storeDenied } from '../../lease/contract/errors.js';
+import { cannotList } from '../../lease/contract/listing.js';
+import { isInRange, type TextRange } from '../exact-text.js';
+import { inGroups, type Ask, type ListingBackend, type StoredKey } from '../listing.js';
 import type { Operation } from '../requests.js';
 import type {
   Attempt,
-  Backend,
   Granted,
   StoredLease,
   Refused,
@@ -14,14 +17,16 @@ import type {
   Wanted,
 } from '../server-store.js';
 import type { ReleaseFeed } from '../wakers.js';
-import { connectionOf, type RedisConnection } from './client.js';
-import { highestOf, leaseName, waitersOf } from './key-names.js';
+import { connectionOf, type RedisClient } from './client.js';
+import type { RedisConnection, Scan } from './connection.js';
+import { highestOf, leaseName, leasePattern, textOf, waitersOf } from './key-names.js';
 import type { OwnClient } from './own-client.js';
 import {
   ACQUIRE,
   ACQUIRE_ALL,
   BEFORE_INFO,
   INSPECT,
+  INSPECT_ALL,
   KEEP,
   OF_CLUSTER,
   PASS_ON,
@@ -34,31 +39,51 @@ import {
 } from './scripts.js';
 
 const MICROSECOND = 1000n;
-/** Milliseconds before a failed subscription is retried. A lost connection recovers by itself. */
+/** Milliseconds before a failed subscription is retried. The client itself restores a lost connection. */
 const RETRY = 1000;
 /** Replies for a missing or wrong password, and for an ACL that forbids the script or one of its commands. */
 const DENIED = /^(?:NOPERM|NOAUTH|WRONGPASS)\b|ACL failure in script|user executing the script can't/;
 /** The error for keys in different cluster slots, as Redis and as proxies word it. */
 const CROSS_SLOT = /CROSSSLOT|same slot/i;
-/** Maps the numeric reply of the release script. */
+/** A node's reply for a key of another node. Only clients for clusters follow such a redirection. */
+const OTHER_NODE = /^(?:MOVED|ASK) \d/;
+/** The results of a release, by the numeric reply of the script. */
 const RELEASES: readonly Release[] = ['not held', 'unnotified', 'freed'];
 
-/** Leases as keys of a Redis server or cluster. Each operation is one script, so one round trip. */
-export class RedisBackend implements Backend {
+/** The maximum number of leases that one request reads. */
+const MOST_READ = 500;
+/** The maximum number of requests that read leases at the same time. */
+const AT_ONCE = 32;
+
+/** A lease that SCAN has found. */
+interface FoundName {
+  /** The encoded key. */
+  readonly text: string;
+  /** The name on the server. */
+  readonly name: string;
+}
+
+/** Leases as keys of a Redis server or cluster. Each operation runs one script, so it takes one round trip. */
+export class RedisBackend implements ListingBackend {
   readonly title = 'Redis';
   readonly releaseFeed: ReleaseFeed | undefined;
   readonly #connection: RedisConnection;
   /** The client, if the store created it. */
   readonly #own: OwnClient | undefined;
   readonly #prefix: string;
-  /** The pub/sub channel on which only this store listens. */
+  /** The pub/sub channel of this store. No other store subscribes to it. */
   readonly #channel: string;
-  /** Whether the client looks like one of a single server but a proxy leads to a cluster. */
+  /** True once a reply showed that the client, which is for a single server, reaches a cluster through a proxy. */
   #isProxiedCluster = false;
 
-  /** `client` is the caller's client. It is ignored if `own` is given. */
-  constructor(client: unknown, own: OwnClient | undefined, prefix: string) {
-    const connection = connectionOf(own?.client ?? client);
+  /** `client` is the caller's client. It is ignored if `own` is given. `another` creates a second client. */
+  constructor(
+    client: unknown,
+    own: OwnClient | undefined,
+    prefix: string,
+    another?: () => Promise<RedisClient>,
+  ) {
+    const connection = connectionOf(own?.client ?? client, another);
     this.#connection = connection;
     this.#own = own;
     this.#prefix = prefix;
@@ -78,7 +103,9 @@ export class RedisBackend implements Backend {
   }
 
   permanent(error: unknown): LockError | undefined {
-    return DENIED.test(messageOf(error)) ? storeDenied(this.title, error) : undefined;
+    const message = messageOf(error);
+    if (DENIED.test(message)) return storeDenied(this.title, error);
+    return OTHER_NODE.test(message) && !this.#connection.isCluster ? otherNode(error) : undefined;
   }
 
   unreachable(): unknown {
@@ -103,12 +130,12 @@ export class RedisBackend implements Backend {
     if (leases.length === 1) {
       const { name, owner, length, info } = leases[0]!;
       const args = [owner, String(length)];
-      if (info !== undefined) args.push(textOf(info));
+      if (info !== undefined) args.push(infoText(info));
       return this.#run(RENEW, [name], args, (reply) => [Number(reply) === 1]);
     }
     const keys = leases.map(({ name }) => name);
     const args = leases.flatMap(({ owner, length, info }) => {
-      return [owner, String(length), info === undefined ? '' : `=${textOf(info)}`];
+      return [owner, String(length), info === undefined ? '' : `=${infoText(info)}`];
     });
     return this.#runAll(RENEW_ALL, keys, args, (replies) => {
       return replies.map((reply) => (Number(reply) === UNDECIDED ? undefined : Number(reply) === 1));
@@ -121,8 +148,8 @@ export class RedisBackend implements Backend {
   }
 
   /**
-   * A client may resend a command after its connection broke. If the first send released the lease, the second one
-   * finds nothing. That looks like an expired lease, so this throws instead.
+   * A client may resend a command after its connection broke. If the first command released the lease, the second one
+   * finds no lease and replies "not held", as for an expired lease. So after a lost connection that reply is an error.
    */
   release(leases: readonly Releasing[]): Promise<(Release | undefined)[]> {
     const disconnects = this.#connection.disconnects?.count;
@@ -133,30 +160,88 @@ export class RedisBackend implements Backend {
         'Redis failed: the connection was cut before the reply, and the lease may have been released before',
       );
     };
-    const keys = leases.flatMap(({ name }) => [name, waitersOf(name)]);
     if (leases.length === 1) {
-      const { owner, token } = leases[0]!;
+      const { name, owner, token } = leases[0]!;
       const args = token === undefined ? [owner] : [owner, tokenText(token)];
-      return this.#run(RELEASE, keys, args, (reply) => [released(reply)]);
+      return this.#run(RELEASE, [name, waitersOf(name)], args, (reply) => [released(reply)]);
     }
+    const keys = leases.flatMap(({ name }) => [name, waitersOf(name)]);
     const args = leases.flatMap(({ owner, token }) => [owner, token === undefined ? '' : tokenText(token)]);
     return this.#runAll(RELEASE_ALL, keys, args, (replies) => replies.map(released));
   }
 
   inspect(lease: string): Promise<StoredLease | undefined> {
-    return this.#run(INSPECT, [lease], [], (reply) => {
-      if (!Array.isArray(reply)) return undefined;
-      const [text, token, remaining] = reply as unknown[];
-      const [owner = '', info = ''] = String(text).split(BEFORE_INFO);
-      return { owner, token: BigInt(String(token)), remaining: Number(remaining), info };
-    });
+    return this.#run(INSPECT, [lease], [], leaseOf);
+  }
+
+  /** SCAN finds the names of all leases, unsorted. Then only the leases to list are read. */
+  async list(ranges: readonly TextRange[], most: number, ask: Ask): Promise<readonly StoredKey[]> {
+    const { isCluster } = this.#connection;
+    // A cluster client learns the addresses of the servers with its first request.
+    if (isCluster) await ask(() => this.inspect(this.nameOf('')));
+    const scans = await ask(async () => this.#connection.scans?.());
+    if (scans === undefined) throw cannotList("this Redis client cannot enumerate a server's keys");
+    const found = new FirstKeys<FoundName>(most, ({ text }) => text);
+    await Promise.all(scans.map((scan) => this.#scan(scan, ranges, found, ask)));
+    const names = found.sorted();
+    const read = (some: readonly FoundName[]): Promise<readonly StoredKey[]> => ask(() => this.#read(some));
+    try {
+      return (await inGroups(this.#together(names), AT_ONCE, read)).flat();
+    } catch (error) {
+      if (isCluster || !this.#isProxiedCluster) throw error;
+      return (await inGroups(this.#together(names), AT_ONCE, read)).flat();
+    }
+  }
+
+  async #scan(
+    scan: Scan,
+    ranges: readonly TextRange[],
+    found: FirstKeys<FoundName>,
+    ask: Ask,
+  ): Promise<void> {
+    const { keyPrefix = '' } = this.#connection;
+    const pattern = leasePattern(keyPrefix + this.#prefix);
+    let cursor = '0';
+    do {
+      const [next, scanned] = await ask(() => scan(cursor, pattern));
+      for (const each of scanned) {
+        const name = each.slice(keyPrefix.length);
+        const text = textOf(this.#prefix, name);
+        if (text !== undefined && ranges.some((range) => isInRange(text, range))) found.add({ text, name });
+      }
+      cursor = next;
+    } while (cursor !== '0');
+  }
+
+  /** Reads these leases, and returns those that are still held. In a cluster, all must be in one slot. */
+  #read(found: readonly FoundName[]): Promise<readonly StoredKey[]> {
+    const names = found.map(({ name }) => name);
+    return this.#runAll(INSPECT_ALL, names, [], (replies) =>
+      found.flatMap(({ text }, i) => {
+        const lease = leaseOf(replies[i]);
+        return lease === undefined ? [] : [{ text, ...lease }];
+      }),
+    );
+  }
+
+  /** Divides leases into groups, each for one request, without changing their order. */
+  #together(found: readonly FoundName[]): readonly (readonly FoundName[])[] {
+    const groups: FoundName[][] = [];
+    const isSpread = this.#connection.isCluster || this.#isProxiedCluster;
+    for (const one of found) {
+      const group = groups.at(-1);
+      const fits = group !== undefined && group.length < MOST_READ;
+      if (fits && (!isSpread || highestOf(group[0]!.name) === highestOf(one.name))) group.push(one);
+      else groups.push([one]);
+    }
+    return groups;
   }
 
   close(): void {
     this.#own?.end();
   }
 
-  /** `floor` is set for a retry after the server lost its tokens: a lower bound, in microseconds, for the new token. */
+  /** `floor`, in microseconds: the new token must be higher. Set only for a retry after the server lost its tokens. */
   #acquireOne(
     wanted: Wanted,
     known: bigint,
@@ -170,7 +255,7 @@ export class RedisBackend implements Backend {
     const args = [owner, String(length)];
     if (channel !== undefined || floor !== undefined || info) args.push(channel ?? '');
     if (floor !== undefined || info) args.push(floor ?? '0');
-    if (info) args.push(textOf(info));
+    if (info) args.push(infoText(info));
     return this.#run(ACQUIRE, keys, args, (reply) => {
       if (Array.isArray(reply)) {
         return { place: 0, wakeIn: Number((reply as unknown[])[0]), isRegistered: channel !== undefined };
@@ -191,7 +276,7 @@ export class RedisBackend implements Backend {
       return channel === undefined ? [lease, highestOf(lease)] : [lease, highestOf(lease), waitersOf(lease)];
     });
     const floors = known.map((token) => String(token / MICROSECOND));
-    const args = [owner, String(length), textOf(info), channel ?? '', ...floors];
+    const args = [owner, String(length), infoText(info), channel ?? '', ...floors];
     return this.#runAll(ACQUIRE_ALL, keys, args, ([isGranted, ...rest]) => {
       if (Number(isGranted) === 1) return this.#granted(wanted, rest);
       return { place: Number(rest[0]), wakeIn: Number(rest[1]), isRegistered: channel !== undefined };
@@ -208,8 +293,8 @@ export class RedisBackend implements Backend {
   }
 
   /**
-   * Runs a script by its hash. If the server no longer has it, the source is sent in a second round trip. It creates a
-   * single promise, because each further promise is measurable with a local server.
+   * Runs a script by its hash. If the server does not have the script, the source is sent in a second round trip. This
+   * adds only one promise, because each promise slows down an operation on a local server measurably.
    */
   #run<T>(
     script: Script,
@@ -228,11 +313,11 @@ export class RedisBackend implements Backend {
     try {
       await this.#run(script, [lease, waitersOf(lease)], args, () => undefined);
     } catch {
-      // The lease, or the reservation of the key for this store, expires by itself.
+      // The lease to give back, or this store's reservation, expires by itself.
     }
   }
 
-  /** Runs a script on several keys, and notes if they turn out to be on different servers. */
+  /** Runs a script on several keys. Records that there is a cluster if the keys are in different slots. */
   #runAll<T>(
     script: Script,
     keys: readonly string[],
@@ -240,18 +325,38 @@ export class RedisBackend implements Backend {
     answered: (replies: readonly unknown[]) => T,
   ): Promise<T> {
     return this.#run(script, keys, args, (reply) => answered(reply as unknown[])).catch((error: unknown) => {
-      if (CROSS_SLOT.test(String(error))) this.#isProxiedCluster = true;
-      throw error;
+      if (!CROSS_SLOT.test(String(error))) throw error;
+      this.#isProxiedCluster = true;
+      throw new LeaseStoreError(
+        'Redis failed: the keys are in different slots of a cluster, so one request cannot reach them',
+        error,
+      );
     });
   }
 }
 
-/** A token in the form in which lease values contain it. */
+/** The error for a client that can use only one node of a cluster. */
+function otherNode(cause: unknown): LockError {
+  const message =
+    'the client of the Redis store is for a single server, but its server is one node of a cluster, and another node ' +
+    `serves this key (${messageOf(cause)}): pass a client for clusters`;
+  return new LockError('ERR_REDIS_CLUSTER', message, { cause });
+}
+
+/** Parses the reply of `INSPECT`. Undefined for a free key. */
+function leaseOf(reply: unknown): StoredLease | undefined {
+  if (!Array.isArray(reply)) return undefined;
+  const [text, token, remaining] = reply as unknown[];
+  const [owner = '', info = ''] = String(text).slice(1).split(BEFORE_INFO);
+  return { owner, token: BigInt(String(token)), remaining: Number(remaining), info };
+}
+
+/** A token, in the format that lease values have. */
 function tokenText(token: bigint): string {
   return String(token).padStart(19, '0');
 }
 
-/** The info in the form in which it follows the owner. */
-function textOf(info: string): string {
+/** The text that follows the owner in a lease value: empty without an info. */
+function infoText(info: string): string {
   return info === '' ? '' : BEFORE_INFO + info;
 }

@@ -1,13 +1,13 @@
 import { encodeText } from '../exact-text.js';
 
-/** Enough to spread leases across the nodes of any cluster, and few enough to keep forever. */
+/** The number of buckets: enough to spread leases across the nodes of any cluster, and few enough to keep all tokens forever. */
 const BUCKETS = 1024;
 const FNV_OFFSET = 0x811c9dc5;
 const FNV_PRIME = 0x01000193;
 
 /**
- * The names of a lease's keys. The leases of a bucket share one highest token and a hash tag, so all keys of a lease
- * are in one cluster slot:
+ * The names of a lease's keys. The leases of a bucket share one highest token. They also share a hash tag, so all keys of
+ * a bucket are in one cluster slot:
  *
  *     stripelock:{17}:job:nightly     a lease
  *     stripelock:{17}?job:nightly     the stores that wait for it; absent without such stores
@@ -20,18 +20,30 @@ export function leaseName(prefix: string, key: string): string {
   return `${prefix}{${bucketOf(text)}}:${text}`;
 }
 
-/** The key of the bucket's highest token, derived from a lease's key. */
+/** The encoded key that is part of a lease's name. Undefined if the name belongs to no lease. */
+export function textOf(prefix: string, lease: string): string | undefined {
+  const begin = lease.indexOf('}:') + 2;
+  const text = lease.slice(begin);
+  return begin > 1 && lease.slice(0, begin) === `${prefix}{${bucketOf(text)}}:` ? text : undefined;
+}
+
+/** A pattern that matches the keys of all leases. */
+export function leasePattern(prefix: string): string {
+  return `${prefix.replace(/[\\*?[\]]/g, '\\$&')}{*}:*`;
+}
+
+/** The name of the bucket's highest token, derived from a lease's name. */
 export function highestOf(lease: string): string {
   return lease.slice(0, lease.indexOf('}') + 1);
 }
 
-/** The key of the waiters, derived from the lease's key. */
+/** The name of a lease's waiters, derived from the lease's name. */
 export function waitersOf(lease: string): string {
   const end = lease.indexOf('}') + 1;
   return `${lease.slice(0, end)}?${lease.slice(end + 1)}`;
 }
 
-/** FNV-1a. Every client of every version must compute the same bucket. */
+/** The FNV-1a hash selects the bucket. Clients of all versions must compute the same bucket. */
 function bucketOf(text: string): number {
   let hash = FNV_OFFSET;
   for (const byte of Buffer.from(text)) hash = Math.imul(hash ^ byte, FNV_PRIME);

@@ -1,5 +1,9 @@
-import { codeOf, LockError } from '../../common/errors.js';
-import { endNodeRedis, type IoRedis, type NodeRedis, type RedisClient } from './client.js';
+import { LockError } from '../../common/errors.js';
+import { loadClientPackage } from '../client-packages.js';
+import type { RedisClient } from './client.js';
+import { ignore } from './connection.js';
+import type { IoRedis } from './ioredis.js';
+import { endNodeRedis, type NodeRedis } from './node-redis.js';
 
 /** A client that the store created. */
 export interface OwnClient {
@@ -8,8 +12,6 @@ export interface OwnClient {
   /** The last connection error; undefined while connected. */
   readonly failure: () => unknown;
 }
-
-const ignore = (): void => undefined;
 
 /** The client libraries, in order of preference. */
 const LIBRARIES = { ioredis: ioRedis, iovalkey: ioRedis, redis: nodeRedis };
@@ -20,31 +22,12 @@ type Library = keyof typeof LIBRARIES;
  * retries a failed connection forever. Throws a LockError (ERR_NO_REDIS_CLIENT) if no library is installed.
  */
 export function connectTo(url: string, libraries = Object.keys(LIBRARIES) as Library[]): OwnClient {
-  // Loaded lazily: see `binaries.ts`.
-  const { createRequire } = process.getBuiltinModule('node:module');
-  // In a CommonJS bundle made by esbuild, `import.meta` is empty.
-  const here = import.meta.url as string | undefined;
-  for (const from of [here, `${process.cwd()}/`]) {
-    if (from === undefined) continue;
-    const load = createRequire(from);
-    for (const name of libraries) {
-      const library = loadedBy(load, name);
-      if (library !== undefined) return LIBRARIES[name](library as never, url);
-    }
-  }
+  const library = loadClientPackage(libraries);
+  if (library !== undefined) return LIBRARIES[library.name](library.exports as never, url);
   throw new LockError(
     'ERR_NO_REDIS_CLIENT',
     'options.url needs one of the packages ioredis, iovalkey or redis, and none is installed',
   );
-}
-
-function loadedBy(load: NodeJS.Require, name: string): unknown {
-  try {
-    return load(name) as unknown;
-  } catch (error) {
-    if (codeOf(error) === 'MODULE_NOT_FOUND') return undefined;
-    throw error;
-  }
 }
 
 /** ioredis and its fork iovalkey. */
@@ -54,8 +37,8 @@ function ioRedis({ Redis }: { Redis: new (url: string) => IoRedis }, url: string
 }
 
 /**
- * Operations report their own failures. Without an `error` listener, ioredis prints errors and node-redis ends the
- * process.
+ * Remembers the last connection error. The listener is needed anyway: without one, ioredis prints errors and node-redis
+ * ends the process.
  */
 function noteFailure(client: IoRedis | NodeRedis): () => unknown {
   let failure: unknown;

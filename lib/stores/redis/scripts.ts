@@ -1,20 +1,20 @@
 import { createHash } from 'node:crypto';
 
-/** The suffix of the channel of a store on a cluster. */
+/** The suffix of a store's channel if its client is for a cluster. */
 export const OF_CLUSTER = '~';
 
-/** Separates the owner of a lease from its info. Neither contains it. */
+/** Separates the owner of a lease from its info. Neither text contains this character. */
 export const BEFORE_INFO = '\0';
 
-/** A Lua script. The server runs it atomically, on keys in one slot. */
+/** A Lua script. The server runs it atomically. In a cluster, all its keys are in one slot. */
 export interface Script {
   readonly source: string;
   readonly sha: string;
 }
 
 /**
- * Milliseconds for which a released key is reserved for the notified waiter. That is enough for a distant or busy
- * store. A store that hangs delays the others by this time once.
+ * Milliseconds for which a released key is reserved for the notified store. This is enough for a distant or busy store.
+ * A store that hangs delays the others by this time, but only once.
  */
 export const RESERVED_FOR = 100;
 
@@ -22,18 +22,18 @@ export const RESERVED_FOR = 100;
  * The value at a lease's key (KEYS[1]) consists of the token in 19 digits, a mark and the owner. If the lease has an
  * info, {@link BEFORE_INFO} and the info follow. The mark is ';' if a waiter is registered, else ':'.
  *
- * With the mark '~' the value is a reservation, not a lease: the key is reserved for a waiter, and its channel takes
+ * With the mark '~' the value is a reservation, not a lease: the key is reserved for a waiting store, whose channel takes
  * the place of the owner.
  *
- * The server does nothing else while a script runs, so the usual case makes as few calls as possible. A script
- * validates the value only if the caller is not the owner: a matching owner proves that the value is a lease.
+ * The server does nothing else while a script runs, so the usual case makes as few calls as possible. If the caller is
+ * the owner, the value is not validated, because a matching owner proves that it is a lease.
  */
 const HELD = `
 local call = redis.call
 local held = call('GET', KEYS[1])
 `;
 
-/** Whether the value is a lease of this owner, or reserves the key for this channel. */
+/** Whether the value is a lease of this owner, or a reservation for this channel. */
 const IS_OWN = `
 local function isOwn(held, owner)
   return string.sub(held, 21) == owner or string.sub(held, 21, 21 + #owner) == owner .. '\\0'
@@ -47,8 +47,8 @@ const refuseForeign = (key: string): string => `
 const REFUSE_FOREIGN = refuseForeign('KEYS[1]');
 
 /**
- * Adds a channel to the waiters of a key that is leased to another owner or reserved for another channel, in order of
- * arrival. The record expires with the lease, in `ends` milliseconds; the waiters then retry.
+ * Adds a channel to the waiters of a key, in order of arrival. The key is leased to another owner or reserved for another
+ * channel. The list of waiters expires with the lease, in `ends` milliseconds; the waiters then retry.
  */
 const REGISTER = `
 local function register(lease, waiters, mark, score, channel, ends)
@@ -59,18 +59,17 @@ end
 `;
 
 /**
- * KEYS: the lease, the bucket's highest token in microseconds, and, if the caller waits, the lease's waiters.
+ * KEYS: the lease; the bucket's highest token in microseconds; and the lease's waiters, only if the caller waits.
  *
  * ARGV: the owner; the TTL in milliseconds; the caller's channel or ''; a lower bound for the token in microseconds;
- * {@link BEFORE_INFO} and the info. The last three are optional.
+ * {@link BEFORE_INFO} followed by the info. The last three arguments are optional.
  *
- * Replies with the token, or with {milliseconds until another owner's lease ends}. In the latter case the channel is
- * registered as a waiter for that time, in order of arrival.
+ * Replies with the token, or with {milliseconds until another owner's lease ends}. In the latter case, the channel of a
+ * waiting caller is registered as a waiter for that time, in order of arrival.
  *
  * A token counts nanoseconds but is computed in microseconds: the server's TIME has microseconds, and Lua's numbers are
- * exact only up to 2^53 (the year 2255). Three zeros are appended to the digits. Usually the clock is ahead of all
- * tokens, and comparing strings of 16 digits is enough. After the clock was set back, the token is computed from the
- * highest one.
+ * exact only up to 2^53 (the year 2255). Three zeros are then appended. Usually the clock is ahead of all tokens, so it
+ * is enough to compare strings of 16 digits. If the clock was set back, the token is the highest one plus one.
  */
 export const ACQUIRE = script(`${IS_OWN}${REGISTER}
 local call = redis.call
@@ -107,8 +106,8 @@ call('PSETEX', KEYS[1], ARGV[2], token .. mark .. owner)
 return token`);
 
 /**
- * ARGV: the owner, the TTL in milliseconds, and, if the info changes, {@link BEFORE_INFO} and the info. Never shortens
- * a lease. Replies 1 or 0.
+ * ARGV: the owner; the TTL in milliseconds; and, only if the info changes, {@link BEFORE_INFO} and the info. Never
+ * shortens a lease. Replies 1 if the owner holds the lease, else 0.
  */
 export const RENEW = script(`${HELD}${IS_OWN}
 if not held then return 0 end
@@ -122,7 +121,7 @@ if ARGV[3] then
 end
 return call('PEXPIRE', KEYS[1], string.format('%.0f', left))`);
 
-/** ARGV: the owner, the TTL in milliseconds, the token. The only script that may shorten a lease. Replies 1 or 0. */
+/** ARGV: the owner, the TTL in milliseconds, the token. The only script that may shorten a lease. Replies as `RENEW`. */
 export const KEEP = script(`${HELD}${IS_OWN}
 if not held then return 0 end
 if not isOwn(held, ARGV[1]) then${REFUSE_FOREIGN}
@@ -132,13 +131,13 @@ if string.sub(held, 1, 19) ~= ARGV[3] then return 0 end
 return call('PEXPIRE', KEYS[1], ARGV[2])`);
 
 /**
- * Notifies the first waiter that is still connected, and reserves the key for it. Without the reservation, the store
- * that released the key would win it again and again, being closest to it. The loop skips dead waiters, because PUBLISH
- * reports how many clients received the message.
+ * Notifies the first waiting store that is still connected, and reserves the key for it. Without the reservation, the
+ * store that released the key would usually win it again. PUBLISH reports how many clients received the message, so the
+ * loop can skip dead stores.
  *
- * In a cluster a node does not know the number of recipients. The key is then reserved for the first waiter, and the
- * others are notified, too, so that they retry after the reservation. If an ACL forbids PUBLISH, that is not an error:
- * the key is already free, and waiters find it by polling.
+ * In a cluster, a node does not know the number of recipients. There the key is reserved for the first waiting store. The
+ * others are notified, too, so that they retry after the reservation. An ACL that forbids PUBLISH causes no error: the
+ * key is already free, and waiters find it by polling.
  */
 const WAKE = `
 local function wake(lease, waiters)
@@ -159,8 +158,8 @@ end
 `;
 
 /**
- * KEYS: the lease, its waiters. ARGV: the owner, and the token if only that grant may be released. Replies 0 if it was
- * not held, 2 if a waiter was notified, else 1.
+ * KEYS: the lease, its waiters. ARGV: the owner; and the token, if only the grant with that token may be released. Replies
+ * 0 if the owner did not hold the lease, 2 if a waiter was notified, else 1.
  */
 export const RELEASE = script(`${HELD}${IS_OWN}${WAKE}
 if not held then return 0 end
@@ -173,8 +172,8 @@ if string.sub(held, 20, 20) == ';' and wake(KEYS[1], KEYS[2]) then return 2 end
 return 1`);
 
 /**
- * KEYS: the lease, its waiters. ARGV: the channel of a store without waiters that was notified of a release, or has a
- * reservation.
+ * KEYS: the lease, its waiters. ARGV: the channel of a store without waiters. It was notified of a release, or has a
+ * reservation, so the script notifies the next waiting store.
  */
 export const PASS_ON = script(`${HELD}${WAKE}
 call('ZREM', KEYS[2], ARGV[1])
@@ -185,27 +184,30 @@ end
 if not held and wake(KEYS[1], KEYS[2]) then return 2 end
 return 1`);
 
-/** Replies nil, or {owner and info, token, milliseconds until expiry}. */
+/**
+ * Replies nil, or {mark, owner and info; token; milliseconds until expiry}. The mark keeps the text from being JSON, which
+ * the client of Upstash would parse.
+ */
 export const INSPECT = script(`${HELD}
 if not held then return false end${REFUSE_FOREIGN}
 if string.sub(held, 20, 20) == '~' then return false end
-return {string.sub(held, 21), string.sub(held, 1, 19), call('PTTL', KEYS[1])}`);
+return {string.sub(held, 20), string.sub(held, 1, 19), call('PTTL', KEYS[1])}`);
 
 /*
- * The scripts for several keys, each atomic. On a cluster all keys must be in one slot. KEYS has one to three names for each
- * key: first the lease, then what the script says.
+ * The scripts for several keys. Each is atomic, and on a cluster all its keys must be in one slot. KEYS has one to three
+ * names for each key: first the lease, then the names that the script's comment lists.
  */
 
 /**
- * The second name of each key is the bucket's highest token; the third, if the caller waits, is the lease's waiters.
+ * The second name of each key is the bucket's highest token. If the caller waits, the third name is the lease's waiters.
  *
  * ARGV: the owner; the TTL in milliseconds; '' or {@link BEFORE_INFO} and the info; the caller's channel or ''; and for
  * each key a lower bound for the token in microseconds, or '0'.
  *
  * Replies {1, token, …} with tokens made as in `ACQUIRE`. If another owner holds a key, it replies {0, index of that
- * key from 0, milliseconds until its lease ends} and changes no lease. The channel is then registered as a waiter of
- * that key, and reservations of earlier keys for the channel go to the next waiters. Everything that can fail comes
- * before the first write of a lease.
+ * key from 0, milliseconds until its lease ends} and changes no lease. If the caller waits, its channel is then
+ * registered as a waiter of that key. Earlier keys that are reserved for the channel are passed to their next waiters.
+ * All steps that can fail are done before the first write of a lease.
  */
 export const ACQUIRE_ALL = script(`${IS_OWN}${REGISTER}${WAKE}
 local call = redis.call
@@ -262,9 +264,9 @@ return tokens`);
 export const UNDECIDED = -1;
 
 /**
- * Builds a script that decides each key separately, for keys of several owners. `names` and `args` are the numbers of
- * KEYS and ARGV per lease; the first ARGV is the owner. `body` runs for each `lease` that its owner holds. It reads the
- * value `held` and sets `result`.
+ * Builds a script that decides each key separately. The keys may have different owners. `names` and `args` are the numbers
+ * of KEYS and ARGV per lease; the first ARGV is the owner. `body` runs for each `lease` that its owner holds. The body
+ * reads the value `held` and sets `result`.
  */
 const eachOwn = (names: number, before: string, args: number, body: string): Script =>
   script(`${IS_OWN}${before}
@@ -286,9 +288,21 @@ for i = 1, #KEYS / ${names} do
 end
 return results`);
 
+/** Replies for each lease as `INSPECT` does, but with 0 for a free key and for a value that is not a lease. */
+export const INSPECT_ALL = script(`
+local results = {}
+for i = 1, #KEYS do
+  local held = redis.pcall('GET', KEYS[i])
+  results[i] = 0
+  if type(held) == 'string' and string.find(held, '^%d+[:;]') and string.find(string.sub(held, 20, 20), '[:;]') then
+    results[i] = {string.sub(held, 20), string.sub(held, 1, 19), redis.call('PTTL', KEYS[i])}
+  end
+end
+return results`);
+
 /**
  * ARGV per lease: the owner, the TTL in milliseconds, and '' or '=' followed by {@link BEFORE_INFO} and the info.
- * Replies {1, 0 or -1, …}.
+ * Replies for each lease 1, 0 or {@link UNDECIDED}.
  */
 export const RENEW_ALL = eachOwn(
   1,
@@ -305,8 +319,8 @@ export const RENEW_ALL = eachOwn(
 );
 
 /**
- * The second name of each key is the lease's waiters. ARGV per lease: the owner, and the required token or ''. Replies
- * {0, 1, 2 or -1, …} as `RELEASE` does.
+ * The second name of each key is the lease's waiters. ARGV per lease: the owner, and the required token or ''. Replies for
+ * each lease as `RELEASE` does, or {@link UNDECIDED}.
  */
 export const RELEASE_ALL = eachOwn(
   2,

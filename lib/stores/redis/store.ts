@@ -11,8 +11,9 @@ import {
   type ReopenableLeaseStore,
   type WakingLeaseStore,
 } from '../../lease/contract/lease-store.js';
+import type { ListingLeaseStore } from '../../lease/contract/listing.js';
 import type { SeveralKeysLeaseStore } from '../../lease/contract/several-keys.js';
-import { clientFrom, reopenedBy } from '../reopen.js';
+import { clientFrom, moduleUrl, reopenedBy } from '../reopen.js';
 import { checkTerms, SeveralServerStore } from '../server-store.js';
 import { RedisBackend } from './backend.js';
 import type { RedisClient } from './client.js';
@@ -22,7 +23,7 @@ const MODULE = 'stripelock/redis';
 const DEFAULT_PREFIX = 'stripelock:';
 
 interface CommonOptions {
-  /** Put before every key; must not contain braces. Default "stripelock:". */
+  /** The text before the name of every key. It must not contain braces. Default "stripelock:". */
   prefix?: string;
   /** Milliseconds after which an operation without an answer fails. Default 1000. */
   timeout?: number;
@@ -33,13 +34,15 @@ interface CommonOptions {
 /** Options of `redisLeaseStore` (`stripelock/redis`) with the caller's client. */
 export interface RedisLeaseStoreOptions extends CommonOptions {
   /**
-   * A client from `ioredis`, `iovalkey` or `redis` (node-redis, connected), for a single server or a cluster. The store
-   * never closes it.
+   * A client from `ioredis`, `iovalkey`, `redis` (node-redis, connected) or `@valkey/valkey-glide`, for a single server or
+   * a cluster; or a client from `@upstash/redis`. The store never closes the client.
    */
   client: RedisClient;
   /**
    * The URL or path of a module whose default export is a function that returns another such client, or a promise of
-   * one. Only background renewal needs it: the renewing thread calls the function.
+   * one. Background renewal needs the module: the renewing thread calls the function. With `@valkey/valkey-glide`, the
+   * store also creates a second client with it, which is notified of releases. The store closes that second client.
+   * Without this option, waiters on `@valkey/valkey-glide` poll.
    */
   clientModule?: string | HostUrl;
   /** Not allowed with a client. */
@@ -47,7 +50,7 @@ export interface RedisLeaseStoreOptions extends CommonOptions {
 }
 
 /**
- * Options for a store that connects by itself, with the first installed package of `ioredis`, `iovalkey` and `redis`.
+ * Options for a store that creates its own client, from the first installed package of `ioredis`, `iovalkey` and `redis`.
  */
 export interface RedisUrlOptions extends CommonOptions {
   /** The server's URL: `redis://` or `rediss://`, with user, password and database. Supports background renewal. */
@@ -66,9 +69,10 @@ const NAMES: Names<RedisLeaseStoreOptions | RedisUrlOptions> & { readonly client
 };
 
 /**
- * Leases in Redis or Valkey, for processes on many machines. Each operation is one script, so one round trip. The
- * server's clock decides when a lease expires. An operation rejects with LeaseStoreError if the server fails or does
- * not answer within `timeout`. A grant that arrives later is given back.
+ * Leases in Redis or Valkey, for processes on many machines. Each operation runs one script, so it takes one round trip.
+ * The server's clock decides when a lease expires. An operation rejects with LeaseStoreError if the server fails or does
+ * not answer within `timeout`. A grant that arrives after `timeout` is given back. A client for a single server may be
+ * connected to a node of a cluster. Then operations on keys of other nodes reject with a LockError (ERR_REDIS_CLUSTER).
  *
  * A release wakes waiting acquisitions through a second connection, which the store opens from the client while
  * managers wait. `close` ends that connection, and also a client that the store created from a URL.
@@ -83,12 +87,15 @@ export function redisLeaseStore(
   InfoLeaseStore &
   ReopenableLeaseStore &
   ExactLeaseStore &
+  ListingLeaseStore &
   ClosableLeaseStore {
   const terms = checkTerms(options, NAMES);
   const prefix = checkPrefix(options.prefix);
   const source = sourceFrom(options);
   const own = options.url === undefined ? undefined : connectTo(options.url);
-  return new SeveralServerStore(new RedisBackend(options.client, own, prefix), terms, source);
+  const module = options.url === undefined ? options.clientModule : undefined;
+  const another = module === undefined ? undefined : () => clientFrom<RedisClient>(moduleUrl(module));
+  return new SeveralServerStore(new RedisBackend(options.client, own, prefix, another), terms, source);
 }
 
 /** The options that another thread needs to create a client and a store on it. */
@@ -123,8 +130,8 @@ function sourceFrom(options: RedisLeaseStoreOptions | RedisUrlOptions): LeaseSto
 
 function checkUrl(url: unknown): string {
   const text = checkNonEmpty(url, 'options.url');
-  // Error messages must not contain the password, which may be anywhere in the text. A library's error would contain
-  // it.
+  // The password may be anywhere in the text, and error messages must not contain it. So the URL is checked here, before
+  // a library could throw an error with the whole text.
   const scheme = /^([a-z][a-z\d+.-]*):\/\//i.exec(text)?.[1] ?? 'another text';
   if (!/^rediss?$/i.test(scheme)) {
     throw outOfRange('options.url', 'a URL that begins with redis:// or rediss://', scheme);

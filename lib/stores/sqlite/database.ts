@@ -46,7 +46,7 @@ const LOCKED = { BUSY: 5, LOCKED: 6 };
 const DENIED = { PERM: 3, READONLY: 8, AUTH: 23 };
 const PRIMARY_CODE = 0xff;
 
-/** Milliseconds. Looking up the file takes a tenth of the time of an acquisition. */
+/** Milliseconds for which a look-up of the file is cached. A look-up takes a tenth of the time of an acquisition. */
 const CHECKED_FOR = 10;
 
 /** Identifies the file of an open database. */
@@ -56,7 +56,7 @@ interface OpenFile {
   readonly inode: number;
 }
 
-/** A database of any of the libraries, opened by the caller or by the store. */
+/** A database of any of the three libraries, opened by the caller or by the store. */
 export class Connection {
   readonly #driver: Driver;
   /** Undefined for a database in memory, and on platforms without inode numbers. */
@@ -100,8 +100,8 @@ export class Connection {
   }
 
   /**
-   * False if the file was deleted, moved or replaced after it was opened. Other processes then use another file and do
-   * not see what is written here.
+   * False if the file was deleted, moved or replaced after it was opened. Other processes then use another file, and do
+   * not see what this connection writes.
    */
   get isInPlace(): boolean {
     const file = this.#file;
@@ -111,7 +111,7 @@ export class Connection {
   }
 
   /**
-   * Throws a LockError (ERR_SQLITE_FILE) if the file is not {@link isInPlace}. The result is cached for {@link
+   * Throws a LockError (ERR_SQLITE_FILE) if {@link isInPlace} is false. A result of true is cached for {@link
    * CHECKED_FOR}.
    */
   checkInPlace(): void {
@@ -129,14 +129,14 @@ export class Connection {
   }
 
   /**
-   * Runs before the first use. If another process opens or closes the file at that moment, it fails as locked, whatever
-   * the busy timeout. It is then retried like any operation.
+   * Runs before the first use. If another process opens or closes the file at that moment, SQLite at once reports the
+   * database as locked, whatever the busy timeout is. The store then retries the operation, as after any other lock.
    */
   prepareFile(): void {
-    // In WAL mode, readers never block a writer. A database in memory has no such mode.
+    // In WAL mode, readers never block a writer. A database in memory ignores this, since it has no WAL mode.
     this.prepare('PRAGMA journal_mode = WAL').get();
-    // In WAL mode this cannot corrupt the file, but a power failure may lose the last commits. Leases tolerate that,
-    // and commits are faster.
+    // This makes commits faster. In WAL mode it cannot corrupt the file. A power failure may lose the last commits, but
+    // leases tolerate that.
     if (this.#isOwn) this.exec('PRAGMA synchronous = NORMAL');
   }
 
@@ -155,7 +155,7 @@ export class Connection {
     this.#driver.exec(sql);
   }
 
-  /** Leaves the caller's database open. */
+  /** Closes the database if the store opened it. */
   close(): void {
     if (this.#isOwn) this.#driver.close();
   }
@@ -172,8 +172,8 @@ export class Connection {
   }
 
   /**
-   * For drivers that do not report open transactions. SQLite refuses a nested transaction with an error that has no
-   * code.
+   * For drivers that do not report open transactions. SQLite refuses a nested transaction with an error without a code,
+   * so the message is tested.
    */
   #beginFails(): boolean {
     try {

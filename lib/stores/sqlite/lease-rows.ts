@@ -1,20 +1,22 @@
 import { randomName } from '../../common/random-name.js';
 import { MARK } from '../exact-text.js';
+import { cannotList } from '../../lease/contract/listing.js';
+import type { PageRange, StoredKey } from '../listing.js';
 import type { StoredLease, Releasing, Renewing } from '../server-store.js';
 import type { Connection, SqliteRow, SqliteStatement } from './database.js';
 import { StoreClock, type ClockRow, type Reading } from './store-clock.js';
 
-/** The maximum number of expired rows that an acquisition removes. It exceeds 1, so that they do not accumulate. */
+/** The maximum number of expired rows that an acquisition removes per key. It exceeds 1, so that they do not accumulate. */
 const PURGED_PER_ACQUISITION = 4n;
 const NANOSECONDS = 1_000_000n;
-/** The token of a row that reserves its key for a waiter. Tokens of leases are higher. */
+/** The token of a row that reserves its key for a waiting store. Tokens of leases are higher. */
 const RESERVED = 0n;
 /**
- * Milliseconds for which a released key is reserved for a waiter: three of the longest poll intervals. A waiter that
- * hangs or died delays the others by this time once.
+ * Milliseconds for which a released key is reserved for a waiting store: three of the longest poll intervals. A store
+ * that hangs or died delays the others by this time, but only once.
  */
 const RESERVED_FOR = 200n;
-/** Milliseconds for which a waiter's record lasts. A live process extends its record after half of that time. */
+/** Milliseconds after which a store's record as a waiter expires. A live process extends its record after half of that time. */
 const RECORDED_FOR = 5000n;
 
 type Statements = ReturnType<typeof prepare>;
@@ -33,15 +35,15 @@ export interface WaiterRow {
  *     <table>_clock     one row: the store's clock, the wall clock at that time, and the highest token
  *     <table>_waiters   a row for each store that waits for a key, in order of arrival, and when that record expires
  *
- * A release deletes the record of the first waiter and reserves the key for that waiter's store for a moment: it writes
- * a row with the store in place of the owner, and the token {@link RESERVED}. So stores take turns, and a dead waiter with
- * an unexpired record delays the others only once.
+ * A release deletes the record of the first waiting store, and reserves the key for that store for a moment. The
+ * reservation is a row with the store in place of the owner, and with the token {@link RESERVED}. So stores take turns.
+ * A store that died before its record expired delays the others only once.
  *
- * The store's clock follows the wall clock until the wall clock is set. Then {@link StoreClock} continues by monotonic
- * time. The wall clock is read inside the transaction, so readings have the order of the transactions.
+ * The store's clock follows the wall clock. If the wall clock is set, {@link StoreClock} continues by monotonic time. The
+ * wall clock is read inside the transaction, so readings have the order of the transactions.
  *
- * A token is the greater of the wall clock in nanoseconds and the highest token so far plus one. So tokens rise unless
- * the file is lost and the wall clock is set back.
+ * A token is the wall clock in nanoseconds, or the highest token so far plus one, whichever is greater. So tokens always
+ * rise, unless the file is lost and the wall clock is also set back.
  */
 export class LeaseRows {
   readonly #connection: Connection;
@@ -55,8 +57,8 @@ export class LeaseRows {
   #busyTimeout: SqliteStatement | undefined;
 
   /**
-   * `now` is the wall clock in milliseconds. `monotonic` is the clock that detects jumps of the wall clock; undefined
-   * disables that.
+   * `now` returns the wall clock in milliseconds. `monotonic` is the clock that detects jumps of the wall clock. If it is
+   * undefined, jumps are not detected.
    */
   constructor(
     connection: Connection,
@@ -70,26 +72,31 @@ export class LeaseRows {
     this.#now = now;
   }
 
-  /** Reads without a transaction, so the result may be outdated when it returns. */
+  /** Reads without a transaction, so the result may already be outdated. */
   find(key: string): StoredLease | undefined {
     return this.#withTables(({ clock, lease }) => {
       const found = lease.get(key);
       if (found === undefined || found['token'] === RESERVED) return undefined;
-      const remaining = (found['expires'] as bigint) - this.#clock.now(rowOf(clock.get()), this.#read());
-      if (remaining <= 0n) return undefined;
-      const info = (found['info'] as string | null) ?? '';
-      return {
-        owner: found['owner'] as string,
-        token: found['token'] as bigint,
-        remaining: Number(remaining),
-        info,
-      };
+      const now = this.#clock.now(rowOf(clock.get()), this.#read());
+      return (found['expires'] as bigint) > now ? leaseOf(found, now) : undefined;
+    });
+  }
+
+  /** Reads one page of leases without a transaction. */
+  list({ from, after, to }: PageRange, most: number): readonly StoredKey[] {
+    return this.#withTables(({ clock, list, encoding }) => {
+      if (encoding.get()!['encoding'] !== 'UTF-8') {
+        throw cannotList('the SQLite file has an encoding in which the order of keys differs: UTF-16');
+      }
+      const now = this.#clock.now(rowOf(clock.get()), this.#read());
+      const rows = list.all(from, after, to, now, RESERVED, BigInt(most));
+      return rows.map((row) => ({ text: row['key'] as string, ...leaseOf(row, now) }));
     });
   }
 
   /**
-   * Returns the index of the first key that cannot be granted. It reads without a transaction. Undefined if all keys
-   * are free, or if this store's wait for the key must still be recorded.
+   * Returns the index of the first key that cannot be granted. Returns undefined if all keys are free, or if this store's
+   * wait for that key must still be recorded. Reads without a transaction.
    */
   refusal(keys: readonly string[], owner: string, isAwaited: (key: string) => boolean): number | undefined {
     return this.#withTables((statements) => {
@@ -102,8 +109,8 @@ export class LeaseRows {
   }
 
   /**
-   * Acquires all keys or none. On a refusal, returns the index of the first key that is held by another owner or
-   * reserved for another store. If this store has a waiter for that key, its wait is recorded.
+   * Acquires all keys or none. If it cannot, it returns the index of the first key that another owner holds or that is
+   * reserved for another store. If this store has a waiter for that key, the store is recorded as waiting.
    */
   acquire(
     keys: readonly string[],
@@ -151,7 +158,7 @@ export class LeaseRows {
     });
   }
 
-  /** `keeps` decides whether a key stays in this store instead of going to the first waiter of all stores. */
+  /** `keeps`: whether the waiters of this store may get the key next. If not, the first waiting store gets it. */
   release(keys: readonly Releasing[], keeps: (key: string) => boolean): readonly boolean[] {
     return this.#atTime((statements, now, wall, highest) => {
       statements.setClock.run(now, wall, highest);
@@ -169,8 +176,8 @@ export class LeaseRows {
   }
 
   /**
-   * Returns the keys for which a wait of this store is recorded. It writes only if records must be extended, or deleted
-   * because the store no longer waits.
+   * Returns the keys for which this store is recorded as waiting. Writes only if records must be extended, or must be
+   * deleted because the store no longer waits.
    */
   recorded(isAwaited: (key: string) => boolean): readonly WaiterRow[] {
     return this.#withTables((statements) => {
@@ -194,7 +201,7 @@ export class LeaseRows {
     });
   }
 
-  /** Returns -1 if all keys are free. */
+  /** Returns the index of the first key that cannot be granted, or -1 if all can. */
   #firstTaken({ lease }: Statements, keys: readonly string[], owner: string, now: bigint): number {
     return keys.findIndex((key) => {
       const row = lease.get(key);
@@ -203,7 +210,7 @@ export class LeaseRows {
     });
   }
 
-  /** Recreates the tables, once, if they were dropped. */
+  /** If the tables were dropped, recreates them and retries once. */
   #withTables<T>(body: (statements: Statements) => T): T {
     try {
       return body(this.#prepared());
@@ -214,7 +221,7 @@ export class LeaseRows {
     }
   }
 
-  /** With the caller's `busy_timeout`, SQLite would sleep on a locked database and block the event loop. */
+  /** Sets `busy_timeout` to 0 for a moment. Otherwise SQLite would sleep on a locked database and block the event loop. */
   #withoutSleeping<T>(body: () => T): T {
     this.#busyTimeout ??= this.#connection.prepare('PRAGMA busy_timeout');
     const timeout = this.#busyTimeout.get()!['timeout'] as bigint;
@@ -227,7 +234,7 @@ export class LeaseRows {
     }
   }
 
-  /** Runs a transaction that advances the store's clock. If `body` returns undefined, it left the clock unchanged. */
+  /** Runs a transaction at the current time of the store's clock. If `body` returns undefined, it did not write the clock. */
   #atTime<T>(body: (statements: Statements, now: bigint, wall: bigint, highest: bigint) => T): T {
     return this.#withTables((statements) =>
       this.#withoutSleeping(() => {
@@ -300,6 +307,11 @@ function prepare(connection: Connection, table: string) {
       `INSERT OR REPLACE INTO "${table}_clock" (id, time, wall, token) VALUES (1, ?, ?, ?)`,
     ),
     lease: statement(`SELECT owner, token, expires, info FROM "${table}" WHERE key = ?`),
+    list: statement(
+      `SELECT key, owner, token, expires, info FROM "${table}"
+       WHERE key >= ? AND key > ? AND key < ? AND expires > ? AND token <> ? ORDER BY key LIMIT ?`,
+    ),
+    encoding: statement('PRAGMA encoding'),
     put: statement(
       `INSERT INTO "${table}" (key, owner, token, expires, info) VALUES (?, ?, ?, ?, ?) ON CONFLICT (key) DO UPDATE
        SET owner = excluded.owner, token = excluded.token, expires = excluded.expires, info = excluded.info`,
@@ -335,11 +347,20 @@ function prepare(connection: Connection, table: string) {
   };
 }
 
+function leaseOf(row: SqliteRow, now: bigint): StoredLease {
+  return {
+    owner: row['owner'] as string,
+    token: row['token'] as bigint,
+    remaining: Number((row['expires'] as bigint) - now),
+    info: (row['info'] as string | null) ?? '',
+  };
+}
+
 function rowOf(row: SqliteRow | undefined): ClockRow | undefined {
   return row && { time: row['time'] as bigint, wall: row['wall'] as bigint };
 }
 
-/** After some errors, SQLite has already rolled back. */
+/** Rolls back, unless SQLite did so itself after the error. */
 function rollBack(connection: Connection): void {
   try {
     connection.exec('ROLLBACK');

@@ -4,26 +4,27 @@ import { Waiters } from '../wakers.js';
 import type { LeaseRows } from './lease-rows.js';
 
 /**
- * Milliseconds between polls. The interval starts with the first when a waiter arrives, and doubles up to the second.
+ * Milliseconds between polls. When a waiter arrives, the pause is reset to `FIRST_PAUSE`. It then doubles up to
+ * `LONGEST_PAUSE`.
  */
 const FIRST_PAUSE = 4;
 const LONGEST_PAUSE = 64;
 /**
- * Milliseconds for which a store may pass a key from waiter to waiter before it goes to another store. Passing it on
- * within the store is much faster than waiting for another process to poll.
+ * Milliseconds for which a store may pass a key from waiter to waiter before the key goes to another store. A hand-over
+ * within the store is much faster than one to another process, which has to poll first.
  */
 const TURN = 50;
 
 /** The waiters of this store for one key. */
 class LocalWaiters extends Waiters {
-  /** When this store got the key; undefined if it does not have the key, or its turn has ended. */
+  /** The time at which this store got the key. Undefined if it has not got the key, or its turn has ended. */
   since: number | undefined;
 }
 
 /**
  * Wakes this store's waiters when they should retry. SQLite has no notifications, so the store polls while it has
- * waiters, with one query for all keys. It checks whether leases expired, and whether the records of its waits still
- * exist. A missing record means that a release reserved the key for this store.
+ * waiters, with one query for all keys. The query shows which leases expire soon, and which records of this store still
+ * exist. If the record for a key is missing, a release may have reserved the key for this store.
  */
 export class Releases {
   readonly #rows: LeaseRows;
@@ -56,7 +57,7 @@ export class Releases {
     if (listeners) listeners.since ??= timerNow();
   }
 
-  /** Whether a key released now stays in this store. Otherwise it goes to the first waiter of all stores. */
+  /** Whether the waiters of this store may get a key that is released now. Otherwise the first waiting store gets it. */
   readonly keeps = (key: string): boolean => {
     const listeners = this.#keys.get(key);
     if (listeners?.since === undefined) return false;
@@ -88,8 +89,8 @@ export class Releases {
   }
 
   /**
-   * Polls once more after the last waiter left, to delete the records. The waiters keep the process alive, so the timer
-   * need not.
+   * After the last waiter left, one more poll deletes the records. The waiters keep the process alive, so the timer need
+   * not do so.
    */
   #schedulePoll(): NodeJS.Timeout {
     const pause = this.#pause;
@@ -107,7 +108,7 @@ export class Releases {
         const listeners = this.#keys.get(key);
         if (listeners === undefined) continue;
         unrecorded.delete(listeners);
-        // The lease ends before the next poll, so this wakes a waiter on time.
+        // The lease may expire before the next poll, so a timer wakes a waiter on time.
         if (remaining <= LONGEST_PAUSE) listeners.wakeIn(Math.max(Number(remaining), 0));
       }
     } catch {

@@ -7,8 +7,8 @@ export interface ClockRow {
 }
 
 /**
- * A reading of the wall clock, between two readings of a monotonic clock. In milliseconds; infinite without a monotonic
- * clock.
+ * A reading of the wall clock, between two readings of a monotonic clock, in milliseconds. Without a monotonic clock,
+ * `before` and `after` are infinite.
  */
 export interface Reading {
   readonly before: number;
@@ -23,18 +23,18 @@ export interface Reading {
 const TOLERANCE = 20;
 
 /**
- * The store's time: the time in the row, plus the time since the row was written. The wall clock measures this time, within
- * bounds from the process's monotonic clock:
+ * The store's time is the time in the row, plus the time that has passed since the row was written. The wall clock
+ * measures the time that has passed. The process's monotonic clock limits the result:
  *
- * If the row is the one this process read last, exactly the monotonic time since that reading has passed. If it is a
- * new row, at most that time has passed since it was written.
+ * Let m be the monotonic time since this process last read the row. If the row is still the same, the store's time has
+ * advanced by exactly m since then. If the row is new, it was written at most m ago.
  *
- * So a jump of the wall clock does not stop the store's time while a process polls. It does not end leases early either
- * for processes that have read the clock before.
+ * So the store's time does not stop when the wall clock jumps, as long as a process polls. In processes that have read
+ * the clock before, the jump does not end leases early either.
  */
 export class StoreClock {
   #seen: ClockRow | undefined;
-  /** At the last reading: the time since the row was written, and the bounds of the reading. */
+  /** At the last reading: the milliseconds since the row was written, and the two monotonic readings. */
   #passed = 0;
   #before = -Infinity;
   #after = Infinity;

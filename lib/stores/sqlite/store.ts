@@ -1,6 +1,7 @@
 import type { Names } from '../../common/checks.js';
 import { localNow } from '../../common/elapsed.js';
 import { invalidArgType, outOfRange, type LockError } from '../../common/errors.js';
+import { afterTurn } from '../../common/host.js';
 import { storeDenied } from '../../lease/contract/errors.js';
 import {
   checkClock,
@@ -15,19 +16,12 @@ import {
   type WakingLeaseStore,
 } from '../../lease/contract/lease-store.js';
 import type { SeveralKeysLeaseStore } from '../../lease/contract/several-keys.js';
-import { encodeText } from '../exact-text.js';
+import type { ListingLeaseStore } from '../../lease/contract/listing.js';
+import { encodeText, type TextRange } from '../exact-text.js';
+import { listByPages, pageOf, type Ask, type ListingBackend, type StoredKey } from '../listing.js';
 import type { Operation } from '../requests.js';
 import { checkTerms, SeveralServerStore } from '../server-store.js';
-import type {
-  Backend,
-  Granted,
-  StoredLease,
-  Refused,
-  Release,
-  Releasing,
-  Renewing,
-  Wanted,
-} from '../server-store.js';
+import type { Granted, StoredLease, Refused, Release, Releasing, Renewing, Wanted } from '../server-store.js';
 import { Connection, isBusy, isDenied, type SqliteDatabase } from './database.js';
 import { LeaseRows } from './lease-rows.js';
 import { Releases } from './releases.js';
@@ -37,11 +31,11 @@ const DEFAULT_TABLE = 'stripelock_leases';
 interface CommonOptions {
   /** Name of the table, created if it does not exist. Letters, digits and underscores. Default "stripelock_leases". */
   table?: string;
-  /** Milliseconds for which an operation is retried while the database is locked by others. Default 1000. */
+  /** Milliseconds for which an operation is retried while another connection has locked the database. Default 1000. */
   timeout?: number;
   /** How much faster the store's clock may run than a holder's, as a fraction. Default 0.001. */
   drift?: number;
-  /** The wall clock, which all clients of the file must share. Default: `Date.now()`. */
+  /** The wall clock. All clients of the file must use the same one. Default: `Date.now()`. */
   clock?: Clock;
 }
 
@@ -80,17 +74,17 @@ const NAMES: Names<SqliteLeaseStoreOptions> = {
  * Leases in a SQLite file, for processes on one machine. `close` closes the database if the store opened it.
  *
  * Each operation is one transaction (`BEGIN IMMEDIATE`), which blocks the thread for well below a millisecond. While
- * the database is locked, the operation is retried without blocking. If it stays locked for `timeout`, an acquisition
- * counts as refused (undefined), and other operations reject with LeaseStoreError. An operation rejects with a
- * LockError (ERR_LEASE_IN_TRANSACTION) while the caller has a transaction open on the database. The code is
- * ERR_LEASE_STORE_DENIED if the database is read-only.
+ * the database is locked, the operation is retried without blocking. If the database stays locked for `timeout`, an
+ * acquisition counts as refused (undefined), and other operations reject with LeaseStoreError. While the caller has a
+ * transaction open on the database, operations reject with a LockError (ERR_LEASE_IN_TRANSACTION). If the database is
+ * read-only, they reject with a LockError (ERR_LEASE_STORE_DENIED).
  *
  * While acquisitions wait in managers, the store polls the file every few milliseconds. Stores that want the same key
  * take turns.
  *
- * If the file is deleted, moved or replaced while the store has it open, other processes do not see its leases. A lease
- * is then lost at its next renewal, and acquisitions reject with a LockError (ERR_SQLITE_FILE). Until that renewal,
- * another process can acquire the key in a new file.
+ * If the file is deleted, moved or replaced while the store has it open, other processes do not see the store's leases.
+ * Each lease is then lost at its next renewal, and acquisitions reject with a LockError (ERR_SQLITE_FILE). A process with
+ * a new file can acquire the key even before that renewal.
  *
  * Throws a TypeError (ERR_INVALID_ARG_TYPE) or RangeError (ERR_OUT_OF_RANGE) for bad options. Throws a LockError for a
  * path: ERR_NO_SQLITE if this version of Node lacks `node:sqlite`, ERR_SQLITE_FILE if the file cannot be opened.
@@ -102,13 +96,14 @@ export function sqliteLeaseStore(
   InfoLeaseStore &
   ReopenableLeaseStore &
   ExactLeaseStore &
+  ListingLeaseStore &
   ClosableLeaseStore {
   const terms = checkTerms(options, NAMES);
   return new SeveralServerStore(new SqliteBackend(options), terms, sourceFrom(options));
 }
 
 /** Leases as rows of a table. Each operation is one transaction, retried while the database is locked. */
-class SqliteBackend implements Backend {
+class SqliteBackend implements ListingBackend {
   readonly title = 'SQLite';
   readonly nameOf = encodeText;
   readonly lateIsRefused = true;
@@ -120,7 +115,7 @@ class SqliteBackend implements Backend {
     const table = checkTable(options.table);
     const clock = options.clock === undefined ? undefined : checkClock(options.clock);
     this.#connection = connect(options);
-    // A caller's clock may stand still or jump, so it is not compared with a monotonic clock.
+    // A clock from the caller may stand still or jump, so it is not compared with a monotonic clock.
     this.#rows = clock
       ? new LeaseRows(this.#connection, table, () => readClock(clock), undefined)
       : // eslint-disable-next-line no-restricted-properties -- `StoreClock` compares the wall clock with the other one
@@ -137,7 +132,7 @@ class SqliteBackend implements Backend {
     return isDenied(error) ? storeDenied(this.title, error) : undefined;
   }
 
-  /** Reads before it writes, so that polling does not block other writers. */
+  /** Reads first, and writes only if the read did not refuse. So attempts of waiters do not block other writers. */
   acquire({ names, owner, length, info }: Wanted): Promise<Granted | Refused> {
     this.#connection.checkInPlace();
     const { isAwaited } = this.#releases;
@@ -169,6 +164,15 @@ class SqliteBackend implements Backend {
   inspect(name: string): Promise<StoredLease | undefined> {
     this.#connection.checkInPlace();
     return Promise.resolve(this.#rows.find(name));
+  }
+
+  list(ranges: readonly TextRange[], most: number, ask: Ask): Promise<readonly StoredKey[]> {
+    return listByPages(ranges, most, async (range, asked) => {
+      // Lets other events run between two pages.
+      if (range.after !== '') await new Promise<void>((resolve) => afterTurn(resolve));
+      this.#connection.checkInPlace();
+      return pageOf(await ask(() => Promise.resolve(this.#rows.list(range, asked))), asked);
+    });
   }
 
   listen(name: string, listener: () => void): () => void {

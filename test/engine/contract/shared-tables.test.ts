@@ -3,6 +3,8 @@ import { fileURLToPath } from 'node:url';
 import ts from 'typescript';
 import { describe, expect, it } from 'vitest';
 import { loadAddon } from '../../../unbundled/engine/native/addon.js';
+import * as fileAccess from '../../../lib/engine/contract/file-access.js';
+import * as fileFault from '../../../lib/engine/contract/file-fault.js';
 import * as layout from '../../../lib/engine/contract/layout.js';
 import * as lockWord from '../../../lib/engine/contract/lock-word.js';
 import { MODE_NAMES, modeNamed } from '../../../lib/engine/contract/mode.js';
@@ -15,10 +17,10 @@ function bits(numbers: ReadonlyMap<string, number>): Record<string, number> {
 }
 
 describe('the numbers that TypeScript shares with C++', () => {
-  it('are the same in contract/lock-word.ts and core/lock_word.h, all of them', () => {
+  it('are the same in contract/lock-word.ts and core/table/lock_word.h, all of them', () => {
     const ours = numbersOf(lockWord);
     expect(ours.size).toBeGreaterThan(3);
-    expect(bits(ours)).toEqual(bits(constantsOf('core/lock_word.h')));
+    expect(bits(ours)).toEqual(bits(constantsOf('core/table/lock_word.h')));
   });
 
   it('are the same in native/protocol.ts and node/protocol.h, all of them', () => {
@@ -27,23 +29,35 @@ describe('the numbers that TypeScript shares with C++', () => {
     expect(bits(ours)).toEqual(bits(constantsOf('node/protocol.h')));
   });
 
-  it('are the same in contract/mode.ts and core/mode.h for every mode', () => {
+  it('are the same in contract/mode.ts and core/table/mode.h for every mode', () => {
     const ours = MODE_NAMES.map((name) => [nameInCpp(name.toUpperCase()), modeNamed(name)!.code] as const);
-    expect(Object.fromEntries(ours)).toEqual(Object.fromEntries(enumOf('core/mode.h', 'Mode')));
+    expect(Object.fromEntries(ours)).toEqual(Object.fromEntries(enumOf('core/table/mode.h', 'Mode')));
   });
 
-  it('are the same in contract/layout.ts and core/layout.h, all that the core uses', () => {
+  it('are the same in contract/file-fault.ts and core/base/file_error.h, all of them', () => {
+    const theirs = enumOf('core/base/file_error.h', 'FileFault');
+    expect(theirs.size).toBeGreaterThan(3);
+    expect(Object.fromEntries(numbersOf(fileFault))).toEqual(Object.fromEntries(theirs));
+  });
+
+  it('are the same in contract/file-access.ts and core/files/lock_file.h, all of them', () => {
+    const theirs = enumOf('core/files/lock_file.h', 'FileAccess');
+    expect(theirs.size).toBe(3);
+    expect(Object.fromEntries(numbersOf(fileAccess))).toEqual(Object.fromEntries(theirs));
+  });
+
+  it('are the same in contract/layout.ts and core/table/layout.h, all that the core uses', () => {
     const ours = numbersOf(layout);
     for (const [metric, cell] of Object.entries(layout.METRIC_CELLS)) {
       ours.set(`k${metric.charAt(0).toUpperCase()}${metric.slice(1)}Cell`, cell);
     }
-    const theirs = bits(constantsOf('core/layout.h'));
+    const theirs = bits(constantsOf('core/table/layout.h'));
     expect(Object.keys(theirs).length).toBeGreaterThan(3);
     expect(bits(ours)).toMatchObject(theirs);
   });
 
   it('place words and sizes as the header of the core does', () => {
-    const header = constantsOf('core/layout.h');
+    const header = constantsOf('core/table/layout.h');
     const ints = header.get('kHeaderInts')!;
     const stripeInts = header.get('kStripeInts')!;
     for (const stripe of [0, 1, 1000, layout.MAX_STRIPES - 1]) {

@@ -37,13 +37,13 @@ describe('a reader that is woken before a writer', () => {
       expect(lines.takeOrQueue(STRIPE, SHARED_MODE, POLL, reader)).toBe(false);
       // The writer sleeps again, behind the reader.
       const [first, second] = [sleep(), sleep()];
-      lines.giveBack(STRIPE, holders);
+      lines.release(STRIPE, holders);
       lines.handOver(STRIPE);
       await first;
       expect(lines.takeOrQueue(STRIPE, SHARED_MODE, FRONT, reader)).toBe(false);
       await second;
       expect(lines.takeOrQueue(STRIPE, EXCLUSIVE_MODE, FRONT, writer)).toBe(true);
-      lines.giveBack(STRIPE, EXCLUSIVE_MODE);
+      lines.release(STRIPE, EXCLUSIVE_MODE);
       lines.handOver(STRIPE);
       expect(lines.takeOrQueue(STRIPE, SHARED_MODE, FRONT, reader)).toBe(true);
     });
@@ -58,7 +58,7 @@ describe('a reader that is woken before a writer', () => {
       expect(lines.takeOrQueue(STRIPE, SHARED_MODE, POLL, reader)).toBe(false);
       const first = sleep();
       const other = others === 1 ? sleep() : undefined;
-      lines.giveBack(STRIPE, EXCLUSIVE_MODE);
+      lines.release(STRIPE, EXCLUSIVE_MODE);
       lines.handOver(STRIPE);
       await first;
       if (other !== undefined) {
@@ -75,7 +75,7 @@ describe('a reader that is woken before a writer', () => {
     const { lines } = setUp();
     expect(lines.arrive(STRIPE, EXCLUSIVE_MODE, POLL)).toBe(true);
     expect(lines.takeOrQueue(STRIPE, EXCLUSIVE_MODE, POLL, waiting(30))).toBe(false);
-    lines.giveBack(STRIPE, EXCLUSIVE_MODE);
+    lines.release(STRIPE, EXCLUSIVE_MODE);
     lines.handOver(STRIPE);
     expect(lines.takeOrQueue(STRIPE, SHARED_MODE, FRONT, waiting(50))).toBe(true);
   });

@@ -79,7 +79,7 @@ describe('a waiter that is terminated between any two steps', () => {
           ];
           for (let i = 0; i < limit; i++) expect(holder.arrive(STRIPE, holding, POLL)).toBe(true);
           const release = (): void => {
-            if (holder.giveBack(STRIPE, holding)) holder.handOver(STRIPE);
+            if (holder.release(STRIPE, holding)) holder.handOver(STRIPE);
           };
           const waiting = { since: performance.now() - 50, isLasting: true, gaveWayTo: 0 };
           const thread = new MortalThread(last);

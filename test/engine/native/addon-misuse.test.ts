@@ -69,8 +69,8 @@ describe('the addon', () => {
       () => addon.leaseAcquire(leases, 'key', NaN, 'a', 1, wrong),
       () => addon.leaseRenew(leases, 'key', NaN, 'a', wrong),
       () => addon.leaseRenew(leases, 'key', NaN, 'a', 1, wrong),
-      () => addon.leaseKeep(leases, 'key', NaN, 'a', 1, wrong),
-      () => addon.leaseRelease(leases, 'key', NaN, 'a', wrong),
+      () => addon.leaseEnd(leases, 'key', NaN, 'a', wrong, 0),
+      () => addon.leaseEnd(leases, 'key', NaN, 'a', 1n, wrong),
       () => addon.leaseInspect(leases, 'key', wrong),
     ]) {
       expect(call).toThrow(refusal);

@@ -1,9 +1,10 @@
-// Leases: in memory, and in SQLite where the host has it.
+// Leases: in memory, and in SQLite and PostgreSQL where the host has a client.
 
 import { mkdtempSync, rmSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { FencingGate, LeaseManager, MemoryLeaseStore } from 'stripelock';
+import { postgresLeaseStore } from 'stripelock/postgres';
 import { sqliteLeaseStore } from 'stripelock/sqlite';
 import { FixedClock, leaseStoreContract } from 'stripelock/testing';
 import { check, codeOf, patience, start, until } from './support.mjs';
@@ -98,4 +99,68 @@ export async function bunSqlite() {
   const name = 'bun:sqlite';
   const { Database } = await import(name);
   await sqliteContract(name, (file) => new Database(file));
+}
+
+/** On the pool itself, which listens, and on its function for statements alone. */
+export async function bunPostgres() {
+  const name = 'bun';
+  const { SQL } = await import(name);
+  const url = process.env['STRIPELOCK_POSTGRES_URL'];
+  check(url !== undefined, 'there is no PostgreSQL: put postgres and initdb on the PATH');
+  let tables = 0;
+  const clients = [
+    (/** @type {any} */ sql) => sql,
+    (/** @type {any} */ sql) => ({
+      query: (/** @type {string} */ text, /** @type {unknown[]} */ values) => sql.unsafe(text, values),
+    }),
+  ];
+  for (const clientOf of clients) {
+    await contract("Bun's sql", async () => {
+      const table = `test_${++tables}`;
+      const pools = [1, 2, 3].map(() => new SQL(url, { max: 2 }));
+      const stores = pools.map((pool) =>
+        postgresLeaseStore({ client: clientOf(pool), table, timeout: 30_000 }),
+      );
+      const [store, ...peers] = /** @type {[typeof stores[0], ...typeof stores]} */ (stores);
+      // The tables are made before the time counts.
+      await store.inspect('key');
+      return {
+        store,
+        peers,
+        keepsInfo: true,
+        async dispose() {
+          for (const store of stores) await store.close();
+          for (const pool of pools) await pool.end();
+        },
+      };
+    });
+    await refusesTransactions(new SQL(url, { max: 1 }), clientOf, `test_${++tables}`);
+  }
+}
+
+/**
+ * @param {any} pool
+ * @param {(sql: any) => object} clientOf
+ * @param {string} table
+ */
+async function refusesTransactions(pool, clientOf, table) {
+  const codes = [];
+  const acquire = (/** @type {unknown} */ sql) =>
+    codeOf(() =>
+      postgresLeaseStore({ client: clientOf(sql), table, timeout: 30_000 }).tryAcquire('a', 'b', 60_000),
+    );
+  await postgresLeaseStore({ client: clientOf(pool), table, timeout: 30_000 }).inspect('key');
+  await pool.begin(async (/** @type {unknown} */ transaction) => codes.push(await acquire(transaction)));
+  const reserved = await pool.reserve();
+  await reserved.unsafe('BEGIN');
+  codes.push(await acquire(reserved));
+  await reserved.unsafe('ROLLBACK');
+  reserved.release();
+  await pool.unsafe('BEGIN');
+  codes.push(await acquire(pool));
+  await pool.end();
+  check(
+    codes.every((code) => code === 'ERR_LEASE_IN_TRANSACTION'),
+    `in transactions: ${codes.join()}`,
+  );
 }

@@ -1,6 +1,7 @@
 // Scenarios that suit any store on a server.
 
 import { setTimeout as delay } from 'node:timers/promises';
+import { below } from '../../workers/random.mjs';
 import { WHILE } from './clock.mjs';
 
 /** Parts of the TTL. An attempt may take four answers: a look, an etcd lease, a refusal because that is not there yet, a grant. */
@@ -47,6 +48,18 @@ export async function serverIsPaused(world, server) {
 }
 
 /**
+ * One of the faults that come at random.
+ *
+ * @param {World} world
+ * @param {{ signal(name: NodeJS.Signals): unknown }} server
+ */
+export async function pauseForRandomTime(world, server) {
+  server.signal('SIGSTOP');
+  await delay(below(world.random, 2 * world.ttl));
+  server.signal('SIGCONT');
+}
+
+/**
  * Killed and started again. That excuses nothing: it must come back with its data.
  *
  * @param {World} world
@@ -60,6 +73,34 @@ export async function serverIsKilled(world, server) {
     await server.kill();
     await delay(WHILE / 2);
     await server.start();
+    await world.expectProgress();
+  }
+}
+
+/**
+ * @param {World} world
+ * @param {() => Promise<unknown>} terminate Ends the sessions of all clients.
+ */
+export async function sessionsAreTerminated(world, terminate) {
+  await world.start(4);
+  for (let i = 0; i < 8; i++) {
+    await delay(WHILE / 4);
+    await terminate();
+  }
+  await world.expectProgress();
+}
+
+/**
+ * By another client.
+ *
+ * @param {World} world
+ * @param {{ lockFor(milliseconds: number): Promise<unknown> }} backend
+ */
+export async function rowsAreLocked(world, backend) {
+  await world.start(3, { timeout: 100 });
+  for (const pause of [world.ttl / 4, 1.5 * world.ttl, 3 * world.ttl]) {
+    await delay(WHILE / 2);
+    await backend.lockFor(pause);
     await world.expectProgress();
   }
 }

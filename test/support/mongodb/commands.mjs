@@ -10,6 +10,7 @@ import {
   matches,
   projected,
   refuse,
+  sorted,
   UNKNOWN_STAGE,
   updated,
 } from './language.mjs';
@@ -54,7 +55,10 @@ export const commands = {
   findAndModify: [[...WRITING, 'query', 'update', 'upsert', 'new', 'remove', 'fields'], findAndModify],
   update: [[...WRITING, 'updates', 'ordered'], update],
   delete: [[...WRITING, 'deletes', 'ordered'], remove],
-  find: [[...COMMON, 'filter', 'projection', 'limit', 'singleBatch', 'batchSize', 'readConcern'], find],
+  find: [
+    [...COMMON, 'filter', 'projection', 'sort', 'limit', 'singleBatch', 'batchSize', 'readConcern'],
+    find,
+  ],
   aggregate: [[...COMMON, 'pipeline', 'cursor', 'readConcern'], aggregate],
   getMore: [
     [...COMMON, 'collection', 'batchSize'],
@@ -189,6 +193,7 @@ function find(command, { data }) {
   const found = [...data.collection(namespace).values()].filter((document) =>
     matches(command['filter'], document, now),
   );
+  if (command['sort']) sorted(found, command['sort']);
   const limit = Number(command['limit'] ?? 0) || found.length;
   const firstBatch = found.slice(0, limit).map((document) => projected(document, command['projection'], now));
   return { cursor: { id: 0n, ns: namespace, firstBatch } };

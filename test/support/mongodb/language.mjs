@@ -193,6 +193,24 @@ function variable(path, document, now) {
 }
 
 /**
+ * The comparisons of a field with a value, in a filter. Values of another type never match.
+ *
+ * @type {Record<string, (value: any, bound: any) => boolean>}
+ */
+const COMPARISONS = {
+  $gt: (value, bound) => typeOf(value) === typeOf(bound) && compare(value, bound) > 0,
+  $gte: (value, bound) => typeOf(value) === typeOf(bound) && compare(value, bound) >= 0,
+  $lt: (value, bound) => typeOf(value) === typeOf(bound) && compare(value, bound) < 0,
+};
+
+/** @param {any} wanted */
+const isComparisons = (wanted) =>
+  typeOf(wanted) === 'object' &&
+  Object.entries(wanted).every(
+    ([operator, bound]) => operator in COMPARISONS && SCALARS.includes(typeOf(bound)),
+  );
+
+/**
  * @param {Document} filter
  * @param {Document} document
  * @param {Date} now
@@ -203,6 +221,10 @@ export function matches(filter, document, now) {
     if (field === '$expr') return isTrue(evaluate(wanted, document, now));
     if (field === '$or') return wanted.some((/** @type {Document} */ one) => matches(one, document, now));
     if (field.startsWith('$')) refuse(BAD_VALUE, `the operator ${field} in a filter`);
+    if (isComparisons(wanted)) {
+      const value = valueAt(document, field);
+      return Object.entries(wanted).every(([operator, bound]) => COMPARISONS[operator]?.(value, bound));
+    }
     if (!SCALARS.includes(typeOf(wanted))) refuse(BAD_VALUE, `a filter by ${JSON.stringify(wanted)}`);
     return compare(valueAt(document, field), wanted) === 0;
   });
@@ -265,4 +287,19 @@ export function projected(document, projection, now) {
     if (value !== undefined) result[field] = value;
   }
   return result;
+}
+
+/**
+ * Sorts by one field.
+ *
+ * @param {Document[]} documents
+ * @param {Document} order
+ */
+export function sorted(documents, order) {
+  const [[field, direction], ...rest] = /** @type {[[string, unknown], ...unknown[]]} */ (
+    Object.entries(order)
+  );
+  if (rest.length > 0 || Number(direction) !== 1)
+    refuse(BAD_VALUE, `the sort order ${JSON.stringify(order)}`);
+  return documents.sort((a, b) => compare(a[field], b[field]));
 }

@@ -4,7 +4,12 @@ import { ask, base64, ETCD_ADVICE, EtcdCluster, hasEtcd } from '../../../support
 import { below } from '../../../workers/random.mjs';
 import { WHILE } from '../clock.mjs';
 import { endedEarly, readRequests } from '../etcd-promises.mjs';
-import { connectionsAreCut, serverIsKilled, serverIsPaused } from '../server-scenarios.mjs';
+import {
+  connectionsAreCut,
+  serverIsKilled,
+  serverIsPaused,
+  pauseForRandomTime,
+} from '../server-scenarios.mjs';
 
 /** @typedef {import('../store-faults.mjs').World} World */
 
@@ -267,11 +272,7 @@ export default {
       await delay(below(world.random, world.ttl));
       await cluster.start();
     },
-    async (world, { cluster }) => {
-      cluster.signal('SIGSTOP');
-      await delay(below(world.random, 2 * world.ttl));
-      cluster.signal('SIGCONT');
-    },
+    (world, { cluster }) => pauseForRandomTime(world, cluster),
     (world, backend) => world.lose(() => backend.wipe()),
   ],
 };

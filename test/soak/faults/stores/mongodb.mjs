@@ -5,9 +5,13 @@ import { LeaseManager } from 'stripelock';
 import { mongodbLeaseStore } from 'stripelock/mongodb';
 import { mongodbClients } from '../../../support/mongodb-clients.mjs';
 import { MongodbServer } from '../../../support/mongodb-server.mjs';
-import { below } from '../../../workers/random.mjs';
 import { WHILE } from '../clock.mjs';
-import { connectionsAreCut, serverIsKilled, serverIsPaused } from '../server-scenarios.mjs';
+import {
+  connectionsAreCut,
+  serverIsKilled,
+  serverIsPaused,
+  pauseForRandomTime,
+} from '../server-scenarios.mjs';
 
 /**
  * @typedef {keyof typeof mongodbClients} Driver
@@ -173,11 +177,7 @@ export default {
   },
 
   faults: [
-    async (world, { server }) => {
-      server.signal('SIGSTOP');
-      await delay(below(world.random, 2 * world.ttl));
-      server.signal('SIGCONT');
-    },
+    (world, { server }) => pauseForRandomTime(world, server),
     async (_world, { server }) => {
       await server.kill();
       await server.start();

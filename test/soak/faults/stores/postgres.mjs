@@ -4,7 +4,14 @@ import { postgresClients } from '../../../support/postgres-clients.mjs';
 import { hasPostgres, POSTGRES_ADVICE, PostgresServer, queryAt } from '../../../support/postgres-server.mjs';
 import { below } from '../../../workers/random.mjs';
 import { WHILE } from '../clock.mjs';
-import { connectionsAreCut, serverIsKilled, serverIsPaused } from '../server-scenarios.mjs';
+import {
+  connectionsAreCut,
+  rowsAreLocked,
+  serverIsKilled,
+  serverIsPaused,
+  sessionsAreTerminated,
+  pauseForRandomTime,
+} from '../server-scenarios.mjs';
 
 /** @typedef {keyof typeof postgresClients} Library */
 
@@ -184,23 +191,10 @@ export default {
 
     'connections are cut': connectionsAreCut,
 
-    async 'sessions are terminated'(world, { server }) {
-      await world.start(4);
-      for (let i = 0; i < 8; i++) {
-        await delay(WHILE / 4);
-        await server.query(TERMINATE);
-      }
-      await world.expectProgress();
-    },
+    'sessions are terminated': (world, { server }) =>
+      sessionsAreTerminated(world, () => server.query(TERMINATE)),
 
-    async 'somebody has the rows locked'(world, backend) {
-      await world.start(3, { timeout: 100 });
-      for (const pause of [world.ttl / 4, 1.5 * world.ttl, 3 * world.ttl]) {
-        await delay(WHILE / 2);
-        await backend.lockFor(pause);
-        await world.expectProgress();
-      }
-    },
+    'somebody has the rows locked': rowsAreLocked,
 
     'a standby that lags takes over': (world, backend) => standbyTakesOver(world, backend, false),
 
@@ -210,11 +204,7 @@ export default {
   faults: [
     (_world, { server }) => server.query(TERMINATE),
     (world, backend) => backend.lockFor(below(world.random, 2 * world.ttl)),
-    async (world, { server }) => {
-      server.signal('SIGSTOP');
-      await delay(below(world.random, 2 * world.ttl));
-      server.signal('SIGCONT');
-    },
+    (world, { server }) => pauseForRandomTime(world, server),
     async (_world, { server }) => {
       await server.kill();
       await server.start();

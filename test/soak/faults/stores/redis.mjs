@@ -6,7 +6,7 @@ import { REDIS_ADVICE, redisCommand, RedisServer } from '../../../support/redis-
 import { command } from '../../../support/redis-wire.mjs';
 import { below } from '../../../workers/random.mjs';
 import { WHILE } from '../clock.mjs';
-import { connectionsAreCut } from '../server-scenarios.mjs';
+import { connectionsAreCut, pauseForRandomTime } from '../server-scenarios.mjs';
 
 /** @typedef {keyof typeof redisClients} Library */
 
@@ -222,11 +222,7 @@ export default {
   faults: [
     (_world, { server }) => server.command('SCRIPT', 'FLUSH'),
     (world, { server }) => server.command('CLIENT', 'PAUSE', String(below(world.random, world.ttl)), 'ALL'),
-    async (world, { server }) => {
-      server.signal('SIGSTOP');
-      await delay(below(world.random, 2 * world.ttl));
-      server.signal('SIGCONT');
-    },
+    (world, { server }) => pauseForRandomTime(world, server),
     async (world, { server }) => {
       await world.lose(() => server.kill());
       await server.start();

@@ -1,0 +1,273 @@
+import { randomUUID } from 'node:crypto';
+import { LockError } from '../../common/errors.js';
+import { FirstKeys } from '../../common/key-order.js';
+import { LeaseStoreError, storeDenied } from '../../lease/contract/errors.js';
+import type { FencingToken } from '../../lease/contract/lease-store.js';
+import { isInRange, type TextRange } from '../exact-text.js';
+import { inGroups, type Ask, type ListingBackend, type StoredKey } from '../listing.js';
+import { NOT_ASKED } from '../requests.js';
+import type {
+  Attempt,
+  Granted,
+  Refused,
+  Release,
+  Releasing,
+  Renewing,
+  StoredLease,
+  Wanted,
+} from '../server-store.js';
+import { ignore, nameOfKey } from '../tables.js';
+import { dateOf, keepDates, type Client, type Item } from './client.js';
+import { entryOf, putting, type Entry, type Read } from './items.js';
+
+/** Bytes. The service accepts twice as many in a partition key. */
+const LONGEST_KEY = 1024;
+/** The service's limit of keys in a transaction. */
+const MOST_KEYS = 100;
+/** The maximum number of keys that one operation reads or writes at the same time. */
+const AT_ONCE = 25;
+/** Milliseconds by which a `Date` header may be behind the clock, because it is rounded down to whole seconds. */
+const SECOND = 1000;
+const NANOSECONDS = 1_000_000n;
+
+/** Errors that say: another client wrote the item at the same time, or a transaction is in progress. Nothing was changed. */
+const COLLISIONS: ReadonlySet<unknown> = new Set([
+  'ConditionalCheckFailedException',
+  'TransactionConflictException',
+  'TransactionInProgressException',
+]);
+/** The same errors for single items of a transaction. `None` marks an item that did not cause the cancellation. */
+const COLLISION_REASONS: ReadonlySet<unknown> = new Set([
+  'None',
+  'ConditionalCheckFailed',
+  'TransactionConflict',
+]);
+/** Errors that say: rights are missing, the credentials are unknown, or the table is missing or has another key. */
+const DENIED: ReadonlySet<unknown> = new Set([
+  'AccessDeniedException',
+  'UnrecognizedClientException',
+  'ResourceNotFoundException',
+  'ValidationException',
+]);
+
+/** The part of an operation that the backend uses. */
+interface Asking {
+  readonly isLate: boolean;
+}
+
+/** The operation for requests whose answers no caller waits for. */
+const ASIDE: Asking = { isLate: false };
+
+/** An item as it was read. */
+interface Seen {
+  readonly name: string;
+  readonly entry: Read | undefined;
+  /** The service's time in milliseconds, rounded down to a second. The real time is less than a second later. */
+  readonly at: number;
+}
+
+interface Change extends Seen {
+  readonly after: Entry;
+}
+
+/** Leases as items of a table. Each operation reads an item, then writes it only if it has not changed since the read. */
+export class DynamodbBackend implements ListingBackend {
+  readonly title = 'DynamoDB';
+  readonly #client: Client;
+  readonly #table: string;
+  readonly #skew: number;
+
+  /** `skew` is in milliseconds. */
+  constructor(client: Client, table: string, skew: number) {
+    this.#client = client;
+    this.#table = table;
+    this.#skew = skew;
+    keepDates(client);
+  }
+
+  nameOf(key: string): string {
+    return nameOfKey(key, LONGEST_KEY);
+  }
+
+  inOneStep(names: readonly string[]): boolean {
+    return names.length <= MOST_KEYS;
+  }
+
+  retries(error: unknown): boolean {
+    return isCollision(error);
+  }
+
+  permanent(error: unknown): LockError | undefined {
+    return DENIED.has(nameOfError(error)) ? storeDenied(this.title, error) : undefined;
+  }
+
+  async acquire(
+    { names, owner, length, info }: Wanted,
+    { known }: Attempt,
+    operation: Asking,
+  ): Promise<Granted | Refused> {
+    const seen = await inGroups(names, AT_ONCE, (name) => this.#read(name));
+    const place = seen.findIndex((one) => isHeld(one) && one.entry.owner !== owner);
+    if (place >= 0) return { place, wakeIn: seen[place]!.entry!.ends - seen[place]!.at };
+    const changes = seen.map((one, i): Change => {
+      const token = highestOf([(one.entry?.token ?? 0n) + 1n, known[i]! + 1n, BigInt(one.at) * NANOSECONDS]);
+      return { ...one, after: { token, ends: this.#endOf(one, length), owner, info } };
+    });
+    await this.#write(changes, operation);
+    const tokens = changes.map(({ after }) => after.token);
+    const giveBack = (i: number): void => {
+      this.#free({ name: names[i]!, owner, token: tokens[i] }, ASIDE).catch(ignore);
+    };
+    return { tokens, giveBack };
+  }
+
+  renew(keys: readonly Renewing[], operation: Asking): Promise<readonly (boolean | undefined)[]> {
+    return each(keys, ({ name, owner, length, info }) => {
+      return this.#change({ name, owner, token: undefined }, operation, (lease) => {
+        const ends = Math.max(lease.entry.ends, this.#endOf(lease, length));
+        return { ...lease.entry, ends, info: info ?? lease.entry.info };
+      });
+    });
+  }
+
+  keep({ names, owner, length, tokens }: Wanted, operation: Asking): Promise<boolean> {
+    return this.#change({ name: names[0]!, owner, token: tokens![0] }, operation, (lease) => {
+      return { ...lease.entry, ends: this.#endOf(lease, length) };
+    });
+  }
+
+  release(keys: readonly Releasing[], operation: Asking): Promise<readonly (Release | undefined)[]> {
+    return each(keys, async (key): Promise<Release> => {
+      try {
+        return (await this.#free(key, operation)) ? 'unnotified' : 'not held';
+      } catch (error) {
+        // The client got no answer to its first request and repeated it. The first request may have been executed.
+        const { $metadata } = error as { readonly $metadata?: { readonly attempts?: number } };
+        if (!isCollision(error) || !(Number($metadata?.attempts) > 1)) throw error;
+        throw new LeaseStoreError('DynamoDB did not answer whether the release was executed', error);
+      }
+    });
+  }
+
+  async inspect(name: string): Promise<StoredLease | undefined> {
+    const seen = await this.#read(name);
+    return isHeld(seen) ? this.#stored(seen) : undefined;
+  }
+
+  /** Reads the whole table, since its items are not sorted. */
+  async list(ranges: readonly TextRange[], most: number, ask: Ask): Promise<readonly StoredKey[]> {
+    const found = ranges.map(() => new FirstKeys<StoredKey>(most, ({ text }) => text));
+    let start: Item | undefined;
+    do {
+      const input = {
+        TableName: this.#table,
+        ConsistentRead: true,
+        ...(start && { ExclusiveStartKey: start }),
+      };
+      const page = await ask(() => this.#client.scan(input));
+      const at = dateOf(page);
+      for (const item of page.Items ?? []) {
+        const seen = { name: item['name']!.S!, entry: entryOf(item), at };
+        const place = ranges.findIndex((range) => isInRange(seen.name, range));
+        if (place >= 0 && isHeld(seen)) found[place]!.add({ text: seen.name, ...this.#stored(seen) });
+      }
+      start = page.LastEvaluatedKey;
+    } while (start !== undefined);
+    return found.flatMap((leases) => leases.sorted()).slice(0, most);
+  }
+
+  /**
+   * The end to write for a lease of that length. It is computed from the upper bound of the service's time, because clients
+   * compare the end with the lower bound.
+   */
+  #endOf({ at }: Seen, length: number): number {
+    return at + SECOND + this.#skew + length;
+  }
+
+  #stored({ entry, at }: Lease): StoredLease {
+    const { owner, token, ends, info = '' } = entry;
+    // The holder may rely only on the lower bound of the remaining time.
+    return { owner, token, remaining: ends - at - SECOND - this.#skew, info };
+  }
+
+  async #read(name: string): Promise<Seen> {
+    const input = { TableName: this.#table, Key: { name: { S: name } }, ConsistentRead: true };
+    const output = await this.#client.getItem(input);
+    return { name, entry: output.Item && entryOf(output.Item), at: dateOf(output) };
+  }
+
+  #free(key: Releasing, operation: Asking): Promise<boolean> {
+    return this.#change(key, operation, ({ entry, at }) => {
+      return { token: entry.token, ends: at, owner: undefined, info: undefined };
+    });
+  }
+
+  /** Returns false if the owner does not hold that grant. */
+  async #change(
+    { name, owner, token }: Releasing,
+    operation: Asking,
+    after: (lease: Lease) => Entry,
+  ): Promise<boolean> {
+    const seen = await this.#read(name);
+    if (!isHeld(seen) || seen.entry.owner !== owner) return false;
+    if (token !== undefined && seen.entry.token !== token) return false;
+    await this.#write([{ ...seen, after: after(seen) }], operation);
+    return true;
+  }
+
+  /** Writes all items or none. Rejects if an item has changed since it was read. */
+  async #write(changes: readonly Change[], operation: Asking): Promise<void> {
+    if (operation.isLate) throw NOT_ASKED;
+    const version = randomUUID();
+    const puts = changes.map(({ name, entry, after }) => putting(this.#table, name, entry, after, version));
+    try {
+      if (puts.length === 1) await this.#client.putItem(puts[0]!);
+      else await this.#client.transactWriteItems({ TransactItems: puts.map((Put) => ({ Put })) });
+    } catch (error) {
+      if (!isCollision(error)) throw error;
+      // The client repeats a request that got no answer. If the first request was executed, its repetition fails.
+      const { entry } = await this.#read(changes[0]!.name);
+      if (entry?.version !== version) throw error;
+    }
+  }
+}
+
+/** A lease that is held. */
+interface Lease extends Seen {
+  readonly entry: Read & { readonly owner: string };
+}
+
+/** Whether an owner may still hold the lease, by the lower bound of the service's time. */
+function isHeld(seen: Seen): seen is Lease {
+  return seen.entry?.owner !== undefined && seen.entry.ends > seen.at;
+}
+
+/** Sends a separate request for each key. The answer for a failed key is undefined; rejects if all keys failed. */
+async function each<K, T>(
+  keys: readonly K[],
+  ask: (key: K) => Promise<T>,
+): Promise<readonly (T | undefined)[]> {
+  const failures: unknown[] = [];
+  const answers = await inGroups(keys, AT_ONCE, (key) => {
+    return ask(key).catch((error: unknown) => {
+      if (error instanceof LockError) throw error;
+      failures.push(error);
+      return undefined;
+    });
+  });
+  if (failures.length === keys.length) throw failures[0];
+  return answers;
+}
+
+function isCollision(error: unknown): boolean {
+  const { CancellationReasons: reasons } = error as {
+    readonly CancellationReasons?: readonly { readonly Code?: string }[];
+  };
+  if (nameOfError(error) !== 'TransactionCanceledException') return COLLISIONS.has(nameOfError(error));
+  return reasons !== undefined && reasons.every(({ Code }) => COLLISION_REASONS.has(Code));
+}
+
+const nameOfError = (error: unknown): unknown => (error as { readonly name?: unknown }).name;
+
+const highestOf = (tokens: readonly FencingToken[]): FencingToken =>
+  tokens.reduce((highest, token) => (token > highest ? token : highest));

@@ -1,0 +1,71 @@
+import type { FencingToken } from '../../lease/contract/lease-store.js';
+import type { Item } from './client.js';
+
+/*
+ * The item of a key, as it is in the table:
+ *
+ *     { name: 'job:nightly', version: '6b2f…', token: 1767225600000000000, ends: 1767225661061, owner: 'host a', info: '', removeAt: 1767312062 }
+ *
+ * The item is a lease while it has an `owner` and `ends` is later than the service's time. Later it is kept for its token.
+ * Every write sets a new `version`, and is refused unless the item still has the version that was read.
+ */
+
+/** Seconds (one day) for which a token is kept after its lease ended. */
+const TOKEN_KEPT = 86_400;
+
+/** The content of an item. */
+export interface Entry {
+  readonly token: FencingToken;
+  /** Milliseconds by the service's clock. */
+  readonly ends: number;
+  /** Undefined in an item of a free key. */
+  readonly owner: string | undefined;
+  readonly info: string | undefined;
+}
+
+/** An entry that was read, with its version. */
+export interface Read extends Entry {
+  readonly version: string;
+}
+
+/** Parses an item. Throws an Error if this kind of store did not write the item. */
+export function entryOf(item: Item): Read {
+  const { version, token, ends, owner, info } = item;
+  if (version?.S !== undefined && token?.N !== undefined && ends?.N !== undefined) {
+    return {
+      version: version.S,
+      token: BigInt(token.N),
+      ends: Number(ends.N),
+      owner: owner?.S,
+      info: info?.S,
+    };
+  }
+  throw new Error(`the item ${JSON.stringify(item['name']?.S)} of the table is not a lease`);
+}
+
+/** A write that is refused unless the item still has the version of `before`, or is still missing if `before` is undefined. */
+export function putting(
+  table: string,
+  name: string,
+  before: Read | undefined,
+  { token, ends, owner, info }: Entry,
+  version: string,
+): object {
+  const item: Item = {
+    name: { S: name },
+    version: { S: version },
+    token: { N: String(token) },
+    ends: { N: String(ends) },
+    // The service removes an item after this time, in seconds, if the table is set up for it.
+    removeAt: { N: String(Math.ceil(ends / 1000) + TOKEN_KEPT) },
+    ...(owner !== undefined && { owner: { S: owner } }),
+    ...(info !== undefined && info !== '' && { info: { S: info } }),
+  };
+  const put = { TableName: table, Item: item, ExpressionAttributeNames: { '#version': 'version' } };
+  if (before === undefined) return { ...put, ConditionExpression: 'attribute_not_exists(#version)' };
+  return {
+    ...put,
+    ConditionExpression: '#version = :before',
+    ExpressionAttributeValues: { ':before': { S: before.version } },
+  };
+}

@@ -1,0 +1,69 @@
+import type { TextRange } from './exact-text.js';
+import type { Operation } from './requests.js';
+import type { Backend, StoredLease } from './server-store.js';
+
+/** A stored lease with its key. */
+export interface StoredKey extends StoredLease {
+  /** The key, encoded as the server stores it, without the store's prefix. */
+  readonly text: string;
+}
+
+/** Sends one request of an operation that needs several. Each request has the full time limit. */
+export type Ask = <T>(request: (operation: Operation) => Promise<T>) => Promise<T>;
+
+/** The server-specific half of a store that can enumerate leases. */
+export interface ListingBackend extends Backend {
+  /** Returns the first `most` held leases whose texts are in the ranges, ordered by range and then by text. */
+  list(ranges: readonly TextRange[], most: number, ask: Ask): Promise<readonly StoredKey[]>;
+}
+
+/** The texts of a range that are greater than `after`. */
+export interface PageRange extends TextRange {
+  readonly after: string;
+}
+
+/** One page of a list. */
+export interface Page {
+  readonly leases: readonly StoredKey[];
+  /** The last text that the request read: the next page starts after it. Undefined if the range has no more texts. */
+  readonly last: string | undefined;
+}
+
+/** The maximum number of leases in a page, so that an answer has about 100 kB. */
+const PAGE = 1000;
+
+/** Lists page by page, so that no single request takes long. `page` returns at most `most` of the next leases of a range. */
+export async function listByPages(
+  ranges: readonly TextRange[],
+  most: number,
+  page: (range: PageRange, most: number) => Promise<Page>,
+): Promise<readonly StoredKey[]> {
+  const listed: StoredKey[] = [];
+  for (const range of ranges) {
+    let after: string | undefined = '';
+    while (after !== undefined && listed.length < most) {
+      const { leases, last }: Page = await page({ ...range, after }, Math.min(PAGE, most - listed.length));
+      for (const lease of leases) listed.push(lease);
+      after = last;
+    }
+  }
+  return listed;
+}
+
+/** Makes a page of the leases that a request for at most `most` leases returned. */
+export function pageOf(leases: readonly StoredKey[], most: number): Page {
+  return { leases, last: leases.length < most ? undefined : leases.at(-1)!.text };
+}
+
+/** Calls `ask` for each item, `atOnce` of them at a time. Returns the answers in the order of the items. */
+export async function inGroups<I, T>(
+  items: readonly I[],
+  atOnce: number,
+  ask: (item: I) => Promise<T>,
+): Promise<readonly T[]> {
+  const answers: T[] = [];
+  for (let i = 0; i < items.length; i += atOnce) {
+    answers.push(...(await Promise.all(items.slice(i, i + atOnce).map(ask))));
+  }
+  return answers;
+}

@@ -1,0 +1,242 @@
+import { LockError } from '../../common/errors.js';
+import { warnOnce } from '../../common/warnings.js';
+import { storeDenied } from '../../lease/contract/errors.js';
+import type { FencingToken } from '../../lease/contract/lease-store.js';
+import { polledReleases } from '../polled-releases.js';
+import type { Operation } from '../requests.js';
+import type { TextRange } from '../exact-text.js';
+import { listByPages, pageOf, type Ask, type ListingBackend, type StoredKey } from '../listing.js';
+import type {
+  Attempt,
+  Granted,
+  StoredLease,
+  Refused,
+  Release,
+  Releasing,
+  Renewing,
+  Wanted,
+} from '../server-store.js';
+import { ignore, nameOfKey, repeatable, Upkeep } from '../tables.js';
+import { errnoOf, leavesUsable, type Answer, type Connection } from './clients.js';
+import { LOWEST_TOKEN, OUT_OF_RANGE, statementsOf, type Statements } from './statements.js';
+
+/** The size of the column `name`, in bytes. */
+const LONGEST_KEY = 512;
+/** Seconds: the maximum of the server's `lock_wait_timeout`. */
+const LONGEST_WAIT = 31_536_000;
+/** The operation for statements whose answers no caller waits for. */
+const ASIDE = { isLate: false };
+
+/**
+ * Errors after which nothing was changed and the holder is still unknown. The reasons are: a deadlock; a wait for a locked
+ * row that timed out; a row that changed under MariaDB's snapshot isolation; a commit that group replication rolled back;
+ * or another owner that briefly held one of several keys.
+ */
+const COLLISIONS: ReadonlySet<unknown> = new Set([1020, 1205, 1213, 3101, OUT_OF_RANGE]);
+const NO_TABLE = 1146;
+/** Errors that say: rights are missing, the user or password is wrong, or the database does not exist. */
+const DENIED: ReadonlySet<unknown> = new Set([1044, 1045, 1049, 1142, 1143, 1227, 1698, 1820, 1862]);
+/** Whether the connection is lost, or the server accepts no connections now. */
+const isLost = (error: unknown): boolean => !(error instanceof LockError) && !leavesUsable(error);
+
+const FORGETS =
+  'the MySQL server forgets the leases of the last second if it is killed, because innodb_flush_log_at_trx_commit is 0: ' +
+  'set it to 1';
+
+/** Leases as rows of a table. Each statement is a separate transaction, so no row stays locked between two requests. */
+export class MysqlBackend implements ListingBackend {
+  readonly title = 'MySQL';
+  readonly releaseFeed = polledReleases((names) => this.#held(names));
+  readonly #connection: Connection;
+  readonly #statements: Statements;
+  /** An SQL comment that MariaDB executes. It limits how long the statement waits for locks. */
+  readonly #limit: string;
+  readonly #upkeep = new Upkeep(() => this.#create());
+  #isFlushKnown = false;
+
+  /** `table` may include a database. `timeout` is in milliseconds. */
+  constructor(connection: Connection, table: string, timeout: number) {
+    this.#connection = connection;
+    this.#statements = statementsOf(table);
+    const seconds = Math.min(Math.max(1, Math.ceil(timeout / 1000)), LONGEST_WAIT);
+    this.#limit = `/*M! SET STATEMENT innodb_lock_wait_timeout = ${seconds}, lock_wait_timeout = ${seconds} FOR */ `;
+  }
+
+  nameOf(key: string): string {
+    return nameOfKey(key, LONGEST_KEY);
+  }
+
+  retries(error: unknown, { failure }: Operation): boolean {
+    return error === failure || COLLISIONS.has(errnoOf(error));
+  }
+
+  permanent(error: unknown): LockError | undefined {
+    return DENIED.has(errnoOf(error)) ? storeDenied(this.title, error) : undefined;
+  }
+
+  async acquire(
+    wanted: Wanted,
+    { known, isAwaited }: Attempt,
+    operation: Operation,
+  ): Promise<Granted | Refused> {
+    const { names } = wanted;
+    let highest = highestOf(known);
+    // If the statement for several keys is refused, the server may have to undo changes. So a waiting store reads first.
+    if (isAwaited && names.length > 1) {
+      const seen = await this.#look(wanted, operation);
+      if (typeof seen !== 'bigint') return seen;
+      highest = highestOf([highest, seen]);
+    }
+    for (;;) {
+      try {
+        const { id } = await this.#run(this.#statements.acquire(wanted, highest), operation);
+        return id < LOWEST_TOKEN ? { place: 0, wakeIn: Number(id) } : this.#granting(wanted, id);
+      } catch (error) {
+        if (errnoOf(error) !== OUT_OF_RANGE) throw error;
+        const seen = await this.#look(wanted, operation);
+        if (typeof seen !== 'bigint') return seen;
+        // Another owner held a key during the statement. The error makes the store retry the operation after a pause.
+        if (seen <= highest) throw error;
+        highest = seen;
+      }
+    }
+  }
+
+  async renew(keys: readonly Renewing[], operation: Operation): Promise<(boolean | undefined)[]> {
+    const { renew, renewAll } = this.#statements;
+    if (keys.length === 1) return [(await this.#run(renew(keys[0]!), operation)).id > 0n];
+    const { length, info } = keys[0]!;
+    // Keys with another length or info get a separate request each.
+    const alike = keys.filter((key) => key.length === length && key.info === info);
+    const { changed } = await this.#run(renewAll(alike), operation);
+    if (changed === alike.length) return keys.map((key) => alike.includes(key) || undefined);
+    const owned = await this.#owned(keys, operation);
+    return keys.map(({ name }) => (owned.has(name) ? undefined : false));
+  }
+
+  async keep({ names, owner, length, tokens }: Wanted, operation: Operation): Promise<boolean> {
+    const key = { name: names[0]!, owner, length, info: undefined, token: tokens![0] };
+    return (await this.#run(this.#statements.keep(key), operation)).id > 0n;
+  }
+
+  release(keys: readonly Releasing[], operation: Operation): Promise<(Release | undefined)[]> {
+    return repeatable(operation, isLost, async () => {
+      const { release, releaseAll } = this.#statements;
+      if (keys.length === 1) {
+        return [(await this.#run(release(keys[0]!), operation)).id > 0n ? 'unnotified' : 'not held'];
+      }
+      const before = await this.#owned(keys, operation);
+      const own = keys.filter(({ name }) => before.has(name));
+      if (own.length === 0) return keys.map(() => 'not held');
+      const { changed } = await this.#run(releaseAll(own), operation);
+      // A release always changes its row. If fewer rows changed, the others were locked by another transaction.
+      const left = changed === own.length ? new Set() : await this.#owned(own, operation);
+      return keys.map(({ name }) => {
+        if (!before.has(name)) return 'not held';
+        return left.has(name) ? undefined : 'unnotified';
+      });
+    });
+  }
+
+  async inspect(name: string, operation: Operation): Promise<StoredLease | undefined> {
+    const [row] = (await this.#run(this.#statements.inspect(name), operation)).rows;
+    return row && leaseOf(row);
+  }
+
+  list(ranges: readonly TextRange[], most: number, ask: Ask): Promise<readonly StoredKey[]> {
+    return listByPages(ranges, most, async (range, asked) => {
+      const { rows } = await ask((operation) => this.#run(this.#statements.list(range, asked), operation));
+      return pageOf(
+        rows.map((row) => ({ text: textOf(row['name']), ...leaseOf(row) })),
+        asked,
+      );
+    });
+  }
+
+  close(): void {
+    this.#connection.close?.();
+  }
+
+  /** Returns the first key that another owner holds, or else the highest token of these keys. */
+  async #look({ names, owner }: Wanted, operation: Operation): Promise<Refused | FencingToken> {
+    const { rows } = await this.#run(this.#statements.look(names, owner), operation);
+    const held = rows.filter((row) => Number(row['held']) === 1);
+    const wakeIns = new Map(held.map(({ name, remaining }) => [textOf(name), Number(remaining)]));
+    const place = names.findIndex((name) => wakeIns.has(name));
+    if (place >= 0) return { place, wakeIn: wakeIns.get(names[place]!)! };
+    return highestOf(rows.map(({ token }) => BigInt(textOf(token))));
+  }
+
+  /** Returns the names of the keys that their owners hold. */
+  async #owned(keys: readonly (Renewing | Releasing)[], operation: Operation): Promise<ReadonlySet<string>> {
+    return namesIn(await this.#run(this.#statements.owned(keys), operation));
+  }
+
+  /** Returns which of the names any owner holds. */
+  async #held(names: readonly string[]): Promise<ReadonlySet<string>> {
+    return namesIn(await this.#run(this.#statements.held(names), ASIDE));
+  }
+
+  #granting({ names, owner }: Wanted, token: FencingToken): Granted {
+    if (this.#upkeep.isPurgeDue(names.length)) this.#purge().catch(ignore);
+    if (!this.#isFlushKnown) this.#checkFlush().catch(ignore);
+    this.#isFlushKnown = true;
+    const giveBack = (place: number): void => {
+      this.#run(this.#statements.release({ name: names[place]!, owner, token }), ASIDE).catch(ignore);
+    };
+    return { tokens: names.map(() => token), giveBack };
+  }
+
+  /**
+   * Deletes only rows whose tokens are not above the floor, then raises the floor for the next purge. A client that creates
+   * such a row again reads the floor, so its token is higher.
+   */
+  async #purge(): Promise<void> {
+    const { old, purge, raiseFloor } = this.#statements;
+    const { rows } = await this.#run(old, ASIDE);
+    if (rows.length === 0) return;
+    const floor = BigInt(textOf(rows[0]!['floor']));
+    const tokens = rows.map(({ token }) => BigInt(textOf(token)));
+    const covered = rows.filter((_, i) => tokens[i]! <= floor).map(({ name }) => name as Buffer);
+    if (covered.length > 0) await this.#run(purge(covered, floor), ASIDE);
+    const highest = highestOf(tokens);
+    if (highest > floor) await this.#run(raiseFloor(highest), ASIDE);
+  }
+
+  /** Warns if the server may forget leases when it is killed. Called once per store, after its first grant. */
+  async #checkFlush(): Promise<void> {
+    const [row] = (await this.#run(this.#statements.flush, ASIDE)).rows;
+    if (Number(row?.['flush']) === 0) warnOnce('STRIPELOCK_MYSQL_FLUSH', FORGETS);
+  }
+
+  async #run(sql: string, operation: { readonly isLate: boolean }, isCreated = false): Promise<Answer> {
+    try {
+      return await this.#connection.run(this.#limit + sql, operation);
+    } catch (error) {
+      if (errnoOf(error) !== NO_TABLE || isCreated) throw error;
+      await this.#upkeep.create();
+      return this.#run(sql, operation, true);
+    }
+  }
+
+  async #create(): Promise<void> {
+    for (const sql of this.#statements.schema) await this.#connection.run(this.#limit + sql, ASIDE);
+  }
+}
+
+/** A text, which clients return as bytes or as a string. */
+const textOf = (value: unknown): string => (Buffer.isBuffer(value) ? value.toString() : (value as string));
+
+function leaseOf({ owner, token, remaining, info }: Answer['rows'][number]): StoredLease {
+  return {
+    owner: textOf(owner),
+    token: BigInt(textOf(token)),
+    remaining: Number(remaining),
+    info: info === null ? '' : textOf(info),
+  };
+}
+
+const highestOf = (tokens: readonly FencingToken[]): FencingToken =>
+  tokens.reduce((highest, token) => (token > highest ? token : highest), 0n);
+
+const namesIn = ({ rows }: Answer): ReadonlySet<string> => new Set(rows.map(({ name }) => textOf(name)));

@@ -1,0 +1,177 @@
+import type { FencingToken } from '../../lease/contract/lease-store.js';
+import type { PageRange } from '../listing.js';
+import type { Releasing, Renewing, Wanted } from '../server-store.js';
+
+/*
+ * Each statement is a separate transaction, and runs on MySQL 8.0 and MariaDB 10.6. So no statement uses RETURNING or user
+ * variables. A statement that changes one key returns its result as the insert id, which LAST_INSERT_ID(expr) sets. The
+ * number of changed rows would not do, because with some client options it includes unchanged rows.
+ *
+ * Values are written as literals, with texts in hexadecimal. So their meaning does not depend on the SQL mode, character
+ * sets or client options.
+ */
+
+/**
+ * Microseconds since 1970 at the start of the statement, independent of the session's time zone. If the statement waits for
+ * a row, this time is too early. This is safe: an old lease counts as unexpired for longer, and a new lease ends earlier.
+ */
+const CLOCK = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))";
+const NOT_EXPIRED = `expires > ${CLOCK}`;
+/** Milliseconds until a lease expires, rounded up. */
+const LEFT = `GREATEST(CEIL((expires - ${CLOCK}) / 1000), 1)`;
+/** The lowest token. It exceeds every TTL, so an insert id is either a token or the remaining time of another lease. */
+export const LOWEST_TOKEN = 2n ** 52n;
+/** An expression that overflows for every token. In every SQL mode, the error undoes the whole statement. */
+const FAIL = 'token + 9223372036854775807';
+/** The server's error for {@link FAIL}. */
+export const OUT_OF_RANGE = 1690;
+/** The minimum time, in microseconds, for which an expired row stays. So a key in regular use keeps its row. */
+const KEPT = 60_000_000;
+/** The maximum number of rows that one purge removes. */
+const PURGED = 1000;
+
+const text = (value: string): string => `X'${Buffer.from(value).toString('hex')}'`;
+const infoOf = (info: string | undefined): string => (info === undefined ? 'NULL' : text(info));
+const later = (milliseconds: number): string => `${CLOCK} + ${milliseconds * 1000}`;
+const orderOf = (names: readonly string[]): Buffer[] =>
+  names.map((name) => Buffer.from(name)).sort((a, b) => a.compare(b));
+
+/** The condition for the row of a key that the owner holds. */
+function heldBy({
+  name,
+  owner,
+  token,
+}: {
+  name: string;
+  owner: string;
+  token?: FencingToken | undefined;
+}): string {
+  const grant = token === undefined ? '' : ` AND token = ${token}`;
+  return `name = ${text(name)} AND owner = ${text(owner)}${grant}`;
+}
+
+/** The condition for the rows of all of these keys that their owners hold. */
+const heldByEach = (keys: readonly (Renewing | Releasing)[]): string =>
+  `${NOT_EXPIRED} AND (${keys.map((key) => `(${heldBy(key)})`).join(' OR ')})`;
+
+export type Statements = ReturnType<typeof statementsOf>;
+
+/** `table` may include a database. */
+export function statementsOf(table: string) {
+  const quoted = (suffix: string): string => `\`${`${table}${suffix}`.replace('.', '`.`')}\``;
+  const [rows, floor] = [quoted(''), quoted('_floor')];
+
+  /** Sets columns of one row that its owner holds. The insert id is 0 if the owner does not hold it. */
+  const change = (columns: string, key: Parameters<typeof heldBy>[0]): string =>
+    `UPDATE ${rows} SET ${columns}, token = LAST_INSERT_ID(token) WHERE ${heldBy(key)} AND ${NOT_EXPIRED}`;
+
+  /**
+   * A table `l` of the rows that meet the condition and are not locked by another transaction. So a locked row does not
+   * delay the rest. Because of the index and the join order, the server locks no further rows. Because of the limit, it
+   * does not merge the inner query into the statement.
+   */
+  const unlocked = (condition: string, most: number): string =>
+    `(SELECT name FROM ${rows} FORCE INDEX (PRIMARY) WHERE ${condition} LIMIT ${most} FOR UPDATE SKIP LOCKED) AS these
+      STRAIGHT_JOIN ${rows} AS l FORCE INDEX (PRIMARY) ON l.name = these.name`;
+
+  return {
+    /**
+     * With one key, the insert id is the token, or the milliseconds until another owner's lease expires. With several keys,
+     * all keys get the same token. If another owner holds one of the keys, or a key has a higher token, the statement fails
+     * with {@link OUT_OF_RANGE} and changes nothing. Rows are locked in the order of their names, so two such statements
+     * never wait for each other in a cycle. `known` is the highest token that the client has seen.
+     *
+     * In some SQL modes, an assignment reads the results of the assignments before it; in others, it reads the old values.
+     * Both give the same result here, because `expires` is assigned last, and the condition also holds for a row that the
+     * owner just got.
+     */
+    acquire({ names, owner, length, info }: Wanted, known: FencingToken): string {
+      const me = text(owner);
+      const token = `GREATEST(${CLOCK} * 1000, ${known + 1n}, ${LOWEST_TOKEN},
+        COALESCE((SELECT f.token FROM ${floor} f WHERE f.id = 1), 0) + 1)`;
+      const values = orderOf(names).map(
+        (name) =>
+          `(X'${name.toString('hex')}', ${me}, LAST_INSERT_ID(${token}), ${later(length)}, ${infoOf(info)})`,
+      );
+      const isFree = `(owner = ${me} OR expires <= ${CLOCK})`;
+      const taken =
+        names.length === 1
+          ? `IF(${isFree}, LAST_INSERT_ID(GREATEST(token + 1, ${token})), token + 0 * LAST_INSERT_ID(${LEFT}))`
+          : `IF(${isFree} AND token < ${token}, LAST_INSERT_ID(${token}), ${FAIL})`;
+      return `INSERT INTO ${rows} (name, owner, token, expires, info) VALUES ${values.join(', ')}
+        ON DUPLICATE KEY UPDATE owner = IF(${isFree}, ${me}, owner), token = ${taken},
+        info = IF(${isFree}, ${infoOf(info)}, info), expires = IF(${isFree}, ${later(length)}, expires)`;
+    },
+    /** Reads the rows of these keys without locking them. */
+    look: (names: readonly string[], owner: string): string =>
+      `SELECT name, CAST(token AS CHAR) AS token, owner <> ${text(owner)} AND ${NOT_EXPIRED} AS held, ${LEFT} AS remaining
+        FROM ${rows} WHERE name IN (${names.map(text).join()})`,
+    renew: (key: Renewing): string =>
+      change(
+        `expires = GREATEST(expires, ${later(key.length)}), info = COALESCE(${infoOf(key.info)}, info)`,
+        key,
+      ),
+    /** The only statement that may shorten a lease. */
+    keep: (key: Renewing & Releasing): string => change(`expires = ${later(key.length)}`, key),
+    /** The row is kept for its token. */
+    release: (key: Releasing): string => change(`owner = '', expires = 0, info = NULL`, key),
+    /** Renews all keys with the length and info of the first. */
+    renewAll: (keys: readonly Renewing[]): string =>
+      `UPDATE ${unlocked(heldByEach(keys), keys.length)}
+        SET l.expires = GREATEST(l.expires, ${later(keys[0]!.length)}), l.info = COALESCE(${infoOf(keys[0]!.info)}, l.info)`,
+    releaseAll: (keys: readonly Releasing[]): string =>
+      `UPDATE ${unlocked(heldByEach(keys), keys.length)}
+        SET l.owner = '', l.expires = 0, l.info = NULL`,
+    /** Returns the names of the keys that their owners hold. */
+    owned: (keys: readonly (Renewing | Releasing)[]): string =>
+      `SELECT name FROM ${rows} WHERE ${heldByEach(keys)}`,
+    /** Returns the names of the keys that any owner holds. */
+    held: (names: readonly string[]): string =>
+      `SELECT name FROM ${rows} WHERE name IN (${names.map(text).join()}) AND ${NOT_EXPIRED}`,
+    ...statementsForReading(rows),
+    ...statementsForPurge(rows, floor, unlocked),
+    /** Creates the tables. Their columns are binary, because most collations treat some different texts as equal. */
+    schema: [
+      `CREATE TABLE IF NOT EXISTS ${rows} (name VARBINARY(512) NOT NULL PRIMARY KEY, owner MEDIUMBLOB NOT NULL,
+        token BIGINT NOT NULL, expires BIGINT NOT NULL, info MEDIUMBLOB NULL) ENGINE=InnoDB ROW_FORMAT=DYNAMIC`,
+      `CREATE TABLE IF NOT EXISTS ${floor} (id INT NOT NULL PRIMARY KEY, token BIGINT NOT NULL) ENGINE=InnoDB`,
+    ],
+    /** Reads how the server writes its log to the disk. 0 means: once a second instead of at each commit. */
+    flush: 'SELECT @@GLOBAL.innodb_flush_log_at_trx_commit AS flush',
+  };
+}
+
+function statementsForReading(rows: string) {
+  return {
+    inspect: (name: string): string =>
+      `SELECT owner, CAST(token AS CHAR) AS token, ${LEFT} AS remaining, info FROM ${rows}
+      WHERE name = ${text(name)} AND ${NOT_EXPIRED}`,
+    list: ({ from, after, to }: PageRange, most: number): string =>
+      `SELECT name, owner, CAST(token AS CHAR) AS token, ${LEFT} AS remaining, info FROM ${rows}
+      WHERE name >= ${text(from)} AND name > ${text(after)} AND name < ${text(to)} AND ${NOT_EXPIRED}
+      ORDER BY name LIMIT ${most}`,
+  };
+}
+
+function statementsForPurge(
+  rows: string,
+  floor: string,
+  unlocked: (condition: string, most: number) => string,
+) {
+  const isOld = `expires <= ${CLOCK} - ${KEPT}`;
+  return {
+    /** Reads the rows that a purge may remove, with their tokens, and the floor. Scans the table without locks. */
+    old: `SELECT name, CAST(token AS CHAR) AS token,
+        CAST(COALESCE((SELECT f.token FROM ${floor} f WHERE f.id = 1), 0) AS CHAR) AS floor
+      FROM ${rows} WHERE ${isOld} AND token <= (${CLOCK} - ${KEPT}) * 1000 LIMIT ${PURGED}`,
+    /** Removes rows whose tokens are not above the floor. */
+    purge: (names: readonly Buffer[], floorToken: FencingToken): string =>
+      `DELETE l FROM ${unlocked(
+        `name IN (${names.map((name) => `X'${name.toString('hex')}'`).join()})
+          AND ${isOld} AND token <= ${floorToken}`,
+        names.length,
+      )}`,
+    raiseFloor: (token: FencingToken): string =>
+      `INSERT INTO ${floor} VALUES (1, ${token}) ON DUPLICATE KEY UPDATE token = GREATEST(token, ${token})`,
+  };
+}

@@ -1,0 +1,116 @@
+import type { Names } from '../../common/checks.js';
+import type { HostUrl } from '../../common/types.js';
+import type {
+  ClosableLeaseStore,
+  ExactLeaseStore,
+  InfoLeaseStore,
+  LeaseStore,
+  ReopenableLeaseStore,
+  WakingLeaseStore,
+} from '../../lease/contract/lease-store.js';
+import type { ListingLeaseStore } from '../../lease/contract/listing.js';
+import type { SeveralKeysLeaseStore } from '../../lease/contract/several-keys.js';
+import { clientFrom, reopenedBy } from '../reopen.js';
+import { checkTerms, SeveralServerStore } from '../server-store.js';
+import { checkTable, clientOf } from '../tables.js';
+import { MysqlBackend } from './backend.js';
+import { connectionOf } from './clients.js';
+
+const REOPEN = { module: 'stripelock/mysql', name: 'reopenMysqlLeaseStore' };
+
+/**
+ * The caller's client: a pool or a connection. It is from `mysql2`, with callbacks or promises, or from `mariadb`, with
+ * promises.
+ */
+export type MysqlClient = object;
+
+interface CommonOptions {
+  /**
+   * The table's name, optionally with a database: `locks.leases`. The table, and a second one whose name ends in
+   * `_floor`, are created if they do not exist. Default "stripelock_leases".
+   */
+  table?: string;
+  /** Milliseconds after which an operation without an answer fails. Default 1000. */
+  timeout?: number;
+  /** How much faster the server's clock may run than a holder's, as a fraction. Default 0.001. */
+  drift?: number;
+  /**
+   * The URL or path of a module whose default export is a function that returns another such client or pool, or a
+   * promise of one. Only background renewal needs it: the renewing thread calls the function.
+   */
+  clientModule?: string | HostUrl;
+}
+
+/** Options of `mysqlLeaseStore` (`stripelock/mysql`) with a pool. */
+export interface MysqlPoolOptions extends CommonOptions {
+  /** A pool of `mysql2` or `mariadb`. The store never closes it. */
+  pool: MysqlClient;
+  /** Not allowed with a pool. */
+  client?: undefined;
+}
+
+/** Options of `mysqlLeaseStore` (`stripelock/mysql`) with a connection. */
+export interface MysqlClientOptions extends CommonOptions {
+  /**
+   * A connection of `mysql2` or `mariadb` that is used only for leases. A pool is accepted, too. The store never closes
+   * the client.
+   */
+  client: MysqlClient;
+  /** Not allowed with a connection. */
+  pool?: undefined;
+}
+
+/** A pool or a connection. */
+export type MysqlLeaseStoreOptions = MysqlPoolOptions | MysqlClientOptions;
+
+const NAMES: Names<MysqlLeaseStoreOptions> = {
+  pool: true,
+  client: true,
+  clientModule: true,
+  table: true,
+  timeout: true,
+  drift: true,
+};
+
+/**
+ * Leases in MySQL or MariaDB, for processes on many machines. Each statement is a separate transaction. The server's clock
+ * decides when a lease expires. An operation rejects with LeaseStoreError if the server fails or does not answer within
+ * `timeout`. A grant that arrives after `timeout` is given back. Inside a transaction of the caller, operations reject with
+ * a LockError (ERR_LEASE_IN_TRANSACTION).
+ *
+ * While managers wait, the store polls their keys every 25 to 50 milliseconds, with one statement for all of them.
+ *
+ * Throws a TypeError (ERR_INVALID_ARG_TYPE) or RangeError (ERR_OUT_OF_RANGE) for bad options.
+ */
+export function mysqlLeaseStore(
+  options: MysqlLeaseStoreOptions,
+): WakingLeaseStore &
+  SeveralKeysLeaseStore &
+  InfoLeaseStore &
+  ReopenableLeaseStore &
+  ExactLeaseStore &
+  ListingLeaseStore &
+  ClosableLeaseStore {
+  const terms = checkTerms(options, NAMES);
+  const { clientModule, table, timeout, drift } = options;
+  const name = checkTable(table);
+  const source = reopenedBy(REOPEN, clientModule, { table, timeout, drift });
+  const backend = new MysqlBackend(connectionOf(...clientOf(options)), name, terms.timeout);
+  return new SeveralServerStore(backend, terms, source);
+}
+
+/** The options that another thread needs to create a client and a store on it. */
+interface ReopenedOptions extends Pick<MysqlClientOptions, 'table' | 'timeout' | 'drift'> {
+  /** The module whose default export returns the client or the pool. */
+  clientModule: string;
+}
+
+/**
+ * Creates a client from a `clientModule` (see {@link MysqlClientOptions}), and a store on it. Called by the thread that
+ * renews leases in the background.
+ *
+ * @internal
+ */
+export async function reopenMysqlLeaseStore({ clientModule, ...rest }: ReopenedOptions): Promise<LeaseStore> {
+  return mysqlLeaseStore({ ...rest, client: await clientFrom<MysqlClient>(clientModule) });
+}

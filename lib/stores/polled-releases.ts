@@ -1,0 +1,44 @@
+import { clearTimeout, setTimeout } from '../common/host.js';
+import type { ReleaseFeed } from './wakers.js';
+
+/** The minimum and the maximum of the milliseconds between two polls. The pause is random, so that stores take turns. */
+const SHORTEST = 25;
+const LONGEST = 50;
+/** Milliseconds between a failed poll and the next one. */
+const RETRY = 1000;
+
+/**
+ * A feed for a server that does not report releases. While acquisitions wait, each poll checks all of their keys with one
+ * request. The store counts as unsubscribed: a release through this store wakes its waiters at once, and the next poll
+ * finds releases through other stores.
+ *
+ * `heldOf` returns which of the names are held.
+ */
+export function polledReleases(
+  heldOf: (names: readonly string[]) => Promise<ReadonlySet<string>>,
+): ReleaseFeed {
+  return {
+    retryAfter: RETRY,
+    open({ released, lost }, awaited) {
+      let isOpen = true;
+      let timer: NodeJS.Timeout;
+      const poll = async (): Promise<void> => {
+        const names = awaited();
+        const held = names.length === 0 ? new Set<string>() : await heldOf(names);
+        if (!isOpen) return;
+        for (const name of names) if (!held.has(name)) released(name);
+        pollLater();
+      };
+      // The client's connections keep the process alive, so the timer need not do so.
+      const pollLater = (): void => {
+        const pause = SHORTEST + Math.random() * (LONGEST - SHORTEST);
+        timer = setTimeout(() => void poll().catch(lost), pause).unref();
+      };
+      pollLater();
+      return () => {
+        isOpen = false;
+        clearTimeout(timer);
+      };
+    },
+  };
+}

@@ -1,0 +1,42 @@
+import { LockError } from '../../common/errors.js';
+import type { Value } from './connection.js';
+
+/** A row as the client returned it. Its columns are unchecked: read them with {@link textIn}. */
+export type Row = Readonly<Record<string, unknown>>;
+
+/** The error for a result in an unexpected form. It is permanent, because a retry would return the same form. */
+function unreadable(what: string): LockError {
+  return new LockError(
+    'ERR_LEASE_CLIENT_RESULT',
+    `the client of the PostgreSQL store returned ${what}. query(text, values) must resolve with the rows, or with an ` +
+      'object that has them as rows. A row is an object with the columns of the statement, and their texts unchanged',
+  );
+}
+
+/** The rows of a client's result. The result is a list of rows, or an object with such a list. */
+export function rowsOf(result: unknown): readonly Row[] {
+  const rows: unknown = Array.isArray(result)
+    ? result
+    : (result as { rows?: unknown } | null | undefined)?.rows;
+  if (!Array.isArray(rows)) throw unreadable('no rows');
+  for (const row of rows as unknown[]) {
+    if (typeof row !== 'object' || row === null || Array.isArray(row))
+      throw unreadable('a row that is no object');
+  }
+  return rows as Row[];
+}
+
+/** The value of a column: a text or NULL. */
+export function textIn(row: Row | undefined, column: string): Value {
+  if (row === undefined) throw unreadable('too few rows');
+  const value = row[column];
+  if (typeof value === 'string' || value === null) return value;
+  throw unreadable(`${value === undefined ? 'no' : `a ${typeof value} as`} column ${column}`);
+}
+
+/** The value of a column that is never NULL. */
+export function exactTextIn(row: Row | undefined, column: string): string {
+  const value = textIn(row, column);
+  if (value === null) throw unreadable(`NULL as column ${column}`);
+  return value;
+}

@@ -1,0 +1,101 @@
+import { createHash } from 'node:crypto';
+import { invalidArgType, outOfRange } from '../common/errors.js';
+import { checkNonEmpty } from '../lease/contract/lease-store.js';
+import { encodeText, MARK } from './exact-text.js';
+import type { Operation } from './requests.js';
+import type { Release } from './server-store.js';
+
+/** Parts shared by the stores that keep leases in a database table. */
+
+const DEFAULT_TABLE = 'stripelock_leases';
+/** A store purges old rows once in this many grants. */
+const PURGE_AFTER = 1000;
+/** The prefix of a hashed key. No other encoded key starts with it; see `encodeText`. */
+const HASHED = `${MARK}sha256:`;
+/** Matches the name of a hashed key. A list of leases shows this name, because the key itself is not stored. */
+const HASH_NAME = new RegExp(`^${HASHED}[\\da-f]{64}$`, 'u');
+
+/**
+ * Checks the option `table`. The name becomes part of SQL, where parameters are not possible. PostgreSQL truncates names
+ * to 63 bytes, and MySQL refuses more than 64.
+ */
+export function checkTable(table: unknown): string {
+  if (table === undefined) return DEFAULT_TABLE;
+  const name = checkNonEmpty(table, 'options.table');
+  if (/^(?:[A-Za-z_]\w{0,62}\.)?[A-Za-z_]\w{0,49}$/.test(name)) return name;
+  throw outOfRange(
+    'options.table',
+    'a name of letters, digits and underscores, at most 50, perhaps after that of a schema and a dot',
+    name,
+  );
+}
+
+/** The caller's client, and the name of its option for error messages. */
+export function clientOf(options: { client?: unknown; pool?: unknown }): [client: unknown, name: string] {
+  const { client, pool } = options;
+  if (pool === undefined) return [client, 'options.client'];
+  if (client === undefined) return [pool, 'options.pool'];
+  throw invalidArgType('options.client', 'left out where options.pool is given', client);
+}
+
+/**
+ * The name of a key in the table: its encoded text, or the hash of that text if the text has more than `longest` bytes. A
+ * list shows the hash in place of the key. So callers may also pass such a hash as the key.
+ */
+export function nameOfKey(key: string, longest: number): string {
+  const text = encodeText(key);
+  if (text !== key && HASH_NAME.test(key)) return key;
+  if (text.length * 4 <= longest || Buffer.byteLength(text) <= longest) return text;
+  return HASHED + createHash('sha256').update(text).digest('hex');
+}
+
+/**
+ * Runs a release. Managers do not retry releases, so the store repeats a release whose connection was lost. The database
+ * may have executed the first statement before the loss. If the repeated release then does not find a key, the owner may
+ * have held it or not. So the release rejects with the error of the lost connection.
+ */
+export async function repeatable(
+  operation: Operation,
+  isLost: (error: unknown) => boolean,
+  release: () => Promise<(Release | undefined)[]>,
+): Promise<(Release | undefined)[]> {
+  const releases = await release().catch((error: unknown) => {
+    if (isLost(error)) operation.failure = error;
+    throw error;
+  });
+  if (operation.failure !== undefined && releases.includes('not held')) {
+    const lost = operation.failure as Error;
+    operation.failure = undefined;
+    throw lost;
+  }
+  return releases;
+}
+
+/** Counts the grants of a store, and creates its missing tables. */
+export class Upkeep {
+  readonly #create: () => Promise<unknown>;
+  #creating: Promise<unknown> | undefined;
+  #granted = 0;
+
+  constructor(create: () => Promise<unknown>) {
+    this.#create = create;
+  }
+
+  /** Creates the tables. Operations that find them missing at the same time share one attempt. */
+  create(): Promise<unknown> {
+    this.#creating ??= this.#create().finally(() => {
+      this.#creating = undefined;
+    });
+    return this.#creating;
+  }
+
+  /** Call after each grant, with the number of granted keys. Returns whether a purge is due. */
+  isPurgeDue(keys: number): boolean {
+    const before = Math.floor(this.#granted / PURGE_AFTER);
+    this.#granted += keys;
+    return Math.floor(this.#granted / PURGE_AFTER) > before;
+  }
+}
+
+/** For a rejection that no caller waits for. */
+export const ignore = (): void => undefined;

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstdint>
+
+namespace stripelock {
+
+// Why a lock file cannot be used. lib/engine/contract/file-fault.ts has the same numbers.
+enum class FileFault : std::uint8_t {
+  kNone,
+  // The system refused to open, create or map the file; FileError::number is the system's error.
+  kOpen,
+  // The path leads to something other than an ordinary file.
+  kKind,
+  // The file is on another machine, or its file system does not support the locks of this library.
+  kFileSystem,
+  // The file is not a lock file, or was damaged.
+  kForeign,
+  // Another version of this package created the file.
+  kVersion,
+  // The process that creates the file has neither finished nor ended.
+  kBusy,
+  // The file was deleted or replaced since it was opened.
+  kReplaced,
+  // The system refused to lock a byte that no other holder has.
+  kLock,
+  // This operating system does not support the locks of this library.
+  kSystem,
+  // The file was created with another number of files; FileError::number is that number.
+  kFiles,
+  // The file's header is missing or damaged, and other processes have the file open.
+  kDamaged,
+  // A file beside the lock file is missing, or is not the one that other processes have open.
+  kParts,
+  // Another user owns the file, or other users may write it, and the requested access (FileAccess) does not allow that.
+  kUnsafe,
+  // The file was created with another limit; FileError::number is that limit.
+  kLimit,
+};
+
+struct FileError {
+  FileFault fault = FileFault::kNone;
+  // The system's error, or 0.
+  int number = 0;
+  // The file beside the path that has the fault: 1 for .1 and so on. 0: the file itself.
+  std::uint32_t part = 0;
+  // kUnsafe: the user that owns the file, and its permissions.
+  std::uint32_t owner = 0;
+  std::uint32_t mode = 0;
+  explicit operator bool() const { return fault != FileFault::kNone; }
+};
+
+}  // namespace stripelock

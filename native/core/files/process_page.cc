@@ -1,0 +1,539 @@
+#include "core/files/process_page.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <iterator>
+#include <utility>
+
+#include "core/base/hash.h"
+#include "core/base/platform.h"
+
+namespace stripelock {
+
+namespace {
+
+constexpr std::uint64_t kSharedBit = std::uint64_t{1} << 63;
+// A token in the page that is this far ahead of the clock is garbage.
+constexpr std::uint64_t kFarAhead = std::uint64_t{1} << 55;
+// The process that has waited longest tries every 10 ms. If it has not tried for this long, it is stopped or dead.
+constexpr Nanoseconds kStopped = 60 * kMillisecond;
+
+std::uint64_t bitOf(int slot) { return std::uint64_t{1} << (slot % 64); }
+
+template <std::size_t size>
+void copyText(std::string_view text, char (&to)[size]) {
+  std::memset(to, 0, size);
+  std::memcpy(to, text.data(), std::min(text.size(), size - 1));
+}
+
+// A turn: 32 bits of the key, and the end of the turn in milliseconds.
+std::uint64_t turnOf(std::uint64_t byte, Nanoseconds end) {
+  return (byte >> 8 << 32) | static_cast<std::uint32_t>(end / kMillisecond);
+}
+bool isFor(std::uint64_t turn, std::uint64_t byte) { return turn >> 32 == (byte >> 8 & 0xffffffff); }
+// Even with garbage in the word, a turn counts for no longer than kLongestTurn (keeps G3).
+bool counts(std::uint64_t turn, Nanoseconds time) {
+  const std::uint32_t left =
+      static_cast<std::uint32_t>(turn) - static_cast<std::uint32_t>(time / kMillisecond);
+  // mutant: process-turn-without-end
+  return left > 0 && left <= kLongestTurn / kMillisecond;
+}
+bool hasTurn(std::uint64_t turn, std::uint64_t byte) { return isFor(turn, byte) && counts(turn, elapsed()); }
+// This value replaces a turn that its process has missed.
+constexpr std::uint64_t kPassed = 1;
+
+// The time at which a waiter got a key: 24 bits of the key, and 40 bits of the time in units of 1,024 ns.
+constexpr std::uint64_t kTimeMask = (std::uint64_t{1} << 40) - 1;
+std::uint64_t servedOf(std::uint64_t byte, Nanoseconds time) {
+  return (byte >> 8 << 40) | (static_cast<std::uint64_t>(time) >> 10 & kTimeMask);
+}
+// 0 if the word belongs to another key.
+Nanoseconds servedAt(std::uint64_t word, std::uint64_t byte, Nanoseconds time) {
+  if (word >> 40 != (byte >> 8 & 0xffffff)) return 0;
+  const std::uint64_t ago = ((static_cast<std::uint64_t>(time) >> 10) - word) & kTimeMask;
+  return time - static_cast<Nanoseconds>(ago << 10);
+}
+
+}  // namespace
+
+// ── opening ──
+
+bool ProcessPage::open(LockFile& file, const std::string& path, const std::string& title,
+                       const FileShape& shape, FileError& error) {
+  file_ = &file;
+  if (!header_.open(
+          file, path, shape, [this] { return highestToken(); }, isOwnSize, error))
+    return false;
+  int number = 0;
+  page_ = static_cast<Page*>(file.map(sizeof(Page) + header_.files() * kPerFile, kReserved, number));
+  if (!page_) {
+    error = {FileFault::kOpen, number};
+    return false;
+  }
+  title_ = title;
+  own_.assign(static_cast<std::size_t>(places()), false);
+  static_cast<void>(claimSlot());
+  return true;
+}
+
+bool ProcessPage::isOwnSize(std::uint64_t size) {
+  return size > sizeof(Page) && (size - sizeof(Page)) % kPerFile == 0 &&
+         (size - sizeof(Page)) / kPerFile <= kMostSpread;
+}
+
+// Reads the tokens from the file, because it is not mapped yet.
+std::uint64_t ProcessPage::highestToken() {
+  std::array<std::uint64_t, kTokens> tokens{};
+  if (!file_->read(tokens.data(), sizeof tokens, offsetof(Page, lastTokens))) return 0;
+  std::uint64_t highest = 0;
+  for (const std::uint64_t token : tokens) {
+    if (token < static_cast<std::uint64_t>(wallClock()) + kFarAhead) highest = std::max(highest, token);
+  }
+  return highest;
+}
+
+bool ProcessPage::claimSlot() {
+  int number = 0;
+  for (int slot = 0; slot_ == kNoSlot && slot < kSlots; ++slot) {
+    if (file_->lock(kLifeBytes + static_cast<std::uint64_t>(slot), false, number) != LockFile::Answer::kTaken)
+      continue;
+    // Removes the waits of the slot's last process. Its records stay, because they report its death.
+    for (Row& row : page_->rows) {
+      if ((row.waiting[slot / 64].load() & bitOf(slot)) != 0) row.waiting[slot / 64].fetch_and(~bitOf(slot));
+    }
+    for (Cells& cells : page_->waits[slot]) {
+      if (cells.used.load() != 0) cells.used.store(0);
+    }
+    slot_ = slot;
+    writeSlot();
+    return true;
+  }
+  return false;
+}
+
+void ProcessPage::writeSlot() {
+  if (slot_ == kNoSlot) return;
+  page_->slots[slot_].pid.store(processId());
+  copyText(title_, page_->slots[slot_].title);
+}
+
+void ProcessPage::restore() {
+  header_.restore(page_);
+  writeSlot();
+}
+
+// ── waiters ──
+
+ProcessPage::Cell* ProcessPage::cellOf(int slot, std::uint64_t byte) const {
+  Cells& cells = cellsOf(slot, byte);
+  for (std::uint64_t bits = cells.used.load(); bits != 0; bits &= bits - 1) {
+    const int i = std::countr_zero(bits);
+    if (cells.wanted[i].load() == byte) return &cells.cells[i];
+  }
+  return nullptr;
+}
+
+namespace {
+
+std::uint64_t sinceOf(const ProcessPage::Wait& wait) {
+  return (static_cast<std::uint64_t>(wait.since) << 1) | (wait.shared ? 1 : 0);
+}
+
+}  // namespace
+
+void ProcessPage::enrol(std::uint64_t byte, const Wait& wait) {
+  if (slot_ == kNoSlot) return;
+  Cell* const cell = cellOf(slot_, byte);
+  if (!cell) return newCell(byte, wait);
+  cell->since.store(sinceOf(wait));
+  cell->threadId.store(static_cast<std::uint64_t>(wait.threadId));
+  cell->triedAt.store(static_cast<std::uint64_t>(elapsed()));
+  // A process that has missed its turn is no longer skipped, because it tries again now.
+  std::uint64_t turn = cell->turn.load();
+  const bool isMissed = turn == kPassed || (isFor(turn, byte) && !counts(turn, elapsed()));
+  // mutant: process-forgets-missed-turns
+  if (isMissed && cell->turn.compare_exchange_strong(turn, 0)) cell->missed.fetch_add(1);
+}
+
+void ProcessPage::newCell(std::uint64_t byte, const Wait& wait) {
+  Cells& cells = cellsOf(slot_, byte);
+  if (!file_->reserve(&cells)) return;
+  const std::uint64_t used = cells.used.load();
+  if (~used == 0) return;
+  const int i = std::countr_zero(~used);
+  Cell& cell = cells.cells[i];
+  cell.since.store(sinceOf(wait));
+  cell.threadId.store(static_cast<std::uint64_t>(wait.threadId));
+  cell.triedAt.store(static_cast<std::uint64_t>(elapsed()));
+  cell.turn.store(0);
+  cell.missed.store(0);
+  cells.wanted[i].store(byte);
+  cells.used.store(used | (std::uint64_t{1} << i));
+  // The process tries to lock the byte after this. If that fails, the holder unlocks the byte later, in the order of
+  // the kernel, and sees this bit afterwards, in wakeNext().
+  rowAt(byte).waiting[slot_ / 64].fetch_or(bitOf(slot_));
+}
+
+void ProcessPage::withdraw(std::uint64_t byte) {
+  if (slot_ != kNoSlot) forget(slot_, byte);
+}
+
+void ProcessPage::forget(int slot, std::uint64_t byte) {
+  Cells& cells = cellsOf(slot, byte);
+  bool waitsInRow = false;
+  for (std::uint64_t bits = cells.used.load(); bits != 0; bits &= bits - 1) {
+    const int i = std::countr_zero(bits);
+    const std::uint64_t wanted = cells.wanted[i].load();
+    if (wanted == byte)
+      cells.used.fetch_and(~(std::uint64_t{1} << i));
+    else if (rowOf(wanted) == rowOf(byte))
+      waitsInRow = true;
+  }
+  Number& waiting = rowAt(byte).waiting[slot / 64];
+  if (!waitsInRow && (waiting.load() & bitOf(slot)) != 0) waiting.fetch_and(~bitOf(slot));
+}
+
+template <typename Visit>
+void ProcessPage::forEachWaiting(std::uint64_t byte, Visit visit) const {
+  const Row& row = rowAt(byte);
+  for (int word = 0; word < static_cast<int>(kBitmapWords); ++word) {
+    for (std::uint64_t bits = row.waiting[word].load(); bits != 0; bits &= bits - 1) {
+      const int slot = 64 * word + std::countr_zero(bits);
+      const Cell* const cell = slot == slot_ ? nullptr : cellOf(slot, byte);
+      if (cell) visit(slot, *cell);
+    }
+  }
+}
+
+template <typename Rank>
+ProcessPage::Turn ProcessPage::first(std::uint64_t byte, Rank rankOf) const {
+  Turn best;
+  int bestRank = 0;
+  forEachWaiting(byte, [&](int slot, const Cell& cell) {
+    const std::uint64_t word = cell.since.load();
+    const auto since = static_cast<Nanoseconds>(word >> 1);
+    const int rank = rankOf(cell);
+    if (best.slot != kNoSlot && (rank > bestRank || (rank == bestRank && since >= best.since))) return;
+    best = {slot, (word & 1) != 0, since};
+    bestRank = rank;
+  });
+  return best;
+}
+
+ProcessPage::Turn ProcessPage::next(std::uint64_t byte) const {
+  return first(byte, [](const Cell& cell) { return cell.turn.load() == kPassed ? 1 : 0; });
+}
+
+bool ProcessPage::mayBeAwaited(std::uint64_t byte) const {
+  const auto& waiting = rowAt(byte).waiting;
+  return std::any_of(std::begin(waiting), std::end(waiting),
+                     [](const Number& bits) { return bits.load() != 0; });
+}
+
+int ProcessPage::goesBefore(std::uint64_t byte, bool shared, Nanoseconds since) const {
+  const int kept = keptFor(byte, shared);
+  // Otherwise overlapping shared holds of several processes could keep a writer out forever.
+  if (kept != kNoSlot || !shared) return kept;
+  int oldest = kNoSlot;
+  Nanoseconds oldestSince = since;
+  forEachWaiting(byte, [&](int slot, const Cell& cell) {
+    const std::uint64_t word = cell.since.load();
+    const auto waitsSince = static_cast<Nanoseconds>(word >> 1);
+    if ((word & 1) != 0 || waitsSince >= oldestSince) return;
+    const Nanoseconds idle = elapsed() - static_cast<Nanoseconds>(cell.triedAt.load());
+    if (idle < 0 || idle >= kStopped) return;
+    oldest = slot;
+    oldestSince = waitsSince;
+  });
+  return oldest;
+}
+
+bool ProcessPage::isDue(std::uint64_t byte, Nanoseconds since, Nanoseconds time) const {
+  return time - std::max(since, servedAt(rowAt(byte).servedAt.load(), byte, time)) >= kBargingPeriod;
+}
+
+void ProcessPage::servedWaiter(std::uint64_t byte, Nanoseconds since) {
+  const Turn turn = next(byte);
+  if (turn.slot == kNoSlot || since <= turn.since) rowAt(byte).servedAt.store(servedOf(byte, elapsed()));
+}
+
+bool ProcessPage::giveTurn(std::uint64_t byte, Nanoseconds time) {
+  for (Turn turn = next(byte); turn.slot != kNoSlot && isDue(byte, turn.since, time); turn = next(byte)) {
+    Cell* const cell = cellOf(turn.slot, byte);
+    if (!cell) continue;
+    const std::uint64_t last = cell->turn.load();
+    if (last == kPassed) return false;
+    if (!isAlive(turn.slot)) {
+      forget(turn.slot, byte);
+      continue;
+    }
+    if (isFor(last, byte) && !counts(last, time)) {
+      // The process missed its turn: it is stopped, or late.
+      cell->turn.store(kPassed);
+      continue;
+    }
+    const std::uint64_t doublings = std::min<std::uint64_t>(cell->missed.load(), kMostDoublings);
+    cell->turn.store(turnOf(byte, time + (kTurnFor << doublings)));
+    return true;
+  }
+  return false;
+}
+
+bool ProcessPage::keepTurn(std::uint64_t byte, const Wait& wait) {
+  enrol(byte, wait);
+  Cell* const cell = slot_ == kNoSlot ? nullptr : cellOf(slot_, byte);
+  if (cell) cell->turn.store(turnOf(byte, elapsed() + kTurnFor));
+  return cell != nullptr;
+}
+
+// A dead process must not keep the key until the end of a long turn.
+bool ProcessPage::isKeptFor(int slot, const Cell& cell, std::uint64_t byte) const {
+  // mutant: process-keeps-for-the-dead
+  return hasTurn(cell.turn.load(), byte) && isAlive(slot);
+}
+
+std::uint32_t ProcessPage::countKept(std::uint64_t byte) const {
+  std::uint32_t count = 0;
+  forEachWaiting(byte, [&](int slot, const Cell& cell) { count += isKeptFor(slot, cell, byte) ? 1 : 0; });
+  const Cell* const own = count == 0 || slot_ == kNoSlot ? nullptr : cellOf(slot_, byte);
+  return own && hasTurn(own->turn.load(), byte) ? 0 : count;
+}
+
+int ProcessPage::keptFor(std::uint64_t byte, bool shared) const {
+  int found = kNoSlot;
+  forEachWaiting(byte, [&](int slot, const Cell& cell) {
+    const bool canShare = shared && (cell.since.load() & 1) != 0;
+    // mutant: process-keeps-from-readers
+    if (!canShare && isKeptFor(slot, cell, byte)) found = slot;
+  });
+  // Several holders that share a key may each give its turn to a different process.
+  if (found == kNoSlot || slot_ == kNoSlot) return found;
+  const Cell* const own = cellOf(slot_, byte);
+  return own && hasTurn(own->turn.load(), byte) ? kNoSlot : found;
+}
+
+void ProcessPage::takeTurn(std::uint64_t byte) {
+  if (slot_ == kNoSlot) return;
+  Cell* const cell = cellOf(slot_, byte);
+  if (!cell) return;
+  cell->missed.store(0);
+  // mutant: process-keeps-a-taken-turn
+  cell->turn.store(0);
+}
+
+void ProcessPage::wakeNext(std::uint64_t byte) {
+  const Turn turn = first(byte, [&](const Cell& cell) {
+    const std::uint64_t word = cell.turn.load();
+    if (hasTurn(word, byte)) return 0;
+    return word == kPassed ? 2 : 1;
+  });
+  if (turn.slot == kNoSlot) return;
+  wake(turn.slot);
+  // mutant: process-wakes-one-reader
+  if (!turn.shared) return;
+  forEachWaiting(byte, [&](int slot, const Cell& other) {
+    if (slot != turn.slot && (other.since.load() & 1) != 0) wake(slot);
+  });
+}
+
+// ── holders ──
+
+std::array<std::uint32_t, 2> ProcessPage::bucketsOf(std::uint64_t byte, std::uint32_t files) {
+  const std::uint32_t count = files * kBucketsPerFile;
+  const auto first = static_cast<std::uint32_t>(byte % count);
+  const auto second = static_cast<std::uint32_t>((byte >> 30) % count);
+  return {first, second == first ? (first + 1) % count : second};
+}
+
+template <typename Visit>
+void ProcessPage::forEachPlace(std::uint64_t byte, Visit visit) const {
+  for (const std::uint32_t bucket : bucketsOf(byte, files())) {
+    for (std::int32_t i = 0; i < kPerBucket; ++i) {
+      if (!visit(static_cast<std::int32_t>(bucket) * kPerBucket + i)) return;
+    }
+  }
+}
+
+std::int32_t ProcessPage::find(std::uint64_t byte, bool shared) const {
+  const std::uint64_t sought = shared ? byte | kSharedBit : byte;
+  std::int32_t found = kNoPlace;
+  forEachPlace(byte, [&](std::int32_t place) {
+    if (heldAt(place).load() == sought) found = place;
+    return found == kNoPlace;
+  });
+  return found;
+}
+
+bool ProcessPage::hold(std::uint64_t byte, bool shared, const Holder& holder, std::int32_t& place) {
+  bool abandoned = false;
+  place = kNoPlace;
+  forEachPlace(byte, [&](std::int32_t at) {
+    const std::uint64_t held = heldAt(at).load();
+    if (held == byte) {
+      // mutant: process-overlooks-the-dead
+      abandoned = true;
+      // An exclusive holder takes over the record of the dead holder. So the death is also reported if this process
+      // dies now.
+      // mutant: process-clears-before-it-writes
+      if (!shared && place == kNoPlace) {
+        place = at;
+        return true;
+      }
+    }
+    // No other process holds the key, so these records are from dead holders (keeps G1, G2).
+    if (!shared && (held == byte || held == (byte | kSharedBit))) heldAt(at).store(0);
+    return true;
+  });
+  STRIPELOCK_SEAM("process: before it records a holder");
+  if (place == kNoPlace) place = claimPlace(byte, shared);
+  if (place == kNoPlace) return abandoned;
+  own_[static_cast<std::size_t>(place)] = true;
+  Record& record = recordAt(place);
+  // If the disk has no room for the record, the death of this holder is still reported, because its place is taken.
+  if (!file_->reserve(&record)) return abandoned;
+  record.pid = processId();
+  record.slot = slot_;
+  record.threadId = holder.threadId;
+  record.since = holder.since;
+  // Part of a long key would look like another key, so it is left out.
+  record.length = holder.key.size() <= sizeof record.key ? static_cast<std::uint32_t>(holder.key.size()) : 0;
+  std::memcpy(record.key, holder.key.data(), record.length);
+  return abandoned;
+}
+
+std::int32_t ProcessPage::claimPlace(std::uint64_t byte, bool shared) {
+  // The emptier bucket comes first, so a key finds room until 5,000 of 8,192 places are taken.
+  std::array<std::uint32_t, 2> both = bucketsOf(byte, files());
+  const auto taken = [&](std::uint32_t bucket) {
+    return std::count_if(std::begin(buckets()[bucket].held), std::end(buckets()[bucket].held),
+                         [](const Number& held) { return held.load() != 0; });
+  };
+  if (taken(both[1]) < taken(both[0])) std::swap(both[0], both[1]);
+  for (const std::uint32_t bucket : both) {
+    if (!file_->reserve(&buckets()[bucket])) return kNoPlace;
+    for (std::int32_t i = 0; i < kPerBucket; ++i) {
+      const std::int32_t place = static_cast<std::int32_t>(bucket) * kPerBucket + i;
+      std::uint64_t none = 0;
+      if (heldAt(place).compare_exchange_strong(none, shared ? byte | kSharedBit : byte)) return place;
+    }
+  }
+  return reclaimPlace(byte, shared);
+}
+
+std::int32_t ProcessPage::reclaimPlace(std::uint64_t byte, bool shared) {
+  // Each question whether a holder is dead costs system calls that search all locks of a file. So only a few are asked
+  // at a time.
+  constexpr std::uint32_t kQuestions = 4;
+  std::array<std::int32_t, std::size_t{2} * kPerBucket> all{};
+  std::size_t count = 0;
+  forEachPlace(byte, [&](std::int32_t at) {
+    if (!own_[static_cast<std::size_t>(at)]) all[count++] = at;
+    return true;
+  });
+  const std::uint64_t mine = shared ? byte | kSharedBit : byte;
+  const auto replace = [&](std::int32_t at, std::uint64_t held) {
+    return heldAt(at).compare_exchange_strong(held, mine);
+  };
+  for (const bool ofReaders : {true, false}) {
+    // A reader must not replace a record that reports a death.
+    if (shared && !ofReaders) break;
+    std::uint32_t asked = 0;
+    std::int32_t living = kNoPlace;
+    std::uint64_t livingHeld = 0;
+    for (std::size_t i = 0; i < count && asked < kQuestions; ++i) {
+      const std::int32_t at = all[(i + reclaims_) % count];
+      const std::uint64_t held = heldAt(at).load();
+      if (held == 0 || ((held & kSharedBit) != 0) != ofReaders) continue;
+      ++asked;
+      living = at;
+      livingHeld = held;
+      // mutant: process-keeps-dead-records
+      if (isLeftByTheDead(at, held) && replace(at, held)) return at;
+    }
+    reclaims_ += kQuestions;
+    // Only the deaths of exclusive holders are reported, so the new record matters more than a reader's.
+    // mutant: process-keeps-living-readers
+    if (!shared && ofReaders && living != kNoPlace && replace(living, livingHeld)) return living;
+  }
+  return kNoPlace;
+}
+
+// Other readers may hold the byte of a dead reader. So a reader's record also counts as left by the dead if its slot is
+// free.
+bool ProcessPage::isLeftByTheDead(std::int32_t place, std::uint64_t held) {
+  if (!file_->lockedElsewhere(held & ~kSharedBit)) return true;
+  const std::int32_t slot = recordAt(place).slot;
+  return (held & kSharedBit) != 0 && slot >= 0 && slot < kSlots && (slot == slot_ || !isAlive(slot));
+}
+
+void ProcessPage::leave(std::uint64_t byte, std::int32_t place) {
+  if (place == kNoPlace) return;
+  own_[static_cast<std::size_t>(place)] = false;
+  const std::uint64_t held = heldAt(place).load();
+  if (held == byte || held == (byte | kSharedBit)) heldAt(place).store(0);
+}
+
+std::uint64_t ProcessPage::issueToken(const std::uint64_t* bytes, std::size_t count, std::uint64_t least,
+                                      Nanoseconds time) {
+  const auto clock = static_cast<std::uint64_t>(header_.base() + time);
+  std::uint64_t token = std::max(clock, least + 1);
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::uint64_t last = page_->lastTokens[bytes[i] % kTokens].load();
+    if (last < clock + kFarAhead) token = std::max(token, last + 1);
+  }
+  for (std::size_t i = 0; i < count; ++i) {
+    Number& last = page_->lastTokens[bytes[i] % kTokens];
+    std::uint64_t known = last.load();
+    while ((known < token || known >= clock + kFarAhead) && !last.compare_exchange_weak(known, token)) {
+    }
+  }
+  return token;
+}
+
+// ── inspection ──
+
+std::vector<ProcessPage::Seen> ProcessPage::inspect() {
+  std::vector<Seen> seen;
+  const auto titleOf = [&](int slot) {
+    const char* const title = page_->slots[slot].title;
+    return std::string(title, strnlen(title, sizeof page_->slots[slot].title));
+  };
+  for (std::int32_t place = 0; place < places(); ++place) {
+    const std::uint64_t held = heldAt(place).load();
+    const std::uint64_t byte = held & ~kSharedBit;
+    if (held == 0 || !file_->lockedElsewhere(byte)) continue;
+    const Record& record = recordAt(place);
+    const std::int32_t slot = record.slot;
+    const bool known = slot >= 0 && slot < kSlots;
+    if (slot_ == kNoSlot ? record.pid == processId() : slot == slot_) continue;
+    if (known && !isAlive(slot)) continue;
+    const std::uint32_t length = std::min<std::uint32_t>(record.length, sizeof record.key);
+    seen.push_back({byte, held != byte, false, record.pid, record.threadId, record.since,
+                    std::string(record.key, length), known ? titleOf(slot) : std::string()});
+    // If the holder released the key while the record was read, the record may belong to another holder.
+    if (heldAt(place).load() != held) seen.pop_back();
+  }
+  const double toWall = static_cast<double>(wallClock() - elapsed());
+  std::array<std::uint64_t, kBitmapWords> waiting{};
+  for (const Row& row : page_->rows) {
+    for (std::size_t word = 0; word < kBitmapWords; ++word) waiting[word] |= row.waiting[word].load();
+  }
+  for (int slot = 0; slot < kSlots; ++slot) {
+    if ((waiting[static_cast<std::size_t>(slot) / 64] & bitOf(slot)) == 0 || slot == slot_ || !isAlive(slot))
+      continue;
+    for (const Cells& cells : page_->waits[slot]) {
+      for (std::uint64_t bits = cells.used.load(); bits != 0; bits &= bits - 1) {
+        const int i = std::countr_zero(bits);
+        const Cell& cell = cells.cells[i];
+        const std::uint64_t since = cell.since.load();
+        seen.push_back({cells.wanted[i].load(), (since & 1) != 0, true, page_->slots[slot].pid.load(),
+                        static_cast<std::int32_t>(cell.threadId.load()),
+                        (static_cast<double>(since >> 1) + toWall) / 1e6, std::string(), titleOf(slot)});
+      }
+    }
+  }
+  return seen;
+}
+
+}  // namespace stripelock

@@ -1,0 +1,179 @@
+#include "core/leases/lease_table.h"
+
+#include <algorithm>
+
+#include "core/base/platform.h"
+#include "core/table/participant.h"
+#include "core/table/wake_set.h"
+
+namespace stripelock {
+
+namespace {
+
+// Call it with the table locked, so that successive operations never see the clock go back.
+Nanoseconds resolve(Nanoseconds at) { return at == LeaseTable::kElapsed ? elapsed() : at; }
+
+}  // namespace
+
+LeaseTable::Grant LeaseTable::tryAcquire(const Claim& claim, Nanoseconds ttl, std::string_view info,
+                                         const LeaseWatches& taker) {
+  const Lock lock(mutex_);
+  const Nanoseconds at = resolve(claim.at);
+  sweep(at);
+  Entry* entry = entries_.find(claim.key);
+  const Nanoseconds remaining = entry ? times_.rankOf(*entry) - at : 0;
+  if (remaining > 0 && entry->owner != claim.owner) return {.retryAfter = remaining};
+  if (const Nanoseconds left = passTurn(claim.key, taker); left > 0) return {.retryAfter = left};
+  if (entry) {
+    times_.move(*entry, at + ttl);
+  } else {
+    entry = &entries_.add(std::make_unique<Entry>(claim.key));
+    times_.add(*entry, at + ttl);  // keeps L2
+  }
+  entry->owner = claim.owner;
+  entry->info = info;
+  entry->token = nextToken_++;  // keeps L1
+  return {.token = entry->token};
+}
+
+Nanoseconds LeaseTable::passTurn(const KeyView& key, const LeaseWatches& taker) {
+  Waiting* const queue = waiting_.find(key);
+  if (!queue) return 0;
+  std::vector<LeaseWatch*>& watches = queue->watches;
+  const bool first = &watches.front()->owner == &taker;
+  const Nanoseconds left = queue->turnEnds - now();
+  if (!first && left > 0) return left;
+  // A thread that takes its turn, or lets it pass, moves to the end of the queue.
+  if (first || queue->turnEnds != 0) std::rotate(watches.begin(), watches.begin() + 1, watches.end());
+  queue->turnEnds = 0;
+  return 0;
+}
+
+bool LeaseTable::renew(const Claim& claim, Nanoseconds ttl, const std::string_view* info) {
+  const Lock lock(mutex_);
+  const Nanoseconds at = resolve(claim.at);
+  sweep(at);
+  Entry* const entry = heldBy(claim, 0, at);
+  if (!entry) return false;
+  times_.move(*entry, std::max(times_.rankOf(*entry), at + ttl));
+  if (info) entry->info = *info;
+  return true;
+}
+
+bool LeaseTable::end(const Claim& claim, std::uint64_t token, Nanoseconds keepFor, const LeaseWatches* self) {
+  // Destroyed after `lock`, so it sends its wakes with the table unlocked.
+  WakeSet wakes(self ? &self->participant() : nullptr);
+  const Lock lock(mutex_);
+  const Nanoseconds at = resolve(claim.at);
+  sweep(at);
+  Entry* const entry = heldBy(claim, token, at);
+  if (!entry) return false;
+  callWatches(claim.key, keepFor == 0, wakes);
+  if (keepFor > 0) {
+    times_.move(*entry, at + keepFor);
+  } else {
+    erase(*entry);
+  }
+  return true;
+}
+
+void LeaseTable::callWatches(const KeyView& key, bool turn, WakeSet& wakes) {
+  Waiting* const queue = waiting_.find(key);
+  if (!queue) return;
+  // Wakes every thread, because the others must learn how long the first thread's turn lasts.
+  if (turn) queue->turnEnds = now() + kTurn;
+  for (LeaseWatch* const watch : queue->watches) {
+    watch->owner.push(*watch);
+    wakes.addReady(watch->owner.participant());
+  }
+}
+
+std::optional<LeaseTable::Info> LeaseTable::inspect(const KeyView& key, Nanoseconds at) {
+  const Lock lock(mutex_);
+  at = resolve(at);
+  const Entry* const entry = held(key, at);
+  if (!entry) return std::nullopt;
+  return infoOf(*entry, at);
+}
+
+std::vector<LeaseTable::Listed> LeaseTable::list(std::string_view prefix, std::size_t most, KeyOrder isBefore,
+                                                 Nanoseconds at) {
+  const Lock lock(mutex_);
+  at = resolve(at);
+  std::vector<const Entry*> found;
+  entries_.forEach([&](const Entry& entry) {
+    if (times_.rankOf(entry) > at && entry.key.view().text.starts_with(prefix)) found.push_back(&entry);
+  });
+  const std::size_t count = std::min(most, found.size());
+  std::partial_sort(found.begin(), found.begin() + static_cast<std::ptrdiff_t>(count), found.end(),
+                    [isBefore](const Entry* a, const Entry* b) {
+                      return isBefore(a->key.view().text, b->key.view().text);
+                    });
+  found.resize(count);
+  std::vector<Listed> listed;
+  listed.reserve(count);
+  for (const Entry* const entry : found) {
+    listed.push_back({.key = std::string(entry->key.view().text), .info = infoOf(*entry, at)});
+  }
+  return listed;
+}
+
+LeaseTable::Info LeaseTable::infoOf(const Entry& entry, Nanoseconds at) const {
+  return {
+      .owner = entry.owner, .token = entry.token, .remaining = times_.rankOf(entry) - at, .info = entry.info};
+}
+
+std::size_t LeaseTable::size() {
+  const Lock lock(mutex_);
+  return entries_.size();
+}
+
+std::uint64_t LeaseTable::nextToken() {
+  const Lock lock(mutex_);
+  return nextToken_;
+}
+
+bool LeaseTable::sweepAll(Nanoseconds at) {
+  const Lock lock(mutex_);
+  sweep(resolve(at), entries_.size());
+  return entries_.empty();
+}
+
+void LeaseTable::link(LeaseWatch& watch) {
+  const KeyView key = watch.key.view();
+  const Lock lock(mutex_);
+  Waiting* queue = waiting_.find(key);
+  if (!queue) queue = &waiting_.add(std::make_unique<Waiting>(key));
+  queue->watches.push_back(&watch);
+}
+
+void LeaseTable::unlink(LeaseWatch& watch) {
+  const Lock lock(mutex_);
+  Waiting* const queue = waiting_.find(watch.key.view());
+  std::vector<LeaseWatch*>& watches = queue->watches;
+  watches.erase(std::find(watches.begin(), watches.end(), &watch));
+  if (watches.empty()) waiting_.remove(*queue);
+}
+
+LeaseTable::Entry* LeaseTable::held(const KeyView& key, Nanoseconds at) {
+  Entry* const entry = entries_.find(key);
+  return entry && times_.rankOf(*entry) > at ? entry : nullptr;
+}
+
+LeaseTable::Entry* LeaseTable::heldBy(const Claim& claim, std::uint64_t token, Nanoseconds at) {
+  Entry* const entry = held(claim.key, at);
+  // mutant: lease-released-without-token
+  const bool isOwn = entry && entry->owner == claim.owner && (token == 0 || entry->token == token);
+  return isOwn ? entry : nullptr;
+}
+
+void LeaseTable::erase(Entry& entry) {
+  times_.remove(entry);
+  entries_.remove(entry);  // keeps L2
+}
+
+void LeaseTable::sweep(Nanoseconds at, std::size_t most) {
+  for (std::size_t i = 0; i < most && !times_.empty() && times_.leastRank() <= at; ++i) erase(times_.least());
+}
+
+}  // namespace stripelock

@@ -1,0 +1,148 @@
+// Leases on exact keys, for all threads of the process.
+//
+// A key is
+//
+//   free                 no entry, or an entry that has expired
+//   held by an owner     an entry that has not expired
+//
+// tryAcquire() makes a free key held. end() or expiry makes it free again. Waiting threads watch the key. A release
+// notifies all waiting threads. For kTurn after the release, only the thread that has the turn can take the key.
+//
+// L1  Tokens are assigned with the table locked, from one counter. The token of each grant is greater than the tokens
+//     of all earlier grants in the table, including leases that have ended.
+// L2  An entry is in the map and in the heap of times, or in neither. Its rank in the heap is the time when it expires.
+// L3  No expired key stays forever: each operation removes up to kSwept expired entries. An operation adds at most one
+//     entry, so expired entries are swept as fast as new ones can be made, and each operation is O(log n).
+//
+// The caller passes the time, so that tests can advance it. If it passes kElapsed, the table reads elapsed() while it
+// is locked. That clock also counts while the machine is suspended, like the deadlines of the holders.
+//
+// One mutex is enough for the whole table: a lease costs some microseconds of JavaScript, but less than one microsecond
+// under the mutex.
+
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/indexed_heap.h"
+#include "core/base/key_map.h"
+#include "core/base/sync.h"
+#include "core/leases/lease_watches.h"
+
+namespace stripelock {
+
+class WakeSet;
+
+class LeaseTable {
+ public:
+  // A caller passes this instead of a time if the table shall read elapsed() itself.
+  static constexpr Nanoseconds kElapsed = std::numeric_limits<Nanoseconds>::min();
+  // For this time after a release, only the longest waiting thread may take the key. The time is long enough for an
+  // event loop that is not blocked, and short enough not to matter if it is blocked.
+  static constexpr Nanoseconds kTurn = 5'000'000;
+
+  explicit LeaseTable(std::uint64_t firstToken) : nextToken_(firstToken) {}
+
+  // The key of a request, its owner, and the time.
+  struct Claim {
+    KeyView key;
+    std::string_view owner;
+    Nanoseconds at = kElapsed;
+  };
+  struct Grant {
+    // 0: not granted.
+    std::uint64_t token = 0;
+    // If not granted: the nanoseconds after which to retry even without a wake. By then the holder's lease has
+    // expired, or the other thread's turn has ended.
+    Nanoseconds retryAfter = 0;
+  };
+  // Grants nothing if another owner holds the key, or if it is another thread's turn. If the same owner already holds
+  // the key, that owner gets a new token. `info`: a text to keep with the lease; empty for none. `taker`: the calling
+  // thread.
+  Grant tryAcquire(const Claim& claim, Nanoseconds ttl, std::string_view info, const LeaseWatches& taker);
+
+  // Extends the owner's lease to `ttl` from now, and never shortens it. Returns false if the owner does not hold the
+  // key. `info`: null leaves the text as it is; an empty one removes it.
+  bool renew(const Claim& claim, Nanoseconds ttl, const std::string_view* info = nullptr);
+  // Ends the owner's grant, and notifies the threads that watch the key. Returns false if the owner does not hold the
+  // grant. `token`: the required grant; 0 accepts any. `keepFor`: for this time from now, the key stays taken; 0 frees
+  // it. `self`: the caller's own watches; that thread is not woken, because it checks by itself.
+  bool end(const Claim& claim, std::uint64_t token, Nanoseconds keepFor, const LeaseWatches* self);
+
+  struct Info {
+    std::string owner;
+    std::uint64_t token;
+    Nanoseconds remaining;
+    // Empty if the lease has no text.
+    std::string info;
+  };
+  std::optional<Info> inspect(const KeyView& key, Nanoseconds at);
+
+  struct Listed {
+    std::string key;
+    Info info;
+  };
+  // Whether the first key comes before the second. Both are given as bytes.
+  using KeyOrder = bool (*)(std::string_view, std::string_view);
+  // The first `most` held leases whose keys start with `prefix`, in the order of `isBefore`. Visits every entry with
+  // the table locked, but copies only the returned leases.
+  std::vector<Listed> list(std::string_view prefix, std::size_t most, KeyOrder isBefore, Nanoseconds at);
+
+  // The number of entries, including expired ones that are not swept yet.
+  std::size_t size();
+  // All tokens that the table has assigned are less than this.
+  std::uint64_t nextToken();
+  // Removes all expired entries, however many there are. Returns true if the table is then empty.
+  bool sweepAll(Nanoseconds at);
+
+  // Only for LeaseWatches.
+  void link(LeaseWatch& watch);
+  void unlink(LeaseWatch& watch);
+
+ private:
+  static constexpr unsigned kSwept = 2;
+
+  struct Entry : KeyNode<Entry> {
+    using KeyNode::KeyNode;
+    std::string owner;
+    // Empty if the lease has no text.
+    std::string info;
+    std::uint64_t token = 0;
+    std::uint32_t place = 0;
+  };
+  // The threads that wait for a key, ordered by when they arrived or last had their turn.
+  struct Waiting : KeyNode<Waiting> {
+    using KeyNode::KeyNode;
+    std::vector<LeaseWatch*> watches;
+    // Until this time, only the first thread may take the key. 0 if no release was reported since the last turn. This
+    // time is always on the steady clock, even if the leases use another clock, because it measures how fast threads
+    // react.
+    Nanoseconds turnEnds = 0;
+  };
+  // The functions below are called with the table locked.
+
+  Info infoOf(const Entry& entry, Nanoseconds at) const;
+  // The key's entry if it is held, by any owner; else null.
+  Entry* held(const KeyView& key, Nanoseconds at);
+  // The key's entry if this owner holds it with a grant that has the token; else null. Token 0 accepts any grant.
+  Entry* heldBy(const Claim& claim, std::uint64_t token, Nanoseconds at);
+  // If the thread may take a free key, ends the turn and returns 0. Otherwise returns the time after which to retry.
+  Nanoseconds passTurn(const KeyView& key, const LeaseWatches& taker);
+  // Notifies the threads that watch the key. `wakes`: sent after the table is unlocked. `turn`: the key is free, so the
+  // first thread's turn begins.
+  void callWatches(const KeyView& key, bool turn, WakeSet& wakes);
+  void erase(Entry& entry);
+  // Removes up to `most` expired entries.
+  void sweep(Nanoseconds at, std::size_t most = kSwept);
+
+  Mutex mutex_;
+  KeyMap<Entry> entries_;
+  IndexedHeap<Nanoseconds, Entry> times_;
+  KeyMap<Waiting> waiting_;
+  std::uint64_t nextToken_;
+};
+
+}  // namespace stripelock

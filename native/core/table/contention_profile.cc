@@ -1,0 +1,105 @@
+#include "core/table/contention_profile.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/table/layout.h"
+#include "core/table/registry.h"
+
+namespace stripelock {
+
+namespace {
+
+// One step of SplitMix64 (Steele, Lea, Flood, 2014).
+std::uint64_t mixed(std::uint64_t number) {
+  number = (number ^ (number >> 30)) * 0xbf58476d1ce4e5b9u;
+  number = (number ^ (number >> 27)) * 0x94d049bb133111ebu;
+  return number ^ (number >> 31);
+}
+
+// Longer times are cut to one hour.
+Nanoseconds nanoseconds(double milliseconds) {
+  return static_cast<Nanoseconds>(std::clamp(milliseconds, 0.0, 3.6e6) * 1e6);
+}
+
+Draw after(Draw recorded) {
+  const auto next = static_cast<std::uint8_t>(static_cast<std::uint8_t>(recorded) + 1);
+  return std::max(Draw::kRecorded, static_cast<Draw>(next));
+}
+
+}  // namespace
+
+ContentionProfile& ContentionProfile::instance() {
+  // Never destroyed: threads may outlive static destruction.
+  static ContentionProfile& profile = *new ContentionProfile();
+  return profile;
+}
+
+bool ContentionProfile::start(double threshold, double every, std::vector<std::string> names) {
+  {
+    const Lock lock(mutex_);
+    if (std::exchange(running_, true)) return false;
+    // mutant: profile-keeps-earlier-records
+    taken_ = {};
+    // mutant: profile-takes-earlier-draws
+    recorded_.store(after(recorded_.load()));
+    // mutant: profile-keeps-earlier-pace
+    factor_.store(1);
+    inWindow_.store(0);
+    threshold_.store(nanoseconds(threshold));
+    every_.store(std::max<Nanoseconds>(1, nanoseconds(every)));
+  }
+  Registry::instance().observe(kObserveProfile, true, std::move(names));
+  return true;
+}
+
+void ContentionProfile::stop() {
+  Registry::instance().observe(kObserveProfile, false);
+  const Lock lock(mutex_);
+  running_ = false;
+}
+
+Draw ContentionProfile::draw(Nanoseconds waited) {
+  // recorded_ is read first. If another profile starts meanwhile, the values below may belong to that profile, but
+  // add() drops the record.
+  const Draw recorded = recorded_.load();
+  if (waited < threshold_.load()) return Draw::kLeftOut;
+  const Nanoseconds every = this->every();
+  if (waited < every) {
+    const std::uint64_t random = mixed(draws_.fetch_add(0x9e3779b97f4a7c15u));
+    if (random % static_cast<std::uint64_t>(every) >= static_cast<std::uint64_t>(waited))
+      return Draw::kLeftOut;
+  }
+  adapt();
+  return recorded;
+}
+
+void ContentionProfile::adapt() {
+  const Nanoseconds time = recently();
+  const std::uint32_t recorded = inWindow_.fetch_add(1) + 1;
+  if (recorded >= kMostInWindow) {
+    factor_.store(std::min(kMostFactor, factor_.load() * 2));
+  } else if (time < windowEnd_.load()) {
+    return;
+  } else if (recorded < kMostInWindow / 4) {
+    factor_.store(std::max<Nanoseconds>(1, factor_.load() / 2));
+  }
+  inWindow_.store(0);
+  windowEnd_.store(time + kWindow);
+}
+
+void ContentionProfile::add(std::string record, Draw draw) {
+  const Lock lock(mutex_);
+  if (!running_ || draw != recorded_.load()) return;
+  if (taken_.records.size() < kMostRecords)
+    taken_.records.push_back(std::move(record));
+  else
+    ++taken_.leftOut;
+}
+
+ContentionProfile::Taken ContentionProfile::take() {
+  const Lock lock(mutex_);
+  return std::exchange(taken_, {});
+}
+
+}  // namespace stripelock

@@ -1,0 +1,75 @@
+// Decides which waits a contention profile records, and keeps the records. The JavaScript of the waiting thread and of
+// the releasing thread creates the records, because only a thread knows its stack.
+//
+// A wait of w milliseconds is recorded with probability w / every, and always if w is at least `every`. If thousands of
+// threads wait, `every` rises for a while, to limit the records to a few hundred a second. The release that ends a wait
+// decides at random whether to record it (a draw), because the releasing thread knows the length of the wait. So both
+// threads record the wait, or neither does.
+
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/base/sync.h"
+
+namespace stripelock {
+
+enum class Draw : std::uint8_t {
+  kNone,  // not drawn yet
+  kLeftOut,
+  // This value and all higher ones mean that the wait is recorded. They identify the profile.
+  kRecorded,
+};
+
+inline bool isRecorded(Draw draw) { return draw >= Draw::kRecorded; }
+
+// Any thread may use it at any time. The records of a thread survive its end.
+class ContentionProfile {
+ public:
+  static ContentionProfile& instance();
+
+  // `threshold` and `every` are in milliseconds. Without names, the profile covers all locks. Returns false if another
+  // profile is running.
+  bool start(double threshold, double every, std::vector<std::string> names);
+  void stop();
+
+  // Draws for a wait that has lasted `waited`. Takes no lock.
+  Draw draw(Nanoseconds waited);
+  // A wait of this length or longer is always recorded.
+  Nanoseconds every() const { return every_.load() * factor_.load(); }
+
+  // Keeps the record for take(). If too many are kept, counts it as left out instead. Drops a record that was drawn
+  // for an earlier profile.
+  void add(std::string record, Draw draw);
+  struct Taken {
+    std::vector<std::string> records;
+    // The number of records left out since the last call.
+    std::uint64_t leftOut = 0;
+  };
+  Taken take();
+
+ private:
+  static constexpr std::size_t kMostRecords = 16'384;
+  // If kMostInWindow waits are recorded within kWindow, `every` doubles. If fewer than a quarter are, it halves.
+  static constexpr Nanoseconds kWindow = 100'000'000;
+  static constexpr std::uint32_t kMostInWindow = 30;
+  static constexpr Nanoseconds kMostFactor = 1 << 20;
+
+  void adapt();
+
+  Mutex mutex_;
+  bool running_ = false;
+  Taken taken_;
+  // The value that draw() returns for a recorded wait of the current profile. The last 253 profiles had other values.
+  std::atomic<Draw> recorded_{Draw::kRecorded};
+  std::atomic<Nanoseconds> threshold_{0};
+  std::atomic<Nanoseconds> every_{1};
+  // Estimates: concurrent draws may each change them.
+  std::atomic<Nanoseconds> factor_{1};
+  std::atomic<Nanoseconds> windowEnd_{0};
+  std::atomic<std::uint32_t> inWindow_{0};
+  std::atomic<std::uint64_t> draws_{0};
+};
+
+}  // namespace stripelock

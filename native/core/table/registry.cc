@@ -1,0 +1,234 @@
+#include "core/table/registry.h"
+
+#include <algorithm>
+#include <functional>
+#include <random>
+#include <utility>
+
+#include "core/table/inspect.h"
+
+namespace stripelock {
+
+namespace {
+
+// The host's number for its main thread.
+constexpr std::int32_t kMainThread = 0;
+
+// The counts of a table: its cells, plus the locals of its members.
+LockMetrics countedBy(Table& table) {
+  // ~Membership moves a count from the locals to the cell under this mutex.
+  const Lock lock(table.membersMutex);
+  const auto cell = [&table](std::uint32_t index) {
+    return static_cast<std::uint64_t>(table.cell(index).load());
+  };
+  LockMetrics counted;
+  counted.contended = cell(kContendedCell);
+  counted.timeouts = cell(kTimeoutsCell);
+  counted.aborts = cell(kAbortsCell);
+  counted.deadlocks = cell(kDeadlocksCell);
+  counted.abandoned = cell(kAbandonedCell);
+  for (std::uint32_t i = 0; i < kWaitRanges; ++i) counted.waits[i] = cell(kWaitTimes + i);
+  counted.nanoseconds = cell(kWaitedNanoseconds);
+  for (const Membership* member : table.members)
+    counted.contended += member->localsAt(localContendedIndex(table.stripes()));
+  return counted;
+}
+
+// Adds or subtracts the counts that never fall.
+template <typename Operation>
+void combine(LockMetrics& to, const LockMetrics& counted, Operation operation) {
+  for (std::uint64_t LockMetrics::*const count :
+       {&LockMetrics::contended, &LockMetrics::timeouts, &LockMetrics::aborts, &LockMetrics::deadlocks,
+        &LockMetrics::abandoned, &LockMetrics::nanoseconds}) {
+    to.*count = operation(to.*count, counted.*count);
+  }
+  for (std::uint32_t i = 0; i < kWaitRanges; ++i) to.waits[i] = operation(to.waits[i], counted.waits[i]);
+}
+
+}  // namespace
+
+Registry& Registry::instance() {
+  // Never destroyed: threads may outlive static destruction.
+  static Registry& registry = *new Registry();
+  return registry;
+}
+
+Registry::Registry()
+    : id_([] {
+        std::random_device random;
+        return (std::uint64_t{random()} << 32) | random();
+      }()) {}
+
+Participant* Registry::join(std::int32_t threadId, Participant::WakeLoop wakeLoop) {
+  std::uint32_t slot = 0;
+  {
+    const Lock lock(mutex_);
+    if (!freeSlots_.empty()) {
+      slot = freeSlots_.back();
+      freeSlots_.pop_back();
+    } else if (usedSlots_ < kMaxSlots) {
+      slot = ++usedSlots_;
+      participants_[slot].store(new Participant(slot));
+    } else {
+      return nullptr;
+    }
+  }
+  Participant& participant = *participants_[slot].load();
+  participant.start(threadId, wakeLoop);
+  return &participant;
+}
+
+void Registry::leave(Participant& participant) {
+  // First stops the wakes: the event loop is ending and will collect no grants.
+  // mutant: death-slot-first
+  participant.stop();
+  STRIPELOCK_SEAM("leave: before the waits are cancelled");
+  participant.asyncWaits().close();
+  // The host ends its main thread last, after all other threads, and then the process. So no thread needs the stripes
+  // that this thread holds. Reading all words of large locks would only delay the end.
+  const bool processEnds = participant.threadId() == kMainThread && isAlone();
+  while (!participant.memberships.empty()) end(*participant.memberships.begin()->second, processEnds);
+  if (participant.arena) freeSpans_.leave(*participant.arena);
+  participant.arena.reset();
+  // No word names the slot anymore, so the next thread that gets the slot inherits nothing.
+  const Lock lock(mutex_);
+  freeSlots_.push_back(participant.slot());
+}
+
+bool Registry::isAlone() {
+  const Lock lock(mutex_);
+  return usedSlots_ - freeSlots_.size() == 1;
+}
+
+Participant* Registry::bySlot(std::uint32_t slot) {
+  return slot <= kMaxSlots ? participants_[slot].load() : nullptr;
+}
+
+Membership* Registry::open(Participant& participant, void* memory, std::uint32_t stripes, bool exact,
+                           std::uint32_t limit, const std::string& name, const std::shared_ptr<Gate>& gate) {
+  const auto fits = [&](const Table& table) {
+    return table.stripes() == stripes && (table.keys() != nullptr) == exact && table.limit() == limit;
+  };
+  const auto open = participant.memberships.find(memory);
+  if (open != participant.memberships.end()) {
+    Membership* const membership = open->second;
+    if (!fits(membership->table())) return nullptr;
+    ++membership->references;
+    return membership;
+  }
+  Table* table = nullptr;
+  {
+    const Lock lock(mutex_);
+    SharedTable& entry = tables_[memory];
+    if (!entry.table) {
+      entry.table = std::make_shared<Table>(memory, stripes, exact, limit, name, gate);
+      if (gate) gate->attach(entry.table);
+      entry.before = countedBy(*entry.table);
+      entry.table->observed().store(observedOf(*entry.table));
+    }
+    if (!fits(*entry.table)) return nullptr;
+    ++entry.members;
+    // A second thread has opened the table, so other threads can reach its memory.
+    // mutant: S1-frees-what-others-know
+    if (entry.members > 1) entry.own.reset();
+    table = entry.table.get();
+  }
+  auto* const membership = new Membership(*table, participant);
+  membership->references = 1;
+  participant.memberships.emplace(memory, membership);
+  return membership;
+}
+
+void Registry::close(Membership& membership) {
+  if (--membership.references > 0) return;
+  // closeMembership() visits every pending acquisition of the thread, and most locks have none when they are closed.
+  if (membership.pending > 0) membership.participant().asyncWaits().closeMembership(membership);
+  end(membership);
+}
+
+std::map<std::string, LockMetrics> Registry::metrics() {
+  const Lock lock(mutex_);
+  std::map<std::string, LockMetrics> all = ended_;
+  for (const auto& [memory, shared] : tables_) {
+    Table& table = *shared.table;
+    LockMetrics& of = all[table.name()];
+    combine(of, countedBy(table), std::plus<>());
+    combine(of, shared.before, std::minus<>());
+    ++of.locks;
+    of.held += countHeld(table);
+    of.waiting += static_cast<std::uint64_t>(table.cell(kWaitingCell).load()) + countLocals(table).waiting;
+  }
+  return all;
+}
+
+void Registry::observe(std::uint32_t bit, bool on, std::vector<std::string> names) {
+  const Lock lock(mutex_);
+  std::erase_if(observations_, [bit](const Observation& one) { return one.bit == bit; });
+  if (on) observations_.push_back({bit, std::move(names)});
+  for (const auto& [memory, shared] : tables_) shared.table->observed().store(observedOf(*shared.table));
+}
+
+void Registry::addEnded(const SharedTable& shared) {
+  Table& table = *shared.table;
+  LockMetrics counted = countedBy(table);
+  combine(counted, shared.before, std::minus<>());
+  if (counted.contended + counted.timeouts + counted.aborts + counted.deadlocks + counted.abandoned == 0)
+    return;
+  const bool hasRoom = ended_.size() < kMostNames || ended_.contains(table.name());
+  combine(ended_[hasRoom ? table.name() : std::string()], counted, std::plus<>());
+}
+
+std::uint32_t Registry::observedOf(const Table& table) const {
+  std::uint32_t bits = 0;
+  for (const auto& [bit, names] : observations_) {
+    if (names.empty() || std::find(names.begin(), names.end(), table.name()) != names.end()) bits |= bit;
+  }
+  return bits;
+}
+
+void Registry::own(Membership& membership, const Span& span) {
+  const Lock lock(mutex_);
+  tables_.at(membership.table().memory()).own = span;
+}
+
+void Registry::share(Membership& membership) {
+  const Lock lock(mutex_);
+  tables_.at(membership.table().memory()).own.reset();
+}
+
+std::optional<std::uint32_t> Registry::takeSpan(Participant& participant, std::uint64_t arena,
+                                                std::uint32_t bytes) {
+  if (participant.arena != arena) {
+    freeSpans_.join(arena);
+    if (participant.arena) freeSpans_.leave(*participant.arena);
+    participant.arena = arena;
+  }
+  return freeSpans_.take(arena, bytes);
+}
+
+void Registry::end(Membership& membership, bool processEnds) {
+  STRIPELOCK_SEAM("end: before the stripes are freed");
+  membership.table().notes.removeAll(membership);
+  if (!processEnds) {
+    // In this order (keeps N2), an abandoned key becomes an orphan. In the other order it would be freed.
+    // mutant: N2-unpins-first
+    membership.abandon();
+    membership.unpinAll();
+  }
+  void* const memory = membership.table().memory();
+  membership.participant().memberships.erase(memory);
+  delete &membership;
+  const Lock lock(mutex_);
+  const auto entry = tables_.find(memory);
+  if (--entry->second.members > 0) return;
+  const std::optional<Span> own = entry->second.own;
+  // The counts are added before the memory can be used again. tables_ and ended_ change under one mutex, so metrics()
+  // counts this table exactly once.
+  // mutant: metrics-forget-the-ended
+  addEnded(entry->second);
+  tables_.erase(entry);
+  // The last step, because another thread may then use the memory (keeps S1).
+  if (own) freeSpans_.add(*own);
+}
+
+}  // namespace stripelock

@@ -1,0 +1,114 @@
+// All participants and tables of the process.
+
+#pragma once
+
+#include <array>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "core/base/free_spans.h"
+#include "core/table/membership.h"
+#include "core/table/participant.h"
+
+namespace stripelock {
+
+struct LockMetrics {
+  std::uint64_t locks = 0;
+  std::uint64_t held = 0;
+  std::uint64_t waiting = 0;
+  std::uint64_t contended = 0;
+  std::uint64_t timeouts = 0;
+  std::uint64_t aborts = 0;
+  std::uint64_t deadlocks = 0;
+  std::uint64_t abandoned = 0;
+  std::array<std::uint64_t, kWaitRanges> waits{};
+  std::uint64_t nanoseconds = 0;
+};
+
+// The number of threads that can use locks at the same time.
+inline constexpr std::uint32_t kMaxSlots = 65535;
+
+class Registry {
+ public:
+  static Registry& instance();
+
+  // A random number that identifies this copy of the code. Two copies, in one process or in two, have separate queues,
+  // so they must not share a lock's memory.
+  std::uint64_t id() const { return id_; }
+
+  // A participant for the calling thread, or nullptr when all slots are taken.
+  Participant* join(std::int32_t threadId, Participant::WakeLoop wakeLoop);
+  // Call it on a thread that ends. Cancels its waits, frees the stripes that it holds, and returns its slot.
+  void leave(Participant& participant);
+  // nullptr for a slot that was never used.
+  Participant* bySlot(std::uint32_t slot);
+
+  // Returns the thread's membership of the table at that memory. The memory must stay valid until the membership is
+  // closed as many times as it was opened. Returns nullptr if the memory is in use with a different number of stripes,
+  // limit or `exact`.
+  Membership* open(Participant& participant, void* memory, std::uint32_t stripes, bool exact = false,
+                   std::uint32_t limit = 1, const std::string& name = {},
+                   const std::shared_ptr<Gate>& gate = nullptr);
+  void close(Membership& membership);
+
+  // The counts of all locks by name, including closed locks. No count ever falls, except the current numbers: locks,
+  // held and waiting. Closed locks keep up to kMostNames separate names; any further names are counted as the empty
+  // name. No lock can be opened or closed during the call, which reads the words of all locks.
+  std::map<std::string, LockMetrics> metrics();
+
+  // Sets or clears a bit of kObservedInt in the memory of all tables with one of these names, also of tables opened
+  // later. No names: all tables. Each thread's JavaScript reads the bit at its next wait.
+  void observe(std::uint32_t bit, bool on, std::vector<std::string> names = {});
+
+  // Call it when this thread has created a table in `span`, and no other thread can reach it. Until share() is
+  // called, the span becomes free when the last membership ends, even if the thread dies (keeps S1 of FreeSpans).
+  void own(Membership& membership, const Span& span);
+  // Call it before a handle of the table is created. After that, other threads may open the table at any time.
+  void share(Membership& membership);
+  FreeSpans& freeSpans() { return freeSpans_; }
+  // Calls FreeSpans::take for this thread. After this call, the thread allocates only in this arena.
+  std::optional<std::uint32_t> takeSpan(Participant& participant, std::uint64_t arena, std::uint32_t bytes);
+
+ private:
+  // The names of the locks that one bit observes; empty for all locks.
+  struct Observation {
+    std::uint32_t bit;
+    std::vector<std::string> names;
+  };
+  struct SharedTable {
+    std::shared_ptr<Table> table;
+    std::uint32_t members = 0;
+    // The table's memory, while only one thread can reach it.
+    std::optional<Span> own;
+    // The counts in the memory when the table was opened. ended_ already contains them.
+    LockMetrics before;
+  };
+
+  static constexpr std::size_t kMostNames = 1000;
+
+  Registry();
+  std::uint32_t observedOf(const Table& table) const;
+  // Call it when the last thread has left the table. Adds its counts to ended_.
+  void addEnded(const SharedTable& shared);
+  // `processEnds`: no thread will read the words again, so they stay as they are.
+  void end(Membership& membership, bool processEnds = false);
+  // Whether only one thread uses locks.
+  bool isAlone();
+
+  const std::uint64_t id_;
+  FreeSpans freeSpans_;
+  Mutex mutex_;
+  std::unordered_map<void*, SharedTable> tables_;
+  std::vector<Observation> observations_;
+  // The counts of closed tables, by name.
+  std::map<std::string, LockMetrics> ended_;
+  std::vector<std::uint32_t> freeSlots_;
+  std::uint32_t usedSlots_ = 0;
+  std::array<std::atomic<Participant*>, kMaxSlots + 1> participants_{};
+};
+
+}  // namespace stripelock
