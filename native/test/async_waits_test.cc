@@ -1,5 +1,6 @@
 #include "core/table/async_waits.h"
 
+#include <cstring>
 #include <thread>
 
 #include <gtest/gtest.h>
@@ -22,6 +23,46 @@ TEST(AsyncWaits, WakeTheirEventLoopWhenAnotherThreadReleases) {
   EXPECT_FALSE(grants[0].abandoned);
   EXPECT_EQ(world.memory.cell(kWaitingCell), 0);
   EXPECT_EQ(world.memory.cell(kContendedCell), 1);
+  EXPECT_TRUE(world.waiter.client.release({0}));
+}
+
+TEST(AsyncWaits, CountAsWaitingOnlyOnceTheyAreQueued) {
+  static std::int64_t early;
+  static SharedMemory* seen;
+  Three world;
+  early = 0;
+  seen = &world.memory;
+  ASSERT_TRUE(world.holder.client.take(0));
+  onSeam([](const char* point) {
+    if (std::strcmp(point, "link: before the word changes") == 0) early += seen->cell(kWaitingCell);
+  });
+  const std::uint32_t id = world.waiter.client.pend({0});
+  onSeam(nullptr);
+  EXPECT_EQ(early, 0);
+  EXPECT_EQ(world.memory.cell(kWaitingCell), 1);
+  EXPECT_TRUE(world.waiter.async().cancel(id));
+  EXPECT_EQ(world.memory.cell(kWaitingCell), 0);
+}
+
+TEST(AsyncWaits, AddUpIfTheyAreGrantedBeforeTheyCountAsWaiting) {
+  static Client* holding;
+  static bool handedOver;
+  Three world;
+  holding = &world.holder.client;
+  handedOver = false;
+  ASSERT_TRUE(holding->take(0));
+  onSeam([](const char* point) {
+    if (std::strcmp(point, "start: before it counts as waiting") != 0) return;
+    makeHandOverDue(*holding, 0);
+    handedOver = holding->release({0});
+  });
+  const std::uint32_t id = world.waiter.client.pend({0});
+  onSeam(nullptr);
+  EXPECT_TRUE(handedOver);
+  const auto grants = awaitGrants(world.waiter.environment);
+  ASSERT_EQ(grants.size(), 1u);
+  EXPECT_EQ(grants[0].id, id);
+  EXPECT_EQ(world.memory.cell(kWaitingCell), 0);
   EXPECT_TRUE(world.waiter.client.release({0}));
 }
 

@@ -17,7 +17,7 @@ const onlyOnBun = ['bunSqlite', 'bunPostgres'].map((check) => ({
   because: 'Only Bun has `bun:sqlite` and `sql`.',
 }));
 const denoThreads =
-  'Deno ends a worker only in its event loop: not while it computes, and not while it blocks, whether on a lock or in `Atomics.wait`. A blocked thread stays in its queue until it times out or is granted the key. Back in its event loop it ends, and its keys are freed. Use finite timeouts, which are the default.';
+  "Deno ends a worker only when the worker's event loop runs: not while it computes, and not while it blocks, whether on a lock or in `Atomics.wait`. A blocked thread stays in its queue until it times out or is granted the key. When it returns to its event loop, the thread ends, and its keys are freed. Use finite timeouts, which are the default.";
 
 /** @type {readonly Limitation[]} */
 export const limitations = [

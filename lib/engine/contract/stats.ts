@@ -17,5 +17,7 @@ export function readStats(
 ): StripedLockStats {
   const metrics = {} as Metrics;
   for (const [name, cell] of metricCells) metrics[name] = Number(Atomics.load(cells, cell));
+  // With the native engine, the cell is negative if a waiter was granted before its own thread counted it.
+  metrics.waiting = Math.max(0, metrics.waiting);
   return { engine, stripes, held, ...metrics };
 }

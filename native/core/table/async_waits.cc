@@ -88,14 +88,15 @@ AsyncWaits::Started AsyncWaits::start(Membership& membership, const Request& req
         rollBack(*waiter, waiter->count);
       else
         countAll(*waiter);
-      countWaiting(*waiter, -1);
       forget(*waiter);
       destroy(*waiter);
       if (entry.error) return {.status = AsyncStart::kFailed, .error = entry.error};
       return {.status = AsyncStart::kGranted, .abandoned = abandoned, .error = {}};
     }
   }
-  // An acquisition that first waited in JavaScript was counted when it arrived.
+  STRIPELOCK_SEAM("start: before it counts as waiting");
+  countWaiting(*waiter, +1);
+  // An acquisition that first waited in JavaScript was counted as contended when it arrived.
   if (!waiter->comesFirst) membership.count(kContendedCell);
   return {.status = AsyncStart::kPending, .id = waiter->id, .error = {}};
 }
@@ -141,7 +142,6 @@ void AsyncWaits::add(AsyncWaiter& waiter, Deadline deadline) {
   ++waiter.membership->pending;
   // mutant: N4-unpins-awaited
   waiter.membership->countWaits(waiter.stripes, waiter.count, +1);
-  countWaiting(waiter, +1);
 }
 
 void AsyncWaits::forget(AsyncWaiter& waiter) {

@@ -129,7 +129,9 @@ class AsyncWaits {
   bool overtake(AsyncWaiter& waiter);
   // Counts the waiter's stripes as shared holds of this thread, which now collects the grant.
   void countAll(const AsyncWaiter& waiter);
-  // Adds `by` to the table's number of waiting acquisitions. An acquisition counts until it is granted or ends.
+  // Adds `by` to the table's number of waiting acquisitions. A waiter counts only after it is linked, so a thread that
+  // sees the number also finds the waiter in a queue. Another thread may grant the waiter, and subtract 1, before the
+  // waiter's own thread adds 1. So the number may be negative for a moment, which readers count as 0.
   void countWaiting(const AsyncWaiter& waiter, int by);
   // Releases the first `count` stripes of an unlinked waiter that holds them.
   void rollBack(const AsyncWaiter& waiter, std::uint32_t count);

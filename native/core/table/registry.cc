@@ -156,7 +156,9 @@ std::map<std::string, LockMetrics> Registry::metrics() {
     combine(of, shared.before, std::minus<>());
     ++of.locks;
     of.held += countHeld(table);
-    of.waiting += static_cast<std::uint64_t>(table.cell(kWaitingCell).load()) + countLocals(table).waiting;
+    // The cell may be negative for a moment: see AsyncWaits::countWaiting().
+    const std::int64_t queued = std::max<std::int64_t>(table.cell(kWaitingCell).load(), 0);
+    of.waiting += static_cast<std::uint64_t>(queued) + countLocals(table).waiting;
   }
   return all;
 }
