@@ -6,25 +6,31 @@ import { countedMode, EXCLUSIVE_MODE, mostHolds, SHARED_MODE, type Mode } from '
 
 const THREAD_BOUND = threadBound('Guard', 'pass lock.handle instead, and acquire there');
 
-/** The bits by which a stripe number is shifted to get its word's offset in bytes. */
+/** `stripe << ADDRESS_SHIFT` is the offset of a stripe's word from the first stripe's word, in bytes. */
 const ADDRESS_SHIFT = STRIPE_SHIFT + 2;
-/** The word of a stripe with one shared hold and no other flag. */
+/** The word of a stripe that has one shared hold, or one permit taken, and no other flag. */
 const ONE_SHARE = SHARED | 1;
 
-/** The error of the last `releaseMany` that did not return 0. */
+/** The stack overflow that ended the last incomplete call of {@link FastPath.releaseMany}. */
 export let overflowError: unknown;
 
 /**
- * The changes of a stripe's word that need no engine; `lock-word.ts` lists the states, and `mode.ts` the holders that a mode
- * admits. If the word is in any other state, a release calls the engine, and an acquisition reports that it failed.
+ * Acquires and releases stripes by compare-and-swap on their words, without a call of the engine.
+ * `lock-word.ts` lists the states of a word, and `mode.ts` the holders that a mode admits. If a word is in a
+ * state that needs the engine, a release calls the engine, and an acquisition fails, so that its caller calls
+ * the engine.
  *
- * Each guard refers to an instance. Programs could reach its methods through a guard, and release keys that others hold. So
- * the functions are static, and no object leads to the class.
+ * A program can reach an instance of this class through a guard. If the instance had methods, the program
+ * could release keys of other holders. So the functions are static, and the prototype's `constructor` is
+ * deleted.
  *
- * A function that throws has changed nothing; only a stack overflow makes it throw (keeps T1).
+ * If a function throws, it has changed nothing. Only a stack overflow makes a function throw (keeps T1 of
+ * `contract/engine.ts`).
  */
 export class FastPath {
-  /** Guards refer to this object, so they cannot be posted to another thread either. */
+  /**
+   * Makes structured clone refuse this object, and with it each guard, because guards refer to this object.
+   */
   readonly threadBound = THREAD_BOUND;
   readonly #table: LockTable;
   readonly #words: Int32Array;
@@ -32,9 +38,9 @@ export class FastPath {
   readonly #firstAddress: number;
   readonly #slot: number;
   #shares: Int32Array | undefined;
-  /** The highest word that counts holders without any other flag. */
+  /** The word with the maximum count of holders and no flag except SHARED. */
   readonly #mostShares: number;
-  /** The mode with counted holders: shared, or permits. */
+  /** The mode of the table whose holders a word counts: shared, or permits. */
   readonly #counted: Mode;
 
   constructor(table: LockTable) {
@@ -48,14 +54,14 @@ export class FastPath {
     this.#counted = countedMode(table.limit);
   }
 
-  /** Takes a free stripe exclusively. */
+  /** Takes the stripe exclusively if its word is 0 (free). Returns false if it is not. */
   static take(this: void, path: FastPath, stripe: number): boolean {
     const compareExchange = path.#compareExchange;
     if (compareExchange === undefined) return exchangeAtomic(path, stripe, 0, path.#slot) === 0;
     return compareExchange(path.#firstAddress + (stripe << ADDRESS_SHIFT), 0, path.#slot) === 0;
   }
 
-  /** Releases a stripe that is held exclusively. */
+  /** Releases a stripe that this thread holds exclusively. */
   static release(this: void, path: FastPath, stripe: number): void {
     const slot = path.#slot;
     const compareExchange = path.#compareExchange;
@@ -66,7 +72,10 @@ export class FastPath {
     if (word !== slot) path.#table.release(stripe, EXCLUSIVE_MODE);
   }
 
-  /** Takes a stripe that is free or held shared, or one of its permits (keeps P1 of `native/core/table/table.h`). */
+  /**
+   * Takes a shared hold or a permit of the stripe if the word allows it. Returns false if it does not (keeps
+   * P1 of `native/core/table/table.h`).
+   */
   static takeShared(this: void, path: FastPath, stripe: number): boolean {
     const shares = path.#shares ?? openShares(path);
     const word = path.#words[wordIndex(stripe)]!;
@@ -75,7 +84,7 @@ export class FastPath {
     else if (word >= ONE_SHARE && word < path.#mostShares) next = word + 1;
     else return false;
     if (exchange(path, stripe, word, next) !== word) return false;
-    // No function is called between the change and this count.
+    // No function is called between the change of the word and this count (keeps T1).
     shares[stripe]!++;
     return true;
   }
@@ -86,8 +95,8 @@ export class FastPath {
     const shares = path.#shares ?? openShares(path);
     const counted = path.#counted;
     const next = word === ONE_SHARE ? 0 : word - 1;
-    // Without permits, waiters care only about the last shared hold, so the others are released without the engine.
-    // With permits, a waiter may need any of them (keeps P2).
+    // Without permits, only the release of the last shared hold can unblock a waiter, so all other releases
+    // can stay here. With permits, each release can unblock a waiter (keeps P2 of `table.h`).
     const simple =
       counted.code === SHARED_MODE.code
         ? word === ONE_SHARE || ((word & SHARED) !== 0 && (word & HOLDER_MASK) > 1)
@@ -96,34 +105,38 @@ export class FastPath {
     else path.#table.release(stripe, counted);
   }
 
-  /** {@link take}, in the mode with this code. */
+  /** {@link take} or {@link takeShared}, depending on the code of the mode. */
   static takeIn(this: void, path: FastPath, stripe: number, code: number): boolean {
     return code === EXCLUSIVE_MODE.code ? take(path, stripe) : takeShared(path, stripe);
   }
 
-  /** {@link release}, in the mode with this code. */
+  /** {@link release} or {@link releaseShared}, depending on the code of the mode. */
   static releaseIn(this: void, path: FastPath, stripe: number, code: number): void {
     if (code === EXCLUSIVE_MODE.code) release(path, stripe);
     else releaseShared(path, stripe);
   }
 
-  /** Takes stripes in order, up to the first that is not free, and returns how many. A stack overflow also ends the loop. */
+  /**
+   * Takes the stripes in list order, until one is not available. Returns the number of stripes taken. A stack
+   * overflow also ends the loop.
+   */
   static takeMany(this: void, path: FastPath, stripes: readonly number[], code: number): number {
     let taken = 0;
     try {
-      // Two loops, because a single one would check the mode for each stripe.
+      // There are two loops, because a single loop would check the mode for each stripe.
       if (code === EXCLUSIVE_MODE.code) while (taken < stripes.length && take(path, stripes[taken]!)) taken++;
       else while (taken < stripes.length && takeShared(path, stripes[taken]!)) taken++;
     } catch {
-      // The guard keeps the stripes that were taken, and the engine continues (keeps T1).
+      // The guard keeps the stripes taken so far, and the engine takes the others (keeps T1).
     }
     return taken;
   }
 
   /**
-   * Releases the first `count` stripes in reverse order. Returns how many of them, from the front, are still held: 0,
-   * unless the stack overflowed. The result is a number because creating an object could overflow the stack again, and
-   * the count would be lost.
+   * Releases the first `count` stripes of the list in reverse order. Returns the number of stripes at its
+   * front that are still held: 0, unless the stack overflowed. In that case {@link overflowError} has the
+   * error. The function does not return an object, because creating one could overflow the stack again and
+   * lose the number.
    */
   static releaseMany(
     this: void,
@@ -142,7 +155,9 @@ export class FastPath {
     return left;
   }
 
-  /** The holds of this thread, by stripe, in the mode with counted holders. */
+  /**
+   * The array that counts this thread's shared holds or permits by stripe. Creates the array if necessary.
+   */
   static openShares(this: void, path: FastPath): Int32Array {
     return (path.#shares ??= path.#table.shares ?? path.#table.openShares());
   }
@@ -151,7 +166,7 @@ export class FastPath {
     return Atomics.add(path.#table.cells, TOKEN_CELL, 1n) + 1n;
   }
 
-  /** Compares and swaps a stripe's word. Returns the previous word. */
+  /** Compares and swaps the word of a stripe. Returns the word's previous value. */
   static exchange(this: void, path: FastPath, stripe: number, expected: number, replacement: number): number {
     const compareExchange = path.#compareExchange;
     return compareExchange === undefined
@@ -171,7 +186,10 @@ export class FastPath {
   }
 }
 
-/** The functions are constants, here and in the modules that use them, so that V8 calls and inlines them directly. */
+/**
+ * The functions are constants, here and in the modules that use them, so that V8 can call them directly and
+ * inline them.
+ */
 const { openShares, take, takeShared, release, releaseShared, exchange, exchangeAtomic } = FastPath;
 
 Reflect.deleteProperty(FastPath.prototype, 'constructor');

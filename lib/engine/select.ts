@@ -30,23 +30,30 @@ import { loadNativeEngine, OtherVersion } from './native/engine.js';
 let javascript: Engine | undefined;
 let javascriptLeases: LeaseEngine | undefined;
 let javascriptWebLocks: WebLockEngine | undefined;
-/** The native engine. It may belong to another evaluation of the package in this thread: see `native/engine.ts`. */
+/**
+ * The native engine. Another evaluation of this package in the same thread may have created it: see
+ * `native/engine.ts`.
+ */
 let native: ReturnType<typeof loadNativeEngine> | undefined;
 let nativeLeases: LeaseEngine | undefined;
 let nativeWebLocks: WebLockEngine | undefined;
 let nativeFailure: unknown;
-/** Set by `STRIPELOCK_ENGINE=native`: without the addon, an error is thrown instead of falling back to JavaScript. */
+/**
+ * Whether `STRIPELOCK_ENGINE` is `native`. In that case, a missing addon is an error instead of a reason to
+ * fall back to JavaScript.
+ */
 let nativeIsRequired = false;
 
-/** Creates a lock on the requested engine, or on the best one available. */
+/** Creates a lock on the engine with this name, or without a name on the best engine available. */
 export function createTable(name: EngineName | undefined, shape: TableShape): LockTable {
   const engine = name === undefined ? bestEngine() : engineNamed(name);
   return withOurErrors(() => engine.create(shape));
 }
 
 /**
- * Opens an existing lock. All threads of a lock must use the engine that it was created with. Throws a TypeError if
- * this is not the memory of a lock, and a LockError (ERR_LOCK_ENGINE) if this thread cannot use it.
+ * Opens an existing lock. All threads must use the engine that created the lock. Throws a TypeError if
+ * `memory` is not the memory of such a lock, and a LockError (ERR_LOCK_ENGINE) if this thread cannot use the
+ * engine.
  */
 export function openTable(memory: TableMemory, shape: TableShape): LockTable {
   const { stripes, exact, limit } = shape;
@@ -69,8 +76,8 @@ export function openTable(memory: TableMemory, shape: TableShape): LockTable {
 }
 
 /**
- * The engine of leases in memory. Its leases are shared by all threads of the process if the addon loads, else limited
- * to this thread.
+ * The engine of leases in memory. If the addon loads, all threads of the process share the leases; otherwise
+ * the leases are limited to this thread.
  */
 export function leaseEngine(): LeaseEngine {
   const leases = nativeOrUndefined()?.leases;
@@ -88,7 +95,10 @@ export function leaseEngine(): LeaseEngine {
   });
 }
 
-/** The managers of web locks for all threads of the process. Undefined if the addon does not load. */
+/**
+ * The native engine of web locks, which all threads of the process share. Undefined if the addon does not
+ * load.
+ */
 export function nativeWebLockEngine(): WebLockEngine | undefined {
   const webLocks = nativeOrUndefined()?.webLocks;
   if (webLocks === undefined) return undefined;
@@ -96,7 +106,10 @@ export function nativeWebLockEngine(): WebLockEngine | undefined {
   return (nativeWebLocks ??= { name, id, open: (number) => withOurErrors(() => webLocks.open(number)) });
 }
 
-/** The managers of web locks: shared by all threads of the process if the addon loads, else limited to this thread. */
+/**
+ * The engine of web locks. If the addon loads, all threads of the process share the web locks; otherwise they
+ * are limited to this thread.
+ */
 export function webLockEngine(): WebLockEngine {
   const engine = nativeWebLockEngine();
   if (engine !== undefined) return engine;
@@ -104,22 +117,25 @@ export function webLockEngine(): WebLockEngine {
   return (javascriptWebLocks ??= new JavaScriptWebLockEngine());
 }
 
-/** Locks of files. Like the next three functions, this throws a LockError (ERR_LOCK_ENGINE) without the addon. */
+/**
+ * The engine of locks in files, which processes share. This function and the next three throw a LockError
+ * (ERR_LOCK_ENGINE) if the addon does not load.
+ */
 export function processLockEngine(): ProcessLockEngine {
   return nativeFor('locks between processes need').processLocks;
 }
 
-/** Finds out which signals came from a terminal. */
+/** Detects which signals came from a terminal. */
 export function terminalSignals(): TerminalSignals {
   return nativeFor('the senders of signals need').terminalSignals;
 }
 
-/** The counters of all locks, summed over threads. */
+/** The counters of all locks of the process, summed for each lock name. */
 export function lockCounts(): LockCounts[] {
   return nativeFor('metrics of all threads need').lockCounts();
 }
 
-/** Takes profiles of all threads. */
+/** The engine that profiles the contention of locks in all threads. */
 export function contentionEngine(): ContentionEngine {
   return nativeFor('profiles of contention need').contention;
 }
@@ -133,8 +149,8 @@ function nativeFor(need: string): NonNullable<typeof native> {
 }
 
 /**
- * The engine's clock; see {@link LeaseEngine.elapsed}. Undefined without the addon. That is not reported, because
- * callers work without this clock.
+ * The clock of the native engine: see {@link LeaseEngine.elapsed}. Undefined if the native engine is not
+ * available. That is not an error, because callers can work without this clock.
  */
 export function engineClock(): (() => number) | undefined {
   try {
@@ -163,8 +179,8 @@ function engineNamed(name: EngineName): Engine {
 }
 
 /**
- * Undefined if the addon does not load. Throws if another version of this package already uses it, or if `STRIPELOCK_ENGINE`
- * has an unknown value.
+ * The native engine; undefined if the addon does not load. Throws a LockError if another version of this
+ * package already uses the addon in this thread, or if `STRIPELOCK_ENGINE` has an unknown value.
  */
 function nativeOrUndefined(): typeof native {
   if (native === undefined && nativeFailure === undefined) {
@@ -183,20 +199,24 @@ function nativeOrUndefined(): typeof native {
 }
 
 /**
- * Converts errors to this evaluation's classes, because another evaluation of the package may have created the engine.
+ * Calls `run`, and converts each LockError to this evaluation's class. Another evaluation of this package may
+ * have created the engine, and its errors are not instances of this evaluation's classes.
  */
 function withOurErrors<T>(run: () => T): T {
   try {
     return run();
   } catch (error) {
-    // An error of another realm is not an instance of this realm's Error either.
+    // The code does not use `instanceof Error`, because an error of another realm is not an instance of it.
     const { name, code, message } = error as { name?: unknown; code?: string; message?: string };
     if (error instanceof LockError || name !== 'LockError') throw error;
     throw new LockError(code!, message!);
   }
 }
 
-/** Whether `STRIPELOCK_ENGINE` is `native`. A misspelt value must not permit a fallback silently. */
+/**
+ * Whether `STRIPELOCK_ENGINE` is `native`. Throws for an unknown value, because a misspelt `native` must not
+ * permit the fallback.
+ */
 function readNativeIsRequired(): boolean {
   const name = fromEnvironment(({ STRIPELOCK_ENGINE }) => STRIPELOCK_ENGINE) ?? '';
   if (name === '' || name === 'native') return name !== '';
@@ -206,7 +226,10 @@ function readNativeIsRequired(): boolean {
   );
 }
 
-/** Permits the JavaScript engine as a substitute for the native one, with a warning. */
+/**
+ * Warns once that the JavaScript engine replaces the native one. Throws a LockError if
+ * `STRIPELOCK_ENGINE=native` forbids the fallback.
+ */
 function fallBack(): void {
   if (nativeIsRequired) {
     throw new LockError(

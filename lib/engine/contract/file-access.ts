@@ -1,4 +1,4 @@
-/** As `FileAccess` of `native/core/files/lock_file.h`, which says what each of them means. */
+/** The same numbers as `FileAccess` in `native/core/files/lock_file.h`, which describes them. */
 export const USER = 0;
 export const GROUP = 1;
 export const ALL = 2;

@@ -14,18 +14,19 @@ import {
 import type { TableShape } from './table-memory.js';
 
 /**
- * Bound at import, because a test may replace the clock later. A replaced clock could make new tokens lower than earlier ones.
+ * The system clock, captured at import, because a test may replace `Date.now` later. With a replaced clock,
+ * new tokens could be lower than earlier ones.
  */
 const wallClock = Date.now.bind(Date);
 
-/** Shared memory for one new lock: all stripes free, and the header filled in for the given engine. */
+/** Creates the shared memory of a new lock. All stripes are free, and the header names the given engine. */
 export function createMemory(engine: number, shape: TableShape): SharedArrayBuffer {
   const buffer = new SharedArrayBuffer(byteLengthFor(shape.stripes));
   fillHeader(buffer, 0, engine, shape);
   return buffer;
 }
 
-/** Fills in only the header, in zeroed memory. `offset` is in bytes, a multiple of 8. */
+/** Writes the header of a table into zeroed memory. `offset` is in bytes, a multiple of 8. */
 export function fillHeader(
   buffer: ArrayBufferLike,
   offset: number,
@@ -39,7 +40,8 @@ export function fillHeader(
   header[STRIPES_INDEX] = stripes;
   header[EXACT_INDEX] = exact ? 1 : 0;
   header[LIMIT_INDEX] = limit;
-  // Nanoseconds since 1970, so that tokens keep rising even if the resource that they protect outlives this process.
+  // The first token is the time in nanoseconds since 1970. So tokens keep rising even if the resource that
+  // they protect outlives this process.
   new BigInt64Array(buffer, offset)[TOKEN_CELL] = BigInt(Math.trunc(wallClock())) * 1_000_000n;
 }
 

@@ -1,34 +1,36 @@
 /**
- * The layout of a lock's shared memory, in 32-bit integers. `native/core/table/layout.h` has the numbers that the core uses;
- * a test compares the two.
+ * The layout of a lock's shared memory, in 32-bit integers. `native/core/table/layout.h` has the numbers that
+ * the core also uses; a test compares the two.
  *
- * A header of six cache lines is followed by one cache line per stripe. The first integer of such a line is the
- * stripe's word (see `lock-word.ts`), the rest belongs to the engine. Each stripe has a separate line to avoid false
- * sharing.
+ * The memory has a header of six cache lines, and then one cache line for each stripe. The first integer of a
+ * stripe's line is the stripe's word (see `lock-word.ts`). The other integers of the line belong to the
+ * engine. Each stripe has a separate line to avoid false sharing.
+ *
+ * The constants whose names end with INDEX are indexes of integers in the header.
  */
 export const MAGIC_INDEX = 0;
 export const VERSION_INDEX = 1;
 export const ENGINE_INDEX = 2;
 export const STRIPES_INDEX = 3;
-/** 64 bits that identify the copy of the addon with the wait queues; 0 with the JavaScript engine. */
+/** Two integers that identify the copy of the addon that has the wait queues; 0 for the JavaScript engine. */
 export const REGISTRY_INDEX = 4;
 
-/** 1 if each key in use has a separate stripe, else 0. */
+/** 1 if each key in use has a separate stripe, otherwise 0. */
 export const EXACT_INDEX = 6;
-/** The number of permits of each stripe, if it is more than one (see `PERMIT_MODE` in `mode.ts`), else 1. */
+/** The number of permits of each stripe. 1 if the table has no permits (see `PERMIT_MODE` in `mode.ts`). */
 export const LIMIT_INDEX = 7;
 
 /**
- * Native engine: a bit for each active observer. The addon sets them in all locks at once, and each thread checks them
- * when an acquisition has to wait.
+ * Native engine: the index of an integer with a flag for each active observer of the lock. The addon sets
+ * these flags in all observed locks at once. A thread reads them when an acquisition has to wait.
  */
 export const OBSERVED_INT = 8;
 export const OBSERVE_METRICS = 1;
 export const OBSERVE_PROFILE = 2;
 
-/** The cell of the last token. Cells are 64-bit integers. */
+/** The cell of the last fencing token that was assigned. A cell is a 64-bit integer of the header. */
 export const TOKEN_CELL = 8;
-/** The cells of metrics, by their names in `StripedLockStats`. `layout.h` also has those that the core counts. */
+/** The cells of metrics. The names are those of `StripedLockStats`. */
 export const METRIC_CELLS = {
   contended: 16,
   timeouts: 17,
@@ -38,12 +40,16 @@ export const METRIC_CELLS = {
   waiting: 21,
 } as const;
 
-/** Native engine: the cell that counts abandoned keys of a lock on exact keys that no thread has open. */
+/**
+ * Native engine, exact keys: the cell with the number of abandoned keys. It is used while no thread has the
+ * lock open.
+ */
 export const LEFT_ORPHANS = 24;
 
 /**
- * The cells of a histogram of wait times, filled while {@link OBSERVE_METRICS} is on: one count per range
- * (`wait-times.ts`), and the sum in nanoseconds.
+ * The first cell of a histogram of wait times: one cell for each range of times (`wait-times.ts`).
+ * {@link WAITED_NANOSECONDS} is the cell for the sum of all times. Both are updated only while
+ * {@link OBSERVE_METRICS} is set.
  */
 export const WAIT_TIMES = 32;
 export const WAIT_RANGES = 14;
@@ -52,9 +58,12 @@ export const WAITED_NANOSECONDS = 46;
 export const HEADER_INTS = 96;
 export const STRIPE_SHIFT = 4;
 export const STRIPE_INTS = 1 << STRIPE_SHIFT;
-/** Native engine: the integer, in a stripe's line after its word, that counts arrivals in the stripe's queue. */
+/**
+ * Native engine: the offset of an integer in a stripe's line, after the word. The integer counts all
+ * acquisitions that ever arrived in the stripe's queue.
+ */
 export const ARRIVALS_INT = 1;
-/** The bits of that count that are stored. */
+/** The bits of this count that JavaScript stores. */
 export const ARRIVAL_MASK = 0x3fff_ffff;
 
 export const MAGIC = 0x5374_724c;
@@ -62,12 +71,12 @@ export const VERSION = 3;
 export const ENGINE_NATIVE = 1;
 export const ENGINE_JAVASCRIPT = 2;
 
-/** The maximum number of stripes of a lock: 64 MiB of words. */
+/** The maximum number of stripes of a lock. Their lines take 64 MiB. */
 export const MAX_STRIPES = 1_048_576;
 /** The maximum number of permits of a stripe. */
 export const MAX_LIMIT = 1_048_576;
 
-/** The index of a stripe's word. */
+/** The index of a stripe's word in the lock's memory. */
 export function wordIndex(stripe: number): number {
   return HEADER_INTS + (stripe << STRIPE_SHIFT);
 }

@@ -2,8 +2,8 @@ import type { LockMode } from '../../common/types.js';
 import { HOLDER_MASK, SHARED } from './lock-word.js';
 
 /**
- * A mode of a lock, which determines the holders that a stripe admits. In TypeScript only this file and `fast-path.ts`
- * distinguish modes; all other code passes them on. The core has a similar table in `native/core/table/lock_word.h`.
+ * A mode of a lock. It determines which holders a stripe admits at the same time. This file and
+ * `fast-path.ts` define the modes for TypeScript. The core has a similar table in `native/core/table/mode.h`.
  *
  * | mode      | code | a free word becomes | a held word admits another  | its holders                 |
  * | --------- | ---- | ------------------- | --------------------------- | --------------------------- |
@@ -11,29 +11,31 @@ import { HOLDER_MASK, SHARED } from './lock-word.js';
  * | shared    | 1    | `SHARED + 1`        | if its flag is `SHARED`     | many, which the word counts |
  * | permit    | 2    | `SHARED + 1`        | while it has a permit left  | up to the table's limit     |
  *
- * Permits are the only mode of a table with a limit (`LockTable.limit`), and other tables do not have them. The public
- * name is `exclusive`, because the holders exclude all acquisitions beyond the limit.
+ * A table with permits (`LockTable.limit` is above 1) has only the mode permit; other tables never have this
+ * mode. Its public name is `exclusive`, because its holders exclude all acquisitions beyond the limit.
  *
- * Evaluations of this package in one thread pass modes to each other's engines. So engines compare modes by `code`,
- * never by identity.
+ * Several evaluations of this package in one thread pass modes to each other's engines. So engines compare
+ * modes by `code`, never by object identity.
  */
 export interface Mode {
   /** The mode's public name. */
   readonly name: LockMode;
-  /** The mode's number for the addon and in the state of a guard: 0 … {@link MODE_MASK}. */
+  /** The mode's number in calls of the addon and in the state of a guard: from 0 to {@link MODE_MASK}. */
   readonly code: number;
-  /** The word that the first holder writes, without its slot. See {@link firstWord}. */
+  /** The word that the first holder writes, without the holder's slot. See {@link firstWord}. */
   readonly first: number;
-  /** A held word with exactly these flags admits another holder in this mode. */
+  /** A held word with exactly these flags admits another holder in this mode, up to the maximum count. */
   readonly joins: number;
   /**
-   * Whether the word counts the holders. Each thread then counts its own holds (`LockTable.shares`), and a release
-   * subtracts one. If false, the word names the only holder.
+   * Whether the word counts the holders. If true, each thread also counts its own holds (`LockTable.shares`),
+   * and a release subtracts one from the word. If false, the word contains the slot of the only holder.
    */
   readonly counted: boolean;
 }
 
-/** Flags that match no word, because they include the bits of {@link HOLDER_MASK}. */
+/**
+ * A value of {@link Mode.joins} that matches no word, because it includes the bits of {@link HOLDER_MASK}.
+ */
 const NO_WORD = -1;
 
 export const EXCLUSIVE_MODE: Mode = {
@@ -52,7 +54,7 @@ export const SHARED_MODE: Mode = {
   counted: true,
 };
 
-/** Matches `kPermitMode` in `native/node/protocol.h`. */
+/** The same number as `kPermitMode` in `native/node/protocol.h`. */
 export const PERMIT_CODE = 2;
 
 export const PERMIT_MODE: Mode = {
@@ -63,7 +65,7 @@ export const PERMIT_MODE: Mode = {
   counted: true,
 };
 
-/** The bits that codes may use. */
+/** The bits that the code of a mode may use. */
 export const MODE_MASK = 3;
 
 const BY_NAME: Readonly<Record<LockMode, Mode>> = { exclusive: EXCLUSIVE_MODE, shared: SHARED_MODE };
@@ -72,9 +74,9 @@ const BY_CODE: readonly Mode[] = [...Object.values(BY_NAME), PERMIT_MODE].sort((
 /** The names of modes that users may pass. */
 export const MODE_NAMES = Object.keys(BY_NAME) as readonly LockMode[];
 
-/** Undefined if no mode has this name. */
+/** The mode with this public name; undefined if no mode has it. */
 export function modeNamed(name: unknown): Mode | undefined {
-  // This is a hot path, so the search is in a separate function, which keeps this one short enough to inline.
+  // Many acquisitions call this function. The slow search is separate, so that V8 can inline this function.
   return name === 'shared' ? SHARED_MODE : name === 'exclusive' ? EXCLUSIVE_MODE : searchMode(name);
 }
 
@@ -87,7 +89,10 @@ export function modeCoded(code: number): Mode {
   return BY_CODE[code]!;
 }
 
-/** The mode in which a stripe with this word is held, in a table with this limit; undefined if it is free. */
+/**
+ * The mode in which a stripe with this word is held, in a table with this limit. Undefined if the stripe is
+ * free.
+ */
 export function modeOfWord(word: number, limit = 1): Mode | undefined {
   if ((word & HOLDER_MASK) === 0) return undefined;
   return (word & SHARED) !== 0 ? countedMode(limit) : EXCLUSIVE_MODE;
@@ -98,27 +103,30 @@ export function hasPermits(limit: number): boolean {
   return limit > 1;
 }
 
-/** The mode with counted holders in a table with this limit. */
+/** The mode whose holders a word counts, in a table with this limit. */
 export function countedMode(limit: number): Mode {
   return hasPermits(limit) ? PERMIT_MODE : SHARED_MODE;
 }
 
-/** The highest count in a word of a table with this limit. */
+/** The maximum number of holders that a word counts, in a table with this limit. */
 export function mostHolds(limit: number): number {
   return hasPermits(limit) ? limit : HOLDER_MASK;
 }
 
-/** Whether a word names its only holder. */
+/** Whether a word contains the slot of its only holder. */
 export function namesHolder(word: number): boolean {
   return modeOfWord(word)?.counted === false;
 }
 
-/** The word that the first holder writes. */
+/** The word that the first holder of a stripe writes. */
 export function firstWord(mode: Mode, slot: number): number {
   return mode.counted ? mode.first : mode.first | slot;
 }
 
-/** Whether a held word admits another holder in this mode, who adds one to the word. `most`: the maximum number of holds. */
+/**
+ * Whether a stripe with this held word admits another holder in this mode. That holder adds one to the word.
+ * `most`: the maximum number of holders.
+ */
 export function admits(word: number, mode: Mode, most = HOLDER_MASK): boolean {
   return (word & ~HOLDER_MASK) === mode.joins && (word & HOLDER_MASK) < most;
 }

@@ -8,7 +8,7 @@ export interface TraceNote {
   readonly acquiredAt: string;
 }
 
-/** A note passes through the addon as a string. */
+/** Encodes a note as a string, because the addon stores and returns notes as strings. */
 export function formatNote(keys: readonly LockKey[], acquiredAt: string): string {
   return JSON.stringify({ keys: keys.map(encodeKey), acquiredAt });
 }

@@ -1,58 +1,71 @@
 import type { LockKey } from '../../common/types.js';
 import type { LockTable } from './engine.js';
 
-/** Why a file cannot be used: a number of `file-fault.ts`, and the system's error or 0. */
+/**
+ * The reason why a lock file cannot be used. `fault`: a number of `file-fault.ts`. `number`: the system's
+ * error number, or another number that `native/core/base/file_error.h` describes, or 0.
+ */
 export interface FileFault {
   readonly fault: number;
   readonly number: number;
 }
 
-/** Why a file could not be opened. */
+/** The reason why a lock file could not be opened. */
 export interface OpenFault extends FileFault {
-  /** The file beside it that has the fault: 1 for `.1` and so on. 0: the file itself. */
+  /**
+   * Which file has the fault: 0 for the lock file itself, 1 for the file beside it that ends with `.1`, and
+   * so on.
+   */
   readonly part: number;
-  /** For `UNSAFE`: the user that owns the file, and its permissions. */
+  /**
+   * If `fault` is `UNSAFE`: the id of the user that owns the file. The next field is the file's permissions.
+   */
   readonly owner: number;
   readonly mode: number;
 }
 
-/** A holder or a waiter of a key. */
+/** A holder of a key, or a waiter for a key. */
 export interface ProcessUse {
-  /** See {@link ProcessFile.placeOf}. */
+  /** The text that identifies the key: see {@link ProcessFile.placeOf}. */
   readonly place: string;
-  /** Undefined if no process shows it. */
+  /** Undefined if the key is not known, because no process has published it. */
   readonly key: LockKey | undefined;
   readonly shared: boolean;
   readonly waits: boolean;
   readonly pid: number;
   readonly threadId: number;
-  /** Milliseconds since 1970. */
+  /** When the hold or the wait started, in milliseconds since 1970. */
   readonly since: number;
-  /** The title of the process, if it is another one; undefined for this one. */
+  /** The title of another process; undefined for an entry of this process. */
   readonly title: string | undefined;
-  /** Where a thread of this process acquired the key, if that was traced. */
+  /** The call site where a thread of this process acquired the key, if the acquisition was traced. */
   readonly acquiredAt: string | undefined;
 }
 
-/** A file, as one thread has it open. */
+/** A lock file that one thread has opened. */
 export interface ProcessFile {
-  /** Its keys. Other processes can hold them, too, so the fast path in JavaScript takes none. */
+  /**
+   * The table of the file's keys. Other processes can also hold the keys, so the fast path never takes any.
+   */
   readonly table: LockTable;
-  /** The fencing token of the thread that holds these stripes of the table. */
+  /** The fencing token for these stripes of the table, which this thread holds. */
   token(stripes: readonly number[]): bigint;
   /** A text that identifies the key in all processes. Equal keys have the same text. */
   placeOf(key: LockKey): string;
   inspect(): readonly ProcessUse[] | FileFault;
-  /** Closes the file for this thread. Keys that are held stay held. */
+  /** Closes the file for this thread. Held keys stay held. */
   close(): void;
 }
 
-/** Locks on keys of files, for all processes of the machine. */
+/** Opens lock files, whose keys all processes of the machine share. */
 export interface ProcessLockEngine {
   /**
-   * `name`: the label of the lock in metrics and profiles. `title`: the text that other processes show for this one. `files`:
-   * the number of files that share its locks. `limit`: the number of holders of a key. Both are 0 for the number that the
-   * file's creator chose. `access`: a number of `file-access.ts`.
+   * Opens a lock file.
+   *
+   * `name`: the lock's label in metrics and profiles. `title`: the text that other processes show for this
+   * process. `files`: the number of files over which the kernel's locks are spread. `limit`: the number of
+   * holders that a key can have at once. If `files` or `limit` is 0, the value that the file's creator chose
+   * applies. `access`: a number of `file-access.ts`.
    */
   open(
     path: string,

@@ -6,8 +6,9 @@ type Metrics = { -readonly [Name in keyof typeof METRIC_CELLS]: number };
 const metricCells = Object.entries(METRIC_CELLS) as [keyof Metrics, number][];
 
 /**
- * The result of `stats()`. `held` comes from the words of a lock, the metrics from the cells in which all threads
- * count. This does not compile if `StripedLockStats` has a metric without a cell.
+ * Creates the result of `stats()`. `held`: the number of held stripes, according to their words. The metrics
+ * come from the header's cells, where all threads count. This code does not compile if `StripedLockStats` has
+ * a metric without a cell.
  */
 export function readStats(
   engine: EngineName,

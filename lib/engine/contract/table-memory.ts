@@ -3,23 +3,26 @@ import { invalidArg, invalidArgType, ONLY_FOR_THREADS } from '../../common/error
 import { bufferOfWasmMemory } from '../../common/wasm-memory.js';
 import { byteLengthFor, STRIPE_INTS } from './layout.js';
 
-/** The location of a lock's table. It can be cloned to other threads, which then share the same memory. */
+/** The location of a lock's table. It can be cloned to other threads, which then share the memory. */
 export interface TableMemory {
-  /** The table is a part of this `WebAssembly.Memory` (see {@link bufferOfWasmMemory}), or all of `buffer`. */
+  /**
+   * The `WebAssembly.Memory` that contains the table (see {@link bufferOfWasmMemory}). If undefined, the
+   * table is the whole of `buffer`.
+   */
   readonly arena: object | undefined;
   readonly buffer: SharedArrayBuffer | undefined;
-  /** Bytes from the start of the memory. */
+  /** The offset of the table from the start of the memory, in bytes. */
   readonly offset: number;
   /**
-   * JavaScript engine with exact keys: instead of memory, the random id of the thread that owns the lock, and the
-   * lock's number there. Otherwise undefined.
+   * Set only for exact keys on the JavaScript engine, which have no shared memory: two random integers that
+   * identify the thread that owns the lock, and the lock's number in that thread.
    */
   readonly local: readonly [number, number, number] | undefined;
 }
 
 /** The parameters that all threads of a table must agree on. */
 export interface TableShape {
-  /** The lock's name. The engine only displays it, as given by the first thread that opens the table. */
+  /** The lock's name, only for display. The name that the first thread passes applies to all threads. */
   readonly name: string;
   readonly stripes: number;
   /** Whether each key in use has a separate stripe. */
@@ -28,7 +31,7 @@ export interface TableShape {
   readonly limit: number;
 }
 
-/** The memory of a table. */
+/** The part of a buffer that contains a table. `offset` is in bytes. */
 export interface TableSpan {
   readonly buffer: SharedArrayBuffer;
   readonly offset: number;
@@ -37,8 +40,8 @@ export interface TableSpan {
 const LINE = STRIPE_INTS * Int32Array.BYTES_PER_ELEMENT;
 
 /**
- * Validates the memory in a handle. Throws a TypeError (ERR_INVALID_ARG_TYPE) if it is not shared memory, or cannot
- * contain a table with that many stripes.
+ * Finds the table in the memory of a handle. Throws a TypeError (ERR_INVALID_ARG_TYPE) if the memory is not
+ * shared, or cannot contain a table with that many stripes.
  */
 export function spanOf({ arena, buffer, offset }: TableMemory, stripes: number): TableSpan {
   const length = byteLengthFor(stripes);
@@ -49,7 +52,7 @@ export function spanOf({ arena, buffer, offset }: TableMemory, stripes: number):
   }
   const whole = bufferOfWasmMemory(arena);
   if (whole === undefined) throw notShared('handle.arena', 'a shared WebAssembly.Memory', arena);
-  // An intact handle has only one of the two, so this one was combined from several.
+  // An intact handle has either an arena or a buffer. So this handle was combined from others.
   if (buffer !== undefined) throw corrupt('it has two memories');
   const fits = Number.isInteger(offset) && offset >= 0 && offset % LINE === 0;
   if (!fits || offset > whole.byteLength - length) throw corrupt('its table is not in its memory');
@@ -60,7 +63,10 @@ export function corrupt(why: string): TypeError {
   return invalidArg(`handle must be the intact handle of a lock: ${why}`);
 }
 
-/** The error for shared memory that did not survive being sent to another process. */
+/**
+ * The error for a handle whose shared memory is missing, usually because the handle came from another
+ * process.
+ */
 function notShared(name: string, expected: string, actual: unknown): TypeError {
   const { message } = invalidArgType(name, expected, actual);
   return invalidArg(`${message}: ${ONLY_FOR_THREADS}`);

@@ -1,10 +1,13 @@
-/** Finds out whether a signal came from a terminal, as with Ctrl+C, or from a process. */
+/** Distinguishes signals from a terminal, such as Ctrl+C, from signals that a process sent. */
 export interface TerminalSignals {
-  /** Starts to count signals that a terminal sends. This thread must already have a listener for the signal. */
+  /**
+   * Starts to count how often a terminal sends this signal. This thread must already have a listener for the
+   * signal.
+   */
   count(signal: number): void;
   /**
-   * Call once per signal, in its listener. True if a terminal sent it. Always true on Windows, where only the console
-   * sends signals.
+   * Call once per signal, in its listener. Returns true if a terminal sent the signal. Always returns true on
+   * Windows, where only the console sends signals.
    */
   take(signal: number): boolean;
 }

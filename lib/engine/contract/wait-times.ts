@@ -1,6 +1,6 @@
 import { WAIT_RANGES, WAIT_TIMES, WAITED_NANOSECONDS } from './layout.js';
 
-/** The upper bounds of the histogram's ranges in seconds. The last range is unbounded. */
+/** The upper bounds of the histogram's ranges, in seconds. One more range, the last, is unbounded. */
 export const WAIT_BOUNDS: readonly number[] = [
   1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 0.01, 0.03, 0.1, 0.3, 1, 3, 10,
 ];
@@ -8,7 +8,7 @@ export const WAIT_BOUNDS: readonly number[] = [
 const MILLISECONDS = 1000;
 const NANOSECONDS = 1e6;
 
-/** The counters of all locks with one name, summed over the threads of the process. */
+/** The counters of all locks that have the same name, summed over the threads of the process. */
 export interface LockCounts {
   readonly name: string;
   readonly locks: number;
@@ -20,7 +20,7 @@ export interface LockCounts {
   readonly deadlocks: number;
   readonly abandoned: number;
   readonly nanoseconds: number;
-  /** The count in each range. */
+  /** The number of waits in each range of {@link WAIT_BOUNDS}, and in the unbounded range. */
   readonly waits: readonly number[];
 }
 

@@ -3,16 +3,19 @@ import type { Mode } from './mode.js';
 
 export type WebLockHow = 'wait' | 'ifAvailable' | 'steal';
 
-/** A request, as the engine sees it. Belongs to one thread. */
+/** The part of a request that the engine uses. A request belongs to one thread. */
 export interface WebLockRequester {
-  /** Set by the engine while the request is pending or held; -1 otherwise. */
+  /** The engine's id of the request while it is pending or held; otherwise -1. Only the engine changes it. */
   ticket: number;
   /**
-   * Called when a pending request was granted, on its own thread with an empty stack, never from within a call of
-   * WebLocks.
+   * The engine calls this method after it has granted a pending request: on the request's thread, with an
+   * empty stack, never from within a call of {@link WebLocks}.
    */
   granted(): void;
-  /** Called when a held request was stolen, like `granted`. If `granted` was not called yet, it is called first. */
+  /**
+   * The engine calls this method after another request has stolen the lock, in the same way as
+   * {@link granted}. If `granted` was not called yet, it is called first.
+   */
   stolen(): void;
 }
 
@@ -26,13 +29,17 @@ export interface WebLockSnapshot {
   pending: WebLockState[];
 }
 
-/** One thread's view of one manager of web locks. Requests for a name are served strictly in order, without barging. */
+/**
+ * One thread's view of one manager of web locks. Requests for a name are granted strictly in order of
+ * arrival, without barging.
+ */
 export interface WebLocks {
   /** The manager's number in a handle. */
   readonly number: number;
   /**
-   * 'held': granted at once. 'pending': `granted` is called later, and the event loop is kept alive until then.
-   * 'unavailable': only with `ifAvailable`; the request leaves no trace.
+   * Makes a request. Returns 'held' if it was granted at once. Returns 'pending' if it must wait:
+   * {@link WebLockRequester.granted} is called later, and the event loop stays alive until then. Returns
+   * 'unavailable' only with `ifAvailable`; the engine then has no record of the request.
    */
   request(
     name: string,
@@ -41,33 +48,33 @@ export interface WebLocks {
     requester: WebLockRequester,
   ): 'held' | 'pending' | 'unavailable';
   /**
-   * Cancels a pending request. False if it was granted already; `granted` is then not called any more, and the caller
-   * must release the request.
+   * Cancels a pending request. Returns false if the request was already granted. In that case `granted` will
+   * not be called, and the caller must release the request.
    */
   cancel(requester: WebLockRequester): boolean;
   /**
-   * Releases a held request, whether or not `granted` was called. False if it was stolen before; nothing changes, and
-   * `stolen` is not called any more.
+   * Releases a held request, whether or not `granted` was called. Returns false, and changes nothing, if the
+   * request was stolen before; `stolen` will then not be called.
    */
   release(requester: WebLockRequester): boolean;
-  /** The requests of all threads, for each name in queue order. */
+  /** The requests of all threads. The requests for one name are in the order of its queue. */
   query(): WebLockSnapshot;
 }
 
 /**
- * Opens managers, for all threads with the same {@link id}. A manager is only a number, so it need not be closed, and
- * its handle may be kept or lost.
+ * Creates and opens managers, which all threads whose engines have the same {@link id} share. A manager is
+ * only a number, so it is never closed, and its handle may be kept or lost.
  */
 export interface WebLockEngine {
   readonly name: EngineName;
-  /** The id that a handle must carry, besides the number, to be opened here. */
+  /** A handle can be opened here if it contains this id and the number of a manager. */
   readonly id: readonly [number, number];
   /**
-   * This thread's view of the manager with that number, or of a new one. Throws a LockError (ERR_LOCK_ENGINE) for an
-   * unknown number.
+   * Returns this thread's view of the manager with that number, or creates a manager if no number is given.
+   * Throws a LockError (ERR_LOCK_ENGINE) for an unknown number.
    */
   open(number?: number): WebLocks;
 }
 
-/** The number of the manager that every thread has. */
+/** The number of the default manager, which exists in every thread. */
 export const DEFAULT_MANAGER = 0;

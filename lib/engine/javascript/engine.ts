@@ -7,24 +7,25 @@ import { JavaScriptTable } from './table.js';
 import { thread } from './thread.js';
 
 /**
- * The engine without the addon. It uses only shared memory and Atomics, which has these limits:
+ * The engine that works without the addon. It uses only shared memory and Atomics, which has these limits:
  *
- * | the engine cannot                 | consequence                                                              |
- * | --------------------------------- | ------------------------------------------------------------------------ |
- * | notice that a thread ended        | its stripes stay held, and its waits stay in `stats()`                   |
- * | list waiters of other threads     | `inspect()` lists only this thread's waiters                             |
- * | identify shared holders           | `inspect()` and errors name only this thread, if it holds the stripe     |
- * | detect cycles of threads          | a `DeadlockError` occurs only where a thread would wait for itself       |
- * | notice that a waiter died         | a stripe handed to a dying waiter is blocked for up to 20 ms; a stripe   |
- * |                                   | held by readers admits no further readers for up to 2 s                  |
- * | share exact keys between threads  | a KeyedLock, and its permits, works only in the thread that created it   |
- * | survive a stack overflow unharmed | exclusion is kept, but a stripe may stay held forever                    |
+ * | the engine cannot                 | consequence                                                        |
+ * | --------------------------------- | ------------------------------------------------------------------ |
+ * | notice that a thread ended        | its stripes stay held, and its waits stay in `stats()`             |
+ * | list waiters of other threads     | `inspect()` lists only this thread's waiters                       |
+ * | identify shared holders           | `inspect()` and errors name only this thread, if it is a holder    |
+ * | detect cycles of threads          | a `DeadlockError` occurs only where a thread would wait for itself |
+ * | notice that a waiter died         | a stripe handed to a dying waiter is blocked for up to 20 ms; a    |
+ * |                                   | stripe held by readers admits no further readers for up to 2 s     |
+ * | share exact keys between threads  | a KeyedLock, and its permits, works only in its own thread         |
+ * | survive a stack overflow unharmed | exclusion is kept, but a stripe may stay held forever              |
  *
- * A thread can be terminated between any two lines, so it cannot change more than one word atomically. Looking up an
- * exact key in shared memory would need that: a thread terminated halfway would block all others forever.
+ * The engine cannot share exact keys, because it can change only one word at a time. Adding a key to shared
+ * memory takes several changes. If a thread were terminated between them, all other threads would be blocked
+ * forever.
  *
- * Within a thread, all locks opened from one handle share a table. A handle that returns to its own thread as a copy
- * opens a second table, and neither knows the shared holds of the other.
+ * Within a thread, all locks that were opened from one handle share a table. If a copy of a handle comes back
+ * to its own thread, opening it creates a second table. Neither table knows the shared holds of the other.
  */
 export class JavaScriptEngine implements Engine {
   readonly name = 'javascript';
@@ -45,7 +46,7 @@ function tableOf(buffer: SharedArrayBuffer, shape: TableShape): LockTable {
   return table;
 }
 
-/** Opens a lock on exact keys, which must be of this thread. */
+/** Opens a lock on exact keys. Throws a LockError unless this thread has created the lock. */
 export function openKeyedTable(
   local: NonNullable<TableMemory['local']>,
   { stripes, exact, limit }: TableShape,

@@ -6,12 +6,12 @@ import type { JavaScriptTable } from './table.js';
 
 const NOT_USED: StripeCounts = { word: 0, waiting: 0 };
 
-/** The exact keys of a table, which belongs to one thread. */
+/** The exact keys of a table. Only one thread uses the table. */
 export class JavaScriptExactKeys implements ExactKeys {
   pinned: object | undefined = undefined;
   readonly #table: JavaScriptTable;
   readonly #stripes = new Map<string | number, number>();
-  /** The stripes of keys that are bytes. Each byte is encoded as one character. */
+  /** The stripes of keys that are bytes. The map's key has one character for each byte. */
   readonly #stripesOfBytes = new Map<string, number>();
   /** The key of each stripe; undefined for a free stripe. */
   readonly #keys: (LockKey | undefined)[] = [];
@@ -32,7 +32,7 @@ export class JavaScriptExactKeys implements ExactKeys {
     const stripe = free.length > 0 ? free[free.length - 1]! : this.#keys.length;
     if (stripe === this.#table.stripes) return NO_STRIPE;
     stripes.set(name, stripe);
-    // Nothing below can fail.
+    // No line below can throw.
     this.#keys[stripe] = bytes ?? key;
     if (free.length > 0) free.length--;
     return stripe | ended;
@@ -43,8 +43,8 @@ export class JavaScriptExactKeys implements ExactKeys {
     const used = new Set<number>();
     for (let i = 0; i < count; i++) {
       const stripe = stripes[i]!;
-      // The entry is removed first, because a `vm` timeout may end the loop here. Then a pinned stripe may be in no list, but
-      // no list has an unpinned stripe.
+      // The stripe is removed from the list before it is unpinned, because a `vm` timeout may end the loop
+      // here. So a pinned stripe may be missing from the list, but an unpinned stripe is never in it.
       stripes[i] = NO_STRIPE;
       if (!this.#end(stripe, wanted)) used.add(stripe);
     }
@@ -70,12 +70,15 @@ export class JavaScriptExactKeys implements ExactKeys {
     });
   }
 
-  /** The first stripe that was never used. Later stripes were not used either. */
+  /** The first stripe that was never used. All stripes above it were never used either. */
   get end(): number {
     return this.#keys.length;
   }
 
-  /** Unpins a stripe unless it is in use. True if it is unpinned now, possibly by an earlier call that was cut off. */
+  /**
+   * Unpins a stripe unless it is in use. Returns true if the stripe is now unpinned. An earlier call that was
+   * cut off may already have unpinned it.
+   */
   #end(stripe: number, wanted: ReadonlySet<number>): boolean {
     const key = this.#keys[stripe];
     if (key === undefined) return true;

@@ -1,27 +1,28 @@
 import { Deadlines } from '../../common/deadlines.js';
 import type { GateTable } from '../contract/lease-table.js';
 
-/** The highest token that a gate has admitted for any key. It outlives the gate's users. */
+/** The highest token that a gate has admitted for any key. This object outlives the gate's users. */
 export interface Highest {
   token: bigint;
 }
 
 interface Entry {
   readonly key: string;
-  /** The token, by which {@link Deadlines} orders the entries. */
+  /** The key's highest admitted token. {@link Deadlines} orders the entries by this number. */
   deadline: bigint;
   place: number;
 }
 
 /**
- * The rule of `native/core/leases/fencing_gate.h`, with one shard: a full gate evicts the key with the lowest token, and
- * raises its floor to that token. I1 and I2 of that file hold here, too.
+ * A fencing gate with the rules of `native/core/leases/fencing_gate.h`, but a single shard. When the gate is
+ * full, it forgets the key with the lowest token, and raises its floor to that token. The invariants G1 and
+ * G2 of that file also hold here.
  */
 export class JavaScriptGate implements GateTable {
   readonly number: number;
   readonly capacity: number;
   readonly #entries = new Map<string, Entry>();
-  /** Ordered by token, lowest first. */
+  /** The entries, ordered by token. The lowest token is first. */
   readonly #byToken = new Deadlines<Entry>();
   readonly #highest: Highest;
   #floor: bigint;
@@ -41,7 +42,8 @@ export class JavaScriptGate implements GateTable {
     const entry = this.#entries.get(key);
     const newest = entry === undefined ? this.#floor : entry.deadline;
     if (token < newest) return newest;
-    // This is raised first: if a later line throws, the gate refuses too much, which is harmless.
+    // The highest token of all keys is raised first. If a later line throws, the gate may refuse too much,
+    // which is harmless.
     if (token > this.#highest.token) this.#highest.token = token;
     if (entry === undefined) {
       if (this.#entries.size >= this.capacity) this.#forgetLowest();
@@ -50,7 +52,7 @@ export class JavaScriptGate implements GateTable {
       this.#entries.set(key, added);
     } else if (token > entry.deadline) {
       this.#byToken.remove(entry);
-      entry.deadline = token; // keeps I1
+      entry.deadline = token; // keeps G1
       this.#byToken.add(entry);
     }
     return undefined;
@@ -58,7 +60,7 @@ export class JavaScriptGate implements GateTable {
 
   #forgetLowest(): void {
     const lowest = this.#byToken.first!;
-    if (lowest.deadline > this.#floor) this.#floor = lowest.deadline; // keeps I2
+    if (lowest.deadline > this.#floor) this.#floor = lowest.deadline; // keeps G2
     this.#byToken.remove(lowest);
     this.#entries.delete(lowest.key);
   }

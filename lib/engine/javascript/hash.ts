@@ -1,13 +1,13 @@
 import { lengthOfBytes } from '../../common/bytes.js';
 
 /**
- * FNV-1a, 32 bits (G. Fowler, L. C. Noll, K.-P. Vo; public domain), over bytes, or over a string's UTF-8 bytes. A lone
- * surrogate counts as U+FFFD.
+ * FNV-1a with 32 bits (G. Fowler, L. C. Noll, K.-P. Vo; public domain), over bytes or over the UTF-8 bytes of
+ * a string. A lone surrogate is hashed as U+FFFD.
  */
 const OFFSET_BASIS = 0x811c_9dc5 | 0;
 const PRIME = 0x0100_0193;
 
-/** Returns an unsigned 32-bit integer. */
+/** Returns the hash as an unsigned 32-bit integer. */
 export function fnv1a(key: string | Uint8Array): number {
   return (typeof key === 'string' ? ofString(key) : ofBytes(key)) >>> 0;
 }

@@ -12,21 +12,29 @@ import type {
 import { JavaScriptGate, type Highest } from './gate.js';
 import { Numbered } from './numbered.js';
 
-/** Entries that one operation checks for expiry: more than it can add. */
+/**
+ * The number of entries that one operation checks for expiry. An operation adds at most one entry, so expired
+ * entries cannot accumulate.
+ */
 const SWEPT = 2;
 
 /**
- * Leases and gates of one thread, used where the addon does not load. Other threads cannot open them, because they do
- * not share memory.
+ * The leases and gates of one thread, used if the addon does not load. Other threads cannot open them,
+ * because they are not in shared memory.
  */
 export class JavaScriptLeases implements LeaseEngine {
   readonly name = 'javascript';
-  /** Undefined because each of JavaScript's clocks either stops while the machine is suspended or can be set. */
+  /**
+   * Undefined, because JavaScript has no suitable clock: each one either stops while the machine is
+   * suspended, or can be set.
+   */
   readonly elapsed = undefined;
   readonly #tables = new Numbered<LeaseTable>();
   readonly id = this.#tables.id;
   readonly #gates = new Numbered<GateTable>();
-  /** The highest tokens of the gates, by number. They outlive the gates' users. */
+  /**
+   * The highest token of each gate, by the gate's number minus one. These objects outlive the gates' users.
+   */
   readonly #highest: Highest[] = [];
 
   openTable(_ownClock: boolean, number?: number): LeaseTable {
@@ -57,11 +65,11 @@ interface Entry {
   info: string;
 }
 
-/** The rules of `native/core/leases/lease_table.h`, for a single thread. */
+/** A lease table with the rules of `native/core/leases/lease_table.h`, for a single thread. */
 class JavaScriptLeaseTable implements LeaseTable {
   readonly number: number;
   readonly #entries = new Map<string, Entry>();
-  /** The position of the sweep, which restarts at the end. */
+  /** The position where the next operation continues to look for expired entries. At the end, it restarts. */
   #sweep = this.#entries.entries();
   readonly #watches = new Map<string, Set<() => void>>();
   #nextToken = BigInt(Date.now()) * 1_000_000n;
@@ -140,7 +148,7 @@ class JavaScriptLeaseTable implements LeaseTable {
     });
   }
 
-  /** Sweeps a bounded number of entries, removing expired ones. Returns the time. */
+  /** Checks a bounded number of entries, and removes the expired ones. Returns the current time. */
   #tend(at: number): number {
     const now = timeOf(at);
     for (let i = 0; i < SWEPT; i++) {

@@ -1,9 +1,12 @@
 import { HostFinalizationRegistry } from '../../common/host.js';
 
-/** Objects that handles of this thread refer to by number, for as long as they are in use. */
+/**
+ * Objects to which the handles of this thread refer by number. The references are weak, so an object that is
+ * no longer used can be garbage-collected.
+ */
 export class Numbered<T extends object> {
   readonly id = randomId();
-  /** The last number assigned. */
+  /** The last number that was assigned to an object. */
   last = 0;
   readonly #all = new Map<number, WeakRef<T>>();
   readonly #gone = new HostFinalizationRegistry<number>((number) => {
@@ -21,7 +24,10 @@ export class Numbered<T extends object> {
   }
 }
 
-/** Random, so that a handle of another thread or process is not mistaken for one of this thread. */
+/**
+ * Returns two random integers, so that a handle of another thread or process is not mistaken for one of this
+ * thread.
+ */
 export function randomId(): readonly [number, number] {
   const [low, high] = crypto.getRandomValues(new Int32Array(2));
   return [low!, high!];

@@ -20,8 +20,8 @@ export class Pending implements Timed, Queued<Pending>, Waiting {
   /** The acquisition holds `stripes[0 … taken)`. */
   taken: number;
   /**
-   * Whether the metric `waiting` counts this acquisition. False if a stack overflow ended the call that created it: such an
-   * acquisition is dropped.
+   * Whether the metric `waiting` counts this acquisition. False if a stack overflow ended the call that
+   * created the acquisition; it is then dropped when its turn comes.
    */
   isWaiting = false;
   queue: StripeQueue | undefined = undefined;
@@ -45,17 +45,26 @@ export class Pending implements Timed, Queued<Pending>, Waiting {
   }
 }
 
-/** How long a thread may pass a stripe between its own waiters although other threads wait for it, in milliseconds. */
+/**
+ * For this many milliseconds, a thread may pass a stripe between its own waiters although other threads wait
+ * for it.
+ */
 const LONGEST_KEPT = 1;
 
 /** This thread's acquisitions that wait for one stripe. */
 export class StripeQueue extends Queue<Pending> {
   readonly stripe: number;
-  /** Whether the stripe is reserved for this queue. */
+  /** Whether the stripe is free but reserved for this queue. */
   isKept = false;
-  /** When the stripe started to pass between waiters of this thread, or 0. */
+  /**
+   * When the stripe started to pass between waiters of this thread without a turn for other threads, by
+   * `performance.now()`. 0 if it does not.
+   */
   keptSince = 0;
-  /** The pending `waitAsync`, and the place where it sleeps. */
+  /**
+   * Identifies the pending `Atomics.waitAsync` for this stripe. `place`: the integer on which it waits.
+   * Undefined if none is pending.
+   */
   sleep: { readonly place: Place } | undefined = undefined;
 
   constructor(stripe: number) {

@@ -1,13 +1,16 @@
 /** An entry of a {@link Queue}. */
 export interface Queued<T> {
-  /** Increases with each arrival. */
+  /** The arrival number. It increases with each new entry. */
   readonly number: number;
-  /** Its neighbours, managed by the queue. */
+  /** The neighbours of the entry. Only the queue sets these fields. */
   previous: T | undefined;
   next: T | undefined;
 }
 
-/** A queue in arrival order that any entry can leave. An entry that returns gets its old place. */
+/**
+ * A queue in order of arrival. Any entry can be removed, not only the first. If a removed entry is added
+ * again, it gets its old place.
+ */
 export class Queue<T extends Queued<T>> implements Iterable<T> {
   first: T | undefined = undefined;
   size = 0;

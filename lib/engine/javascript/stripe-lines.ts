@@ -13,65 +13,77 @@ import {
 } from '../contract/mode.js';
 
 /*
- * How stripes pass between threads. All threads of a lock run this code on the same memory; nothing in it blocks.
+ * The rules by which stripes pass between threads. All threads of a lock run this code on the same memory. No
+ * function here blocks.
  *
- * A word is free (0), held, held + QUEUED, or reserved (QUEUED alone). A reserved stripe is free, but only the thread
- * that was woken for it should take it. Waiting threads sleep on one of two integers in the stripe's line: by
- * `Atomics.wait`, or by `Atomics.waitAsync` on an event loop. The host wakes sleepers of one integer in the order in
- * which they fell asleep, for both kinds.
+ * A word is free (0), held, held + QUEUED, or reserved (QUEUED alone). A reserved stripe is free, but only
+ * the thread that was woken for it should take it. A reader is an acquisition in a mode with counted holders
+ * (shared, or a permit). A writer is an exclusive acquisition.
+ *
+ * Each stripe has a line of integers in memory, and the word is the first of them. A waiting thread sleeps on
+ * the integer BACK or FRONT of the line: either by `Atomics.wait`, or by `Atomics.waitAsync` on its event
+ * loop. The host wakes the sleepers of one integer in the order in which they fell asleep, whichever of the
+ * two functions they called.
  *
  * | integer      | meaning                                                                         |
  * | ------------ | ------------------------------------------------------------------------------- |
- * | BACK         | counts wakes of recent waiters, which sleep there                               |
+ * | BACK         | counts the wakes of recent waiters, which sleep on this integer                 |
  * | FRONT        | the same for waiters that have waited longer than {@link BARGING_PERIOD}          |
- * | RESERVED_AT  | when the stripe was last released while other threads waited                    |
- * | WRITER_AT    | when a writer last announced that it waits                                      |
- * | LASTING_AT   | when a writer without timeout and signal last announced that it waits           |
- * | WRITES_SINCE | when the longest waiting writer started to wait, as far as known; or 0          |
+ * | RESERVED_AT  | the time of the last release; a reserved stripe is reserved since then          |
+ * | WRITER_AT    | the time when a waiting writer last announced itself                            |
+ * | LASTING_AT   | the same for a writer with neither a timeout nor a signal                       |
+ * | WRITES_SINCE | the time when the longest waiting writer started to wait, as far as known; or 0 |
  *
  * ## Order
  *
- * A release wakes the first sleeper of FRONT, and keeps the stripe reserved for it. If FRONT has no sleeper, the
- * release frees the stripe and wakes the first sleeper of BACK. Running threads may then barge before that one wakes
- * up, which gives throughput.
+ * A release wakes the first sleeper of FRONT, and keeps the stripe reserved for that thread. If FRONT has no
+ * sleeper, the release frees the stripe and wakes the first sleeper of BACK. Running threads may take the
+ * stripe before this sleeper wakes up (barging), which gives high throughput.
  *
- * This bounds starvation. Newcomers can pass a waiter only during its first millisecond and until its first wake after
- * that. From then on, only waiters ahead of it in FRONT are served before it. A sleeping thread polls after 20 ms, then
- * after twice as long each time, up to a second, and each poll moves it to the end of FRONT. So a waiter is served
- * if, between two of its polls, the stripe is released as often as there are waiters ahead of it.
+ * Starvation is limited. New acquisitions can pass a waiter only during its first millisecond, and after that
+ * until its next wake. From then on the waiter sleeps on FRONT, and only waiters ahead of it in FRONT are
+ * served before it. A sleeping thread polls after 20 ms, then after twice as long each time, up to a second.
+ * Each poll moves the thread to the end of FRONT. So a waiter is served if, between two of its polls, the
+ * stripe is released as often as there are waiters ahead of it.
  *
- * A reader that was granted the stripe wakes the next sleeper. If that is a reader, it does the same, up to the first
- * writer. Readers that arrive while a writer waits also wait. A writer that polled is behind them in FRONT. So a woken
- * reader gives way once to a writer that has waited longer: it wakes the next sleeper instead, and sleeps again, behind
- * the writer. If FRONT has no sleeper, or the reader is woken again, that writer has left or is awake, and is
- * forgotten.
+ * A reader that gets the stripe wakes the next sleeper. If the next sleeper is a reader, it does the same,
+ * and so on up to the first writer. While a writer waits, readers that arrive also wait. If the writer has
+ * polled, it is behind these readers in FRONT. So a woken reader gives way once to a writer that has waited
+ * longer: the reader wakes the next sleeper and sleeps again, now behind the writer. If FRONT has no sleeper,
+ * or if this reader is woken again, the writer has left or is awake. Its WRITES_SINCE is then cleared.
  *
  * ## Why no thread sleeps forever
  *
- * I1  A stripe is taken only by compare-and-swap: from 0; from reserved; or, shared, by adding to a shared word. The
- *     other integers of a line decide only whose turn it is. A wrong value there costs time, not exclusion.
- * I2  Before a waiter sleeps, it reads the integer that it will sleep on, and then sees QUEUED in the word, or sets it.
- * I3  After a thread clears QUEUED, it wakes the first sleeper of FRONT or, if there is none, of BACK. A wake changes
- *     the integer first, so a waiter that read the integer before (I2) does not fall asleep.
- * I4  A woken thread does one of three things. It takes the stripe and keeps QUEUED; a reader then wakes the next sleeper.
- *     Or it sleeps again (I2); if it gave way, it first wakes the next sleeper. Or it leaves, and wakes the next sleeper
- *     instead ({@link StripeLines.relay}).
+ * I1  A stripe is taken only by a compare-and-swap of its word: from 0, from reserved, or, for a reader, by
+ *     adding one to a shared word. The other integers of a line decide only whose turn it is. A wrong value
+ *     there costs time, but does not break exclusion.
+ * I2  Before a waiter sleeps, it reads the integer on which it will sleep. After that, it sees QUEUED in the
+ *     word, or sets QUEUED.
+ * I3  After a thread clears QUEUED, it wakes the first sleeper of FRONT or, if there is none, of BACK. A wake
+ *     changes the sleeper's integer first. So a waiter that has read the old value (I2) does not fall asleep.
+ * I4  A woken thread takes the stripe, sleeps again, or leaves. If it takes the stripe, it keeps QUEUED; a
+ *     reader then also wakes the next sleeper. If it sleeps again (I2) to give way, it first wakes the next
+ *     sleeper. If it leaves, it wakes the next sleeper instead ({@link StripeLines.relay}).
  *
- * So for every sleeper, either the word has QUEUED, whose removal leads to a wake, or a wake is in progress. A wake is
- * lost only if the woken thread is terminated or busy. For that case sleepers poll; see {@link patience}.
+ * So for every sleeper, one of two conditions holds. Either the word has QUEUED, and clearing it leads to a
+ * wake, or a wake is in progress. A wake is lost only if the woken thread is terminated or busy. Sleepers
+ * poll because of this case: see {@link patience}.
  *
  * ## Remains of dead threads
  *
- * No thread is notified that another was terminated, possibly between any two lines. The host removes sleepers that
- * died. These remain:
+ * A thread may be terminated between any two lines, and no other thread is notified. The host removes the
+ * dead thread from the sleepers. These remains are possible:
  *
- * - A word that the thread took, as exclusive or shared holder, even if its call had not returned. The stripe stays held.
- * - QUEUED: a release then wakes no thread.
- * - A reserved word, if a thread died after it was woken, or before it woke another. Once `patience.reserved` has passed
- *   since the release, any thread may take the stripe. By I1 that is as safe as taking a free one.
- * - WRITER_AT, which keeps readers out, and LASTING_AT, which refuses readers whose thread holds a share. A live writer
- *   renews both at each poll. After twice the longest poll interval they are ignored.
- * - WRITES_SINCE, until a reader has given way without effect.
+ * - A word that the thread has changed to a held one, even if its call had not returned. The stripe stays
+ *   held.
+ * - QUEUED without a waiter. The next release then wakes no thread.
+ * - A reserved word, if a thread died after it was woken, or before it woke another thread. Once
+ *   `patience.reserved` has passed since the release, any thread may take the stripe. By I1 that is as safe
+ *   as taking a free stripe.
+ * - WRITER_AT, which keeps readers out, and LASTING_AT, which refuses readers whose thread already has a
+ *   shared hold. A live writer renews both at each poll. They are ignored when they are older than twice the
+ *   longest poll interval.
+ * - WRITES_SINCE, until a reader has given way to the dead writer in vain.
  */
 
 /** Offsets in a stripe's line, in integers from its word. */
@@ -84,44 +96,53 @@ const WRITES_SINCE = 6;
 export type Place = typeof BACK | typeof FRONT;
 
 /**
- * Why an acquisition may take a stripe that others also wait for: it was woken at a place, it polls, or the stripe is
- * kept for its thread.
+ * The reason why an acquisition tries to take a stripe. POLL: it arrives, or it polls. KEPT: the stripe is
+ * reserved for its thread. A place: it was woken on this integer.
  */
 export const POLL = 0;
 export const KEPT = -1;
 export type Cause = typeof POLL | typeof KEPT | Place;
 
-/** The parts of a waiting acquisition that stripes use. */
+/** The parts of a waiting acquisition that this file uses. */
 export interface Waiting {
   /** When the wait started, by `performance.now()`. */
   readonly since: number;
-  /** Whether it has neither a timeout nor a signal. */
+  /** Whether the acquisition has neither a timeout nor a signal, so that it waits until it is granted. */
   readonly isLasting: boolean;
-  /** The start of the wait of the writer that it gave way to, as in WRITES_SINCE; initially 0. */
+  /**
+   * The last writer that this acquisition gave way to, identified by the value of WRITES_SINCE; initially 0.
+   */
   gaveWayTo: number;
 }
 
-/** Poll intervals of waiters, in milliseconds. Tests make them long, to show that nothing depends on polling. */
+/**
+ * Poll intervals of waiters, in milliseconds. Tests make the intervals long, to show that waiters are also
+ * served without polling.
+ */
 export const patience = {
-  /** How long a stripe stays reserved for a woken thread. */
+  /** The time for which a stripe stays reserved for a woken thread. */
   reserved: 20,
   /**
-   * A sleeping thread's first interval. Each poll moves the thread to the end of its queue, so the interval doubles.
+   * The first interval of a sleeping thread. Each poll moves the thread to the end of its queue, so the
+   * interval doubles, up to `longest`.
    */
   shortest: 20,
   longest: 1000,
-  /** The interval of a thread's async acquisitions, which keep their places. */
+  /** The interval for a thread's async acquisitions. Their polls do not change their places. */
   eventLoop: 50,
 };
 
-/** The milliseconds during which running threads may overtake a waiter; `kBargingPeriod` in `native/core/base/sync.h`. */
+/**
+ * For this many milliseconds, running threads may overtake a new waiter. The same as `kBargingPeriod` in
+ * `native/core/base/sync.h`.
+ */
 const BARGING_PERIOD = 1;
 
 const OFFSET = offsetOf(sharedNow);
 
 /**
- * Converts a time of `performance.now()` to a clock that all threads of the process share, in milliseconds modulo 2^32;
- * never 0.
+ * Converts a time of `performance.now()` to a clock that all threads of the process share. The result is in
+ * milliseconds modulo 2^32, and is never 0.
  */
 function stamp(time = performance.now()): number {
   return (time - OFFSET) | 0 || 1;
@@ -135,16 +156,17 @@ function isBefore(a: number, b: number): boolean {
   return ((a - b) | 0) < 0;
 }
 
-/** The place where a waiter sleeps whose wait started at `since`. */
+/** The integer on which a waiter sleeps if its wait started at `since`. */
 export function placeFor(since: number): Place {
   return performance.now() - since < BARGING_PERIOD ? BACK : FRONT;
 }
 
 /**
- * One thread's view of a lock's stripes, and its counted holds, which words do not attribute to threads.
+ * One thread's view of a lock's stripes. It also counts the thread's shared holds and permits, because words
+ * do not show which threads have these.
  *
- * A stripe is taken and released by one compare-and-swap. No function is called between that and the record of the
- * hold, so neither a stack overflow nor a `vm` timeout can separate the two.
+ * A stripe is taken or released by one compare-and-swap. No function is called between the compare-and-swap
+ * and the count of the hold. So neither a stack overflow nor a `vm` timeout can separate the two.
  */
 export class StripeLines {
   /** The whole memory of the lock. */
@@ -183,7 +205,8 @@ export class StripeLines {
   }
 
   /**
-   * Takes a stripe for an acquisition that has just arrived, or polls. A reader must then call {@link wakeReaders}.
+   * Tries to take a stripe for an acquisition that has just arrived or that polls. A reader that gets the
+   * stripe must then call {@link wakeReaders}.
    */
   arrive(stripe: number, mode: Mode, cause: Cause): boolean {
     for (;;) {
@@ -194,8 +217,8 @@ export class StripeLines {
   }
 
   /**
-   * Like {@link arrive}, for a waiter. Once it took the stripe it must call {@link endWait}. If false, QUEUED is set
-   * (I2).
+   * Like {@link arrive}, but for a waiting acquisition. If this returns true, the acquisition must call
+   * {@link endWait}. If it returns false, QUEUED is set (keeps I2).
    */
   takeOrQueue(stripe: number, mode: Mode, cause: Cause, waiting: Waiting): boolean {
     if (!mode.counted) this.#announceWriter(stripe, waiting);
@@ -210,21 +233,25 @@ export class StripeLines {
     }
   }
 
-  /** Whether this thread's own hold prevents it from taking the stripe, unless others give up or release. */
+  /**
+   * Whether this thread would wait for itself, because its own hold keeps it from taking the stripe in this
+   * mode.
+   */
   blocksItself(stripe: number, mode: Mode): boolean {
     if (this.isOwn(stripe)) return true;
     if ((this.shares?.[stripe] ?? 0) === 0) return false;
     const word = this.load(stripe);
     if ((word & HOLDER_MASK) === 0) return false;
     if (!admits(word & ~QUEUED, mode, mostHolds(this.limit))) return true;
-    // The thread would queue behind a writer that waits for this thread's share. A writer with a timeout or a signal
-    // may give up.
+    // The thread would wait behind a writer, and the writer waits for this thread's shared hold. Only a
+    // writer with neither a timeout nor a signal counts, because any other writer may give up.
     return (word & QUEUED) !== 0 && this.#isRecent(stripe, LASTING_AT, 2 * patience.longest);
   }
 
   /**
-   * Releases one hold; QUEUED stays. Returns true if a waiter may have to be woken. Does nothing if the stripe is not held in
-   * this mode, which happens only if foreign code changed its word.
+   * Releases one hold. QUEUED stays set. Returns true if a waiter may have to be woken. Changes nothing and
+   * returns false if this thread does not hold the stripe in this mode. That happens only if foreign code has
+   * changed the word, or if a release is repeated.
    */
   release(stripe: number, mode: Mode): boolean {
     this.#stamp(stripe, RESERVED_AT);
@@ -252,14 +279,14 @@ export class StripeLines {
     if (!this.#wake(stripe, FRONT)) this.#free(stripe);
   }
 
-  /** Passes on a wake that a waiter will not use (I4). */
+  /** Passes a wake on to the next waiter, because the woken waiter does not use it (keeps I4). */
   relay(stripe: number): void {
     const word = this.load(stripe);
     if (modeOfWord(word)?.counted === true) this.wakeReaders(stripe);
     else if ((word & HOLDER_MASK) === 0) this.#free(stripe);
   }
 
-  /** Removes a waiter that did not get the stripe. */
+  /** Ends the wait of an acquisition that did not get the stripe. */
   leave(stripe: number, mode: Mode, waiting: Waiting): void {
     if (!mode.counted) this.#outdate(stripe, WRITER_AT);
     this.endWait(stripe, mode, waiting);
@@ -267,8 +294,8 @@ export class StripeLines {
   }
 
   /**
-   * Ends the wait of an acquisition that got the stripe or leaves. Other waiting writers announce themselves again at
-   * their next wake or poll.
+   * Clears the announcement of a writer that got the stripe or leaves. Other waiting writers announce
+   * themselves again when they are woken or poll.
    */
   endWait(stripe: number, mode: Mode, { since, isLasting }: Waiting): void {
     if (mode.counted) return;
@@ -276,31 +303,37 @@ export class StripeLines {
     Atomics.compareExchange(this.memory, this.place(stripe, WRITES_SINCE), stamp(since), 0);
   }
 
-  /** Wakes waiting readers of a shared stripe, up to the first writer. If none is left, opens the fast path. */
+  /**
+   * Wakes the next waiter of a stripe that readers hold. If the waiter is a reader, it calls this function
+   * again. If no waiter is left, clears QUEUED, so that the fast path can take the stripe again.
+   */
   wakeReaders(stripe: number): void {
     for (;;) {
       const word = this.load(stripe);
       if ((word & QUEUED) === 0 || modeOfWord(word)?.counted !== true || this.#call(stripe)) return;
       if (!this.#exchange(stripe, word, word & ~QUEUED)) continue;
-      // Keeps I3: a thread may have started to wait in between.
+      // A thread may have started to wait in between (keeps I3).
       this.#call(stripe);
       return;
     }
   }
 
-  /** Clears QUEUED. Only valid if no thread waits for the stripe. */
+  /** Clears QUEUED. May be called only if no thread waits for the stripe. */
   open(stripe: number): void {
     Atomics.and(this.memory, wordIndex(stripe), ~QUEUED);
   }
 
-  /** Wakes all sleepers of a place, because one of them, which cannot be identified, must not consume a wake. */
+  /**
+   * Wakes all sleepers of a place. The caller must end the sleep of one queue, which would otherwise consume
+   * a wake. The host cannot wake one particular sleeper.
+   */
   wakeAll(stripe: number, place: Place): void {
     const index = this.place(stripe, place);
     Atomics.add(this.memory, index, 1);
     Atomics.notify(this.memory, index);
   }
 
-  /** The index of an integer in a stripe's line. */
+  /** The index of an integer in a stripe's line. `place`: the offset of the integer from the word. */
   place(stripe: number, place: number): number {
     return wordIndex(stripe) + place;
   }
@@ -309,7 +342,10 @@ export class StripeLines {
     return Atomics.compareExchange(this.memory, wordIndex(stripe), expected, replacement) === expected;
   }
 
-  /** Takes a stripe that {@link #mayTake} allowed, and sets the flags in `queued`. False if its word has changed. */
+  /**
+   * Takes a stripe after {@link #mayTake} has allowed it, and sets the flags in `queued`. Returns false if
+   * the stripe's word has changed since.
+   */
   #take(stripe: number, word: number, mode: Mode, queued: number): boolean {
     const shares = mode.counted ? this.openShares() : undefined;
     const next = (word & ~QUEUED) === 0 ? word | firstWord(mode, this.slot) : word + 1;
@@ -324,7 +360,7 @@ export class StripeLines {
     if (word === QUEUED)
       return cause === FRONT || cause === KEPT || !this.#isRecent(stripe, RESERVED_AT, patience.reserved);
     if (!admits(word & ~QUEUED, mode, mostHolds(this.limit))) return false;
-    // Readers share a stripe, but do not pass a writer.
+    // Readers share a stripe. But a reader that arrives or polls does not pass a waiting writer.
     return (
       (word & QUEUED) === 0 || cause !== POLL || !this.#isRecent(stripe, WRITER_AT, 2 * patience.longest)
     );
@@ -339,7 +375,10 @@ export class StripeLines {
     if (longest === 0 || isBefore(mine, longest)) Atomics.store(this.memory, index, mine);
   }
 
-  /** Called for a woken reader that could take a stripe with this word. True if it woke the next sleeper instead. */
+  /**
+   * Decides whether a woken reader gives way, although it could take a stripe with this word. Returns true if
+   * it woke the next sleeper instead.
+   */
   #givesWay(stripe: number, word: number, waiting: Waiting): boolean {
     const index = this.place(stripe, WRITES_SINCE);
     const writer = Atomics.load(this.memory, index);
@@ -371,12 +410,12 @@ export class StripeLines {
     Atomics.store(this.memory, this.place(stripe, place), stamp());
   }
 
-  /** Makes a stamp count as outdated from now on. */
+  /** Makes a stamp so old that it counts as outdated. */
   #outdate(stripe: number, place: number): void {
     Atomics.store(this.memory, this.place(stripe, place), stamp() - 2 * patience.longest - 1);
   }
 
-  /** Whether a stamp is younger than this many milliseconds. */
+  /** Whether a stamp is not older than this many milliseconds. */
   #isRecent(stripe: number, place: number, milliseconds: number): boolean {
     const age = (stamp() - Atomics.load(this.memory, this.place(stripe, place))) | 0;
     return age <= milliseconds && age >= -CLOCKS_DIFFER;

@@ -16,12 +16,15 @@ import type { JavaScriptTable } from './table.js';
 import { type Blocked, recover, thread } from './thread.js';
 
 /**
- * How often a thread checks a word before it sleeps. That takes 10 to 30 microseconds, about as long as waking a
- * thread.
+ * The maximum number of times that a thread checks a word before it sleeps. These checks take 10 to 30
+ * microseconds, about as long as waking a thread.
  */
 const MOST_SPINS = availableParallelism() > 1 ? 500 : 0;
 const LEAST_SPINS = MOST_SPINS >> 4;
-/** The current number of checks. Halved after spinning without success, doubled after success. */
+/**
+ * The current number of checks before a sleep. It is halved if the checks did not succeed, and doubled if
+ * they did.
+ */
 let spins = MOST_SPINS;
 
 /** `Atomics.pause` exists since Node 24. */
@@ -40,8 +43,8 @@ function recoverSoon(): void {
 }
 
 /**
- * A sync acquisition of this thread, with a record of all its changes. A `vm` timeout can end it anywhere, and then not
- * even a `finally` runs. {@link recover} then undoes the recorded changes.
+ * A sync acquisition of this thread, with a record of all its changes. A `vm` timeout can end the acquisition
+ * at any point, without running a `finally` block. In that case {@link recover} undoes the recorded changes.
  */
 export class SyncWait implements Blocked, Waiting {
   readonly #table: JavaScriptTable;
@@ -49,9 +52,9 @@ export class SyncWait implements Blocked, Waiting {
   readonly #request: Request;
   readonly #stripes: readonly number[];
   readonly #mode: Mode;
-  /** The number of stripes, from the first, that the acquisition holds. */
+  /** The acquisition holds the first `#taken` of its stripes. */
   #taken: number;
-  /** The number of stripes, from the first, that the caller keeps if the wait is undone. */
+  /** If the wait is undone, the caller still holds the first `#kept` stripes. */
   #kept = 0;
   /** The stripe that the acquisition waits for, or -1. */
   #stripe = -1;
@@ -79,7 +82,7 @@ export class SyncWait implements Blocked, Waiting {
       else this.#fail();
       return outcome;
     } catch (error) {
-      // The caller releases the stripes that it had taken itself, and `recover` releases the rest.
+      // The caller releases the stripes that it held before the request, and `recover` releases all others.
       this.#kept = this.#request.taken;
       throw error;
     }
@@ -96,7 +99,8 @@ export class SyncWait implements Blocked, Waiting {
     const stripes = this.#stripes;
     const { timeout } = this.#request;
     for (let stripe; (stripe = stripes[this.#taken]) !== undefined;) {
-      // Keeps Q2.
+      // One attempt must not pass waiters of this thread. A blocking acquisition may take a stripe that is
+      // kept for them (keeps Q2 of `table.ts`).
       const queue = this.#table.queues.get(stripe);
       if (timeout === 0 && queue !== undefined) break;
       if (!this.#take(stripe, queue?.isKept === true ? KEPT : POLL)) break;
@@ -126,7 +130,10 @@ export class SyncWait implements Blocked, Waiting {
     return true;
   }
 
-  /** Blocks until the stripe is taken. Undefined if that succeeded. */
+  /**
+   * Blocks until the stripe is taken, and returns undefined. If that fails, returns the outcome of the
+   * acquisition.
+   */
   #waitFor(stripe: number, deadline: number): Outcome | undefined {
     if (this.#spin(stripe)) return undefined;
     const lines = this.#lines;
@@ -146,7 +153,8 @@ export class SyncWait implements Blocked, Waiting {
         this.#table.entered(stripe, this.#mode);
         return undefined;
       }
-      // A writer that waits for this thread's share may have arrived.
+      // Since the last check, a writer may have arrived that waits for a shared hold of this thread. Then
+      // this wait could never end.
       const isDeadlock = this.#waitsForItself(stripe);
       const left = deadline - performance.now();
       if (isDeadlock || left <= 0) {
@@ -172,11 +180,11 @@ export class SyncWait implements Blocked, Waiting {
     return false;
   }
 
-  /** Whether a wait for the stripe would never end because this thread holds it. */
+  /** Whether a wait for the stripe would never end, because this thread itself holds the stripe. */
   #waitsForItself(stripe: number): boolean {
     if (!this.#lines.blocksItself(stripe, this.#mode)) return false;
-    // Standing aside releases holds of acquisitions that are not settled yet. `relay` clears QUEUED if it remains from a writer
-    // that died.
+    // Standing aside releases the holds of this thread's acquisitions that are not settled yet. `relay`
+    // clears QUEUED if only a dead writer has left it behind.
     this.#standAside();
     this.#lines.relay(stripe);
     return this.#lines.blocksItself(stripe, this.#mode);
@@ -186,7 +194,10 @@ export class SyncWait implements Blocked, Waiting {
     return { status: 'deadlock', threads: [this.#table.slot - 1], stripes: [stripe], waited };
   }
 
-  /** Runs before the thread blocks, because its async acquisitions cannot be served until it returns. */
+  /**
+   * Makes this thread's async acquisitions release their stripes before the thread blocks, because they
+   * cannot be served while it is blocked.
+   */
   #standAside(): void {
     if (this.#isAside) return;
     recoverSoon();
@@ -194,7 +205,7 @@ export class SyncWait implements Blocked, Waiting {
     for (const table of thread.waiting) table.standAside();
   }
 
-  /** Ends the wait for the current stripe. */
+  /** Ends the wait for the stripe that the acquisition currently waits for. */
   #leave(): void {
     const stripe = this.#stripe;
     this.#stripe = -1;
@@ -205,7 +216,7 @@ export class SyncWait implements Blocked, Waiting {
     try {
       this.undo();
     } catch {
-      // `recover` undoes the rest.
+      // `recover` will undo the remaining changes.
     }
   }
 

@@ -27,8 +27,8 @@ import { SyncWait } from './sync-wait.js';
 import { localMemory, recover, addWaitingTable, thread, type StandsAside } from './thread.js';
 
 /**
- * The number of times in a row that waiters are served without a turn of the event loop. Also the number of async acquisitions
- * in a row that may pass waiters of the same thread.
+ * How many times in a row waiters are served from microtasks before the event loop gets a turn. Also how many
+ * async acquisitions in a row may pass waiters of the same thread.
  */
 const IN_A_ROW = 64;
 const NONE: ReadonlySet<number> = new Set();
@@ -41,24 +41,29 @@ interface Note {
 }
 
 /**
- * One thread's view of a lock. `stripe-lines.ts` passes stripes between threads, and `sync-wait.ts` blocks a thread.
- * This class serves the acquisitions that wait on the thread's event loop.
+ * One thread's view of a lock on the JavaScript engine. `stripe-lines.ts` has the rules by which stripes pass
+ * between threads, and `sync-wait.ts` blocks a thread. This class serves the acquisitions that wait on the
+ * thread's event loop.
  *
- * Q1  An acquisition takes its stripes in ascending order, up to the first one that is not available, or that its
- *     thread already waits for. It keeps the earlier ones, and waits in the queue of this one. A queue serves its
- *     oldest acquisition first.
- * Q2  A stripe that a queue may take is in `due`, and its word has QUEUED. `serve` runs only with an empty stack. Until
- *     then the stripe is reserved but not held. A blocking acquisition of this thread may take it, because the queued
- *     ones cannot run before the blocking one returns.
- * Q3  Only `serve` and the timer settle acquisitions, and only `serve` removes a queue.
- * Q4  The stripes of a waiting acquisition can be released at any time. It then waits for them again, in its old place.
+ * Q1  An acquisition takes its stripes in ascending order. It stops at the first stripe that is not
+ *     available, or that other acquisitions of this thread already wait for. It keeps the stripes that it has
+ *     taken, and waits in the queue of that stripe. A queue serves its oldest acquisition first.
+ * Q2  If a queue may take its stripe, the stripe is in `#due`, and its word has QUEUED. `#serve` runs only
+ *     with an empty stack. Until it runs, the stripe is reserved for the queue but not held. A blocking
+ *     acquisition of this thread may take the stripe, because the queued acquisitions cannot run before the
+ *     blocking call returns.
+ * Q3  Only `#serve` and the timer settle acquisitions, and only `#serve` removes a queue.
+ * Q4  The stripes of a waiting acquisition can be released at any time. The acquisition then waits for them
+ *     again, in its old place.
  *
- * A lock on exact keys belongs to a single thread, since no other can open it. So its stripes pass from waiter to
- * waiter here. A blocking acquisition of a held key is refused, because the thread would wait for itself.
+ * A lock on exact keys belongs to a single thread, because no other thread can open it. So its stripes pass
+ * from waiter to waiter within this class. A blocking acquisition of a held key is refused, because the
+ * thread would wait for itself.
  *
- * A stack overflow can end any call of a program into this class. A stripe may then stay held, or a waiter be served
- * late. But exclusion is kept, and nothing is released twice. A `vm` timeout can end a call wherever a function or a
- * loop iteration starts. A script that was ended keeps the stripes that it had taken.
+ * A stack overflow can end any call of a program into this class. A stripe may then stay held, or a waiter
+ * may be served late, but exclusion is kept, and nothing is released twice. A `vm` timeout can end a call
+ * wherever a function or a loop iteration starts. A script that was ended this way keeps the stripes that it
+ * had taken.
  */
 export class JavaScriptTable implements LockTable, StandsAside {
   readonly engine = 'javascript';
@@ -126,7 +131,7 @@ export class JavaScriptTable implements LockTable, StandsAside {
   acquireAsync(request: Request, waiter: AsyncWaiter): Outcome | undefined {
     if (request.timeout === 0) return this.acquireSync(request);
     recover();
-    // An acquisition that waits did not pass another.
+    // An acquisition that may have to wait ends the row of acquisitions that pass the waiters.
     this.#passedBy = 0;
     const entry = new Pending(waiter, ++this.#arrivals, request, performance.now());
     if (this.#advance(entry)) return GRANTED;
@@ -138,7 +143,8 @@ export class JavaScriptTable implements LockTable, StandsAside {
     Atomics.add(this.cells, METRIC_CELLS.waiting, 1n);
     this.#waiting++;
     if (entry.stripes.length > 1) this.#waitingForSeveral++;
-    // Set last: if an earlier line throws, the caller releases the stripes that it had taken itself.
+    // This field is set last. If an earlier line throws, the acquisition is dropped later, and the caller
+    // releases the stripes that it had taken itself.
     entry.isWaiting = true;
     return undefined;
   }
@@ -204,8 +210,8 @@ export class JavaScriptTable implements LockTable, StandsAside {
   }
 
   /**
-   * The stripes that waiting acquisitions of several stripes request. If an acquisition waits for a single stripe, the stripe's
-   * word shows it.
+   * The stripes that waiting acquisitions of several stripes request. If an acquisition of a single stripe
+   * waits, the word of the stripe shows that the stripe is in use.
    */
   wanted(): ReadonlySet<number> {
     if (this.#waitingForSeveral === 0) return NONE;
@@ -223,7 +229,8 @@ export class JavaScriptTable implements LockTable, StandsAside {
     for (const queue of this.queues.values()) {
       this.#endSleep(queue);
       const { first, stripe } = queue;
-      // A writer that cannot follow a wake must not keep readers waiting.
+      // This thread is about to block, so its writer cannot respond to a wake. It must not keep readers of
+      // other threads waiting.
       if (first !== undefined) this.lines.leave(stripe, first.mode, first);
       queue.isKept = false;
     }
@@ -242,17 +249,20 @@ export class JavaScriptTable implements LockTable, StandsAside {
 
   /** Releases one hold. If this throws, nothing has changed. */
   releaseStripe(stripe: number, mode: Mode): void {
-    // This comes first, because a `vm` timeout may end this call. Serving the queue needlessly does no harm.
+    // Serving is scheduled first, because a `vm` timeout may end this call. If there turns out to be nothing
+    // to serve, that does no harm.
     if (this.queues.has(stripe)) this.#serveSoon(stripe);
     if (!this.lines.release(stripe, mode)) return;
     try {
       this.#passOn(stripe);
     } catch {
-      // The stripe is free (T1), and its waiters find it by polling.
+      // The stripe is already free (keeps T1), and its waiters find it by polling.
     }
   }
 
-  /** Must be called after a stripe was taken. */
+  /**
+   * Call this after a stripe was taken. If a reader took the stripe, the readers that wait for it are woken.
+   */
   entered(stripe: number, mode: Mode): void {
     if (mode.counted && this.keys === undefined) this.lines.wakeReaders(stripe);
   }
@@ -261,7 +271,7 @@ export class JavaScriptTable implements LockTable, StandsAside {
     return { status: 'timeout', stripe, holders: this.holders(stripe) };
   }
 
-  /** The first stripe that was never used. Later stripes were not used either. */
+  /** The first stripe that was never used. All stripes above it were never used either. */
   get #end(): number {
     return this.keys?.end ?? this.stripes;
   }
@@ -278,8 +288,8 @@ export class JavaScriptTable implements LockTable, StandsAside {
   }
 
   /**
-   * Takes the available stripes of an acquisition. Returns true if it has all of them. Otherwise it waits in the queue of the
-   * next stripe.
+   * Takes stripes for an acquisition, as far as they are available. Returns true if the acquisition now has
+   * all its stripes. Otherwise the acquisition waits in the queue of the next stripe.
    */
   #advance(entry: Pending): boolean {
     for (; entry.taken < entry.stripes.length; entry.taken++) {
@@ -314,11 +324,14 @@ export class JavaScriptTable implements LockTable, StandsAside {
     this.#due.add(stripe);
     if (this.#isScheduled) return;
     defer(this.#serveFromMicrotask, undefined);
-    // Set last: if the call fails, nothing is scheduled.
+    // This field is set last: if `defer` throws, nothing is scheduled.
     this.#isScheduled = true;
   }
 
-  /** Runs with an empty stack, like all calls of the host's timers: see `DeadlineTimer`. */
+  /**
+   * Runs as a microtask, so with an empty stack. `#serve` requires that, and all calls of the host's timers
+   * do, too: see `DeadlineTimer`.
+   */
   readonly #serveFromMicrotask = (): void => {
     if (++this.#inARow % IN_A_ROW === 0) afterTurn(this.#serveDue);
     else this.#serveDue();
@@ -332,7 +345,7 @@ export class JavaScriptTable implements LockTable, StandsAside {
     }
   };
 
-  /** Grants a stripe to its waiters, as far as it is available. Must be called with an empty stack. */
+  /** Grants a stripe to its waiters, as far as it is available. Call this only with an empty stack. */
   #serve(stripe: number, cause: Cause): void {
     const queue = this.queues.get(stripe);
     if (queue === undefined) return;
@@ -352,17 +365,20 @@ export class JavaScriptTable implements LockTable, StandsAside {
     }
     this.queues.delete(stripe);
     if (this.keys !== undefined) this.lines.open(stripe);
-    // A pending sleep would keep the table from being collected.
+    // A pending `waitAsync` would prevent garbage collection of the table.
     this.#endSleep(queue);
     if (this.queues.size === 0) thread.waiting.delete(this);
   }
 
-  /** Takes a stripe for the first waiter of its queue. False if the queue must wait. */
+  /**
+   * Tries to take a stripe for the first waiter of its queue. If this returns false, the queue will be served
+   * again after a wake, a release or a poll.
+   */
   #takeFor(queue: StripeQueue, head: Pending, cause: Cause): boolean {
     const { lines } = this;
     const { stripe } = queue;
     const { mode } = head;
-    // Only this thread can wait for its exact keys, so no other thread was woken for one.
+    // Only this thread can use its exact keys, so a stripe is never reserved for another thread.
     const isExact = this.keys !== undefined;
     const first = isExact || queue.isKept ? KEPT : cause;
     queue.isKept = false;
@@ -375,13 +391,17 @@ export class JavaScriptTable implements LockTable, StandsAside {
         this.entered(stripe, mode);
         return true;
       }
-      // If this thread holds the stripe, its release serves the queue.
+      // If this thread holds the stripe, the thread's own release serves the queue, so the queue need not
+      // sleep.
       if (isExact || queue.sleep !== undefined || lines.isOwn(stripe)) return false;
       if (this.#sleep(queue, place, events)) return false;
     }
   }
 
-  /** Sleeps until a wake at this place. Returns false if a wake has occurred since `events` was read. */
+  /**
+   * Starts a `waitAsync` on this integer, which serves the queue when it is woken. Returns false if the
+   * integer has changed since `events` was read, because of a wake.
+   */
   #sleep(queue: StripeQueue, place: Place, events: number): boolean {
     const { stripe } = queue;
     const { memory } = this.lines;
@@ -399,17 +419,17 @@ export class JavaScriptTable implements LockTable, StandsAside {
     return true;
   }
 
-  /** Stops waiting for wakes of a queue's stripe. */
+  /** Ends the queue's `waitAsync`, so that it does not consume wakes that are meant for other threads. */
   #endSleep(queue: StripeQueue): void {
     const { stripe, sleep } = queue;
     if (sleep === undefined) return;
     queue.sleep = undefined;
-    // All sleepers of that place are woken, because the queue's own sleep cannot be identified.
+    // All sleepers on that integer are woken, because the host cannot wake one particular sleeper.
     this.lines.wakeAll(stripe, sleep.place);
     this.lines.relay(stripe);
   }
 
-  /** Passes on a released stripe for which acquisitions wait. */
+  /** Passes a released stripe on to the next waiter, which may be of this thread or of another one. */
   #passOn(stripe: number): void {
     const queue = this.queues.get(stripe);
     if (queue?.first !== undefined && !this.#isAside) {
@@ -434,7 +454,7 @@ export class JavaScriptTable implements LockTable, StandsAside {
     for (; entry.taken > 0; entry.taken--) this.releaseStripe(entry.stripes[entry.taken - 1]!, entry.mode);
   }
 
-  /** Removes an acquisition that failed, and releases its stripes. */
+  /** Removes an acquisition that has failed, and releases the stripes that it has taken. */
   #drop(entry: Pending): void {
     const { queue, mode } = entry;
     const wasFirst = queue?.first === entry;
@@ -468,7 +488,7 @@ export class JavaScriptTable implements LockTable, StandsAside {
       for (const stripe of this.queues.keys()) this.#serve(stripe, POLL);
     }
     for (let entry; (entry = this.#timer.first) !== undefined && entry.deadline <= now;) {
-      // An acquisition that can be granted now does not time out.
+      // If the acquisition can be granted now, it does not time out.
       this.#serve(entry.wanted, POLL);
       if (this.#timer.first !== entry) continue;
       const outcome = this.timedOut(entry.wanted);

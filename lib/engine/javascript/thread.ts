@@ -3,46 +3,59 @@ import type { LockTable } from '../contract/engine.js';
 import type { TableMemory } from '../contract/table-memory.js';
 import { randomId } from './numbered.js';
 
-/** A table with acquisitions that wait on the event loop. */
+/** A table whose async acquisitions must release their stripes when the thread blocks or ends. */
 export interface StandsAside {
   /**
-   * Call before the thread blocks, since it cannot follow wakes of its event loop while blocked. Wakes then go to other
-   * threads, and stripes taken for waiters are released.
+   * Call before the thread blocks. While it is blocked, its event loop cannot respond to wakes. So this
+   * method makes wakes go to other threads, and releases the stripes that were taken for waiters of this
+   * thread.
    */
   standAside(): void;
-  /** Call when the thread runs again. */
+  /** Call when the thread runs again after it was blocked. The table then serves its waiters again. */
   resume(): void;
   /** Call when the thread ends. */
   leave(): void;
 }
 
-/** A sync wait that may be cut off. */
+/** A sync wait, which a `vm` timeout may cut off. */
 export interface Blocked {
   /** Undoes the changes of the wait. If this throws, it can be called again. */
   undo(): void;
 }
 
 /**
- * The state that all copies of this package in one thread share. Each evaluation of its modules is a copy, as in a test
- * runner's module registry, or if two packages depend on it. A blocked thread releases the stripes that any copy holds
- * for waiters.
+ * The state that all copies of this package in one thread share. Each evaluation of the package's modules is
+ * a copy. There are several copies, for example, in a test runner with a module registry, or if the package
+ * is installed twice. If a thread blocks, it must release the stripes that any of the copies holds for
+ * waiters.
  */
 interface ThreadState {
   /** All tables of this thread with pending acquisitions. */
   readonly waiting: Set<StandsAside>;
-  /** The current sync wait. If other code of the thread runs while it is set, the wait was cut off. */
+  /**
+   * The current sync wait. If other code of this thread runs while the field is set, the wait was cut off.
+   */
   blocked: Blocked | undefined;
-  /** A handle that is opened again in its own thread must share the table, which knows the thread's shared holds. */
+  /**
+   * The tables of this thread, by their memory. If a handle is opened again in its own thread, both locks
+   * must share one table, because the table counts the thread's shared holds.
+   */
   readonly tables: WeakMap<SharedArrayBuffer, LockTable>;
-  /** The locks on exact keys whose handles were read. Such a lock may be opened at any time, so it is kept forever. */
+  /**
+   * The tables on exact keys whose handles were read. Such a handle may be opened at any time, so its table
+   * is kept forever.
+   */
   keyed: { readonly id: readonly [number, number]; readonly tables: LockTable[] } | undefined;
   listensForEnd: boolean;
 }
 
-/** The number changes when the shared state changes. */
+/** The name of the shared state. The number in it changes whenever the type of the state changes. */
 const NAME = Symbol.for('stripelock.javascript-engine.5');
 
-/** The exports of Node's modules are the same objects in all realms of a thread, unlike `globalThis`. */
+/**
+ * The object that stores the shared state. The exports of Node's modules are the same objects in all realms
+ * of a thread, unlike `globalThis`.
+ */
 const home = workerThreads as { [NAME]?: ThreadState };
 
 export const thread: ThreadState = home[NAME] ?? {
@@ -55,23 +68,27 @@ export const thread: ThreadState = home[NAME] ?? {
 
 if (home[NAME] === undefined) Object.defineProperty(home, NAME, { value: thread });
 
-/** Notifies a table when this thread blocks or ends. */
+/** Makes sure that the table is notified when this thread blocks or ends. */
 export function addWaitingTable(table: StandsAside): void {
   thread.waiting.add(table);
   if (thread.listensForEnd) return;
   thread.listensForEnd = true;
-  // Not emitted if a thread is terminated. Waiters that are not woken then find the stripe by polling.
+  // The event is not emitted if a thread is terminated. In that case, waiters of other threads are not woken,
+  // and find the stripe by polling.
   process.once('exit', () => {
     for (const each of thread.waiting) each.leave();
   });
 }
 
-/** Must be called before this thread uses a table: a sync wait that is still recorded was cut off. */
+/**
+ * Call this before this thread uses a table. A sync wait that is still recorded was cut off, so its changes
+ * are undone.
+ */
 export function recover(): void {
   thread.blocked?.undo();
 }
 
-/** The part of a handle that identifies a lock on exact keys. */
+/** Returns the part of a handle that identifies a lock on exact keys. Keeps the lock's table forever. */
 export function localMemory(table: LockTable): TableMemory {
   thread.keyed ??= { id: randomId(), tables: [] };
   const { id, tables } = thread.keyed;

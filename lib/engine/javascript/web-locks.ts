@@ -13,10 +13,14 @@ import {
 import { Numbered } from './numbered.js';
 import { Queue, type Queued } from './queue.js';
 
-/** Managers of one thread, used where the addon does not load. Other threads cannot open them. */
+/**
+ * The managers of web locks of one thread, used if the addon does not load. Other threads cannot open them.
+ */
 export class JavaScriptWebLockEngine implements WebLockEngine {
   readonly name = 'javascript';
-  /** The managers in use. An unused manager is empty, so it can be created again. */
+  /**
+   * The managers that are in use. An unused manager has no requests, so it can be created again when needed.
+   */
   readonly #managers = new Numbered<WebLocks>();
   readonly id = this.#managers.id;
 
@@ -35,7 +39,7 @@ class WebLockRequest implements Queued<WebLockRequest> {
   readonly mode: Mode;
   readonly requester: WebLockRequester;
   isStolen = false;
-  /** Whether it waits, or was granted but its requester was not notified yet. */
+  /** Whether the request is pending, or was granted but its requester was not notified yet. */
   isWaiting = false;
   previous: WebLockRequest | undefined = undefined;
   next: WebLockRequest | undefined = undefined;
@@ -58,7 +62,9 @@ class LocksOfName {
     this.name = name;
   }
 
-  /** Whether the held requests admit one more. Modes with counted holders admit each other. */
+  /**
+   * Whether the held requests admit another one in this mode. Modes with counted holders admit each other.
+   */
   admits(mode: Mode): boolean {
     for (const first of this.held) return mode.counted && first.mode.counted;
     return true;
@@ -66,28 +72,32 @@ class LocksOfName {
 }
 
 /**
- * One manager of one thread, with the rules of `native/core`:
+ * One manager of one thread. Its rules are those of `native/core/web_locks/web_locks.h`:
  *
- * R1  Either one exclusive request is held, or only shared ones.
- * R2  Outside of these methods, the first pending request of a name is not compatible with the held ones.
- * R3  A request is held or pending; once it was stolen or has ended, it is neither.
- * R4  A name is known only while it has held or pending requests.
- * R5  Requesters are notified of grants and thefts later, with an empty stack, in order.
+ * R1  The held requests of a name are either one exclusive request or only shared requests.
+ * R2  Whenever none of these methods runs, the first pending request of a name is not compatible with the
+ *     held requests.
+ * R3  A request is held or pending. Once it was stolen or has ended, it is neither.
+ * R4  A name is in `#names` only while it has held or pending requests.
+ * R5  Requesters are notified of grants and thefts later, in order, with an empty stack.
  */
 class JavaScriptWebLocks implements WebLocks {
   readonly number: number;
   readonly #names = new Map<string, LocksOfName>();
-  /** All requests that are pending, held, or stolen without notification yet, by ticket. */
+  /** All requests, by ticket: pending, held, or stolen without a notification yet. */
   readonly #entries = new Map<number, WebLockRequest>();
   #lastTicket = -1;
-  /** The number of waiting requests. While there are any, they keep the event loop alive. */
+  /** The number of requests with `isWaiting`. While there are any, the timer keeps the event loop alive. */
   #waiting = 0;
   #timer: Timer;
   readonly #restart = (): void => {
     this.#timer = startTimer(this.#restart, LONGEST_DELAY);
     if (this.#waiting === 0) unrefTimer(this.#timer);
   };
-  /** Requests to notify, in order. A request that was granted and then stolen occurs twice. */
+  /**
+   * The requests whose requesters must be notified, in order. A request that was granted and then stolen
+   * occurs twice.
+   */
   #notifications: WebLockRequest[] = [];
   readonly #notify = (): void => {
     const notifications = this.#notifications;
@@ -128,7 +138,7 @@ class JavaScriptWebLocks implements WebLocks {
     if (!wasPending) return false;
     locks.pending.remove(entry);
     this.#end(entry);
-    // The requests behind it may be compatible with the held ones (keeps R2).
+    // The requests behind the cancelled one may be compatible with the held ones (keeps R2).
     this.#grant(locks);
     return true;
   }
@@ -177,7 +187,10 @@ class JavaScriptWebLocks implements WebLocks {
     held.clear();
   }
 
-  /** Grants requests as long as they are compatible (keeps R1 and R2). Forgets a name without requests (keeps R4). */
+  /**
+   * Grants pending requests as long as they are compatible with the held ones (keeps R1 and R2). Removes a
+   * name without requests (keeps R4).
+   */
   #grant(locks: LocksOfName): void {
     const { name, held, pending } = locks;
     for (let entry; (entry = pending.first) !== undefined && locks.admits(entry.mode);) {

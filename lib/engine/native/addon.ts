@@ -70,8 +70,9 @@ interface SignalAddon {
 }
 
 /**
- * The addon's exports. Its sources describe the arguments and results: `acquisitions.cc`, `inspection.cc`, `exact_keys.cc` and
- * `addon.cc` in `native/node`. `protocol.ts` lists the numbers with a special meaning.
+ * The addon's exports. The sources in `native/node` describe the arguments and results: `acquisitions.cc`,
+ * `inspection.cc`, `exact_keys.cc`, `contention.cc` and `addon.cc`. `protocol.ts` lists the numbers that have
+ * a special meaning.
  */
 export interface Addon extends LeaseAddon, WebLockAddon, ProcessLockAddon, SignalAddon {
   start(threadId: number, onReady: () => void): number;
@@ -145,7 +146,7 @@ export interface Addon extends LeaseAddon, WebLockAddon, ProcessLockAddon, Signa
 
 /** Loads the addon. Throws an `AddonMissing` if no binary loads. */
 export function loadAddon(): Addon {
-  // V8 stores an object that native code has filled as a dictionary, which optimized code would search at each call. A copy is
-  // faster.
+  // V8 stores an object that native code has filled as a dictionary, and optimized code would search the
+  // dictionary at each call. A copy is not a dictionary.
   return { ...(loadBinary() as Addon) };
 }

@@ -10,34 +10,40 @@ import {
 import { byteLengthFor } from '../contract/layout.js';
 import type { Addon } from './addon.js';
 
-/** Bytes: room for 255 locks of 1024 stripes. Only the used part consumes memory. */
+/** The size of an arena in bytes: room for 254 locks of 1024 stripes. Only the used part consumes memory. */
 const SIZE = 16 * 2 ** 20;
-/** Bytes. Each table starts at a multiple of this. */
+/** The size of a cache line in bytes. Each table starts at a multiple of it. */
 const LINE = 64;
-/** The index of the number of used bytes, in 32-bit integers. The first line is the arena's header. */
+/**
+ * The header of an arena is its first line. This is the index, in 32-bit integers, of the number of used
+ * bytes.
+ */
 const USED_INDEX = 0;
-/** The index of a mark that distinguishes arenas from other memory of this size. */
+/** The index of a mark that distinguishes an arena from other memory of this size. */
 const MARK_INDEX = 1;
 const MARK = 0x6172_656e;
 /** The index of two integers that identify the arena within the process. */
 const ID_INDEX = 2;
-/** Workers inherit their parent's environment data, and so its arena. */
+/** The key of the arena in the environment data of a thread, which its workers inherit. */
 const INHERITED = 'stripelock: arena 1';
 
 /**
- * Memory for the tables of locks that WebAssembly can access. V8 compiles WebAssembly's compare-and-swap to one instruction,
- * but calls a function for `Atomics.compareExchange` (see docs/performance.md). One arena serves all locks and, if possible,
- * all threads of a process. V8 inlines calls into a single WebAssembly instance, while calls into several instances would cost
- * as much as `Atomics`.
+ * Memory for the tables of locks. WebAssembly can access it, and so make a faster compare-and-swap: V8
+ * compiles WebAssembly's compare-and-swap to one instruction, but calls a function for
+ * `Atomics.compareExchange` (see docs/performance.md).
  *
- * The end of the last handle cannot be detected, because a handle may be in a message that was not received yet. So the memory
- * of a lock is reused only if its handle was never read: see S1 in `native/core/base/free_spans.h`. When the arena is full,
- * locks get separate memory, which is garbage-collected.
+ * One arena serves all locks and, if possible, all threads of a process, because V8 inlines calls into a
+ * single WebAssembly instance only. With several instances, calls would cost as much as `Atomics`.
+ *
+ * The arena cannot detect when the last handle of a lock is gone, because a handle may be in a message that
+ * was not received yet. So the memory of a lock is reused only if the lock's handle was never read: see S1 in
+ * `native/core/base/free_spans.h`. When the arena is full, each new lock gets separate memory, which is
+ * garbage-collected.
  */
 export class Arena {
   readonly memory: WasmMemory;
   readonly buffer: SharedArrayBuffer;
-  /** The whole memory. */
+  /** The whole memory as 32-bit integers. */
   readonly words: Int32Array;
   readonly compareExchange: CompareExchange;
   /** The arena's id, as two unsigned integers. */
@@ -58,15 +64,16 @@ export class Arena {
     const words = new Int32Array(memory.buffer);
     words[USED_INDEX] = LINE;
     words[MARK_INDEX] = MARK;
-    // This is unique: a thread creates one arena for each copy of the addon, and never two of them within a nanosecond.
+    // The id is unique in the process: a thread creates one arena for each copy of the addon, and never two
+    // arenas within a nanosecond.
     words[ID_INDEX] = threadId + 1;
     words[ID_INDEX + 1] = Number(BigInt.asIntN(32, hrtime.bigint()));
     return Arena.over(memory);
   }
 
   /**
-   * Opens an arena that another thread may have created. Undefined for any other value, or if this thread cannot use
-   * it.
+   * Opens an arena that this or another thread has created. Returns undefined if `memory` is not an arena, or
+   * if this thread cannot use it.
    */
   static over(memory: unknown): Arena | undefined {
     const buffer = bufferOfWasmMemory(memory);
@@ -80,7 +87,7 @@ export class Arena {
     return offset >= LINE && offset % LINE === 0 && offset <= SIZE - byteLengthFor(stripes);
   }
 
-  /** Zeroes the memory of an unused table. */
+  /** Zeroes the memory of a table that is no longer used. */
   clear(offset: number, stripes: number): void {
     const { BYTES_PER_ELEMENT } = Int32Array;
     const from = offset / BYTES_PER_ELEMENT;
@@ -88,15 +95,16 @@ export class Arena {
   }
 
   /**
-   * Allocates zeroed memory for a table and returns its offset in bytes. Undefined if the arena is full. Other threads
-   * may allocate concurrently. If a thread dies after this, its memory stays unused.
+   * Allocates zeroed memory for a table, and returns its offset in bytes. Returns undefined if the arena is
+   * full. Other threads may allocate at the same time. If this thread dies before it uses the memory, the
+   * memory stays unused.
    */
   allocate(stripes: number): number | undefined {
     const { words } = this;
     const bytes = byteLengthFor(stripes);
     for (;;) {
       const used = Atomics.load(words, USED_INDEX);
-      // Any code with a handle can overwrite this number.
+      // The number is checked, because any code with a handle can overwrite it.
       if (used < LINE || used > SIZE - bytes || used % LINE !== 0) return undefined;
       if (Atomics.compareExchange(words, USED_INDEX, used, used + bytes) === used) return used;
     }
@@ -104,13 +112,13 @@ export class Arena {
 }
 
 /**
- * The arena whose compare-and-swap a thread uses (see {@link Arena}): the arena of the first lock that it created or opened.
- * Usually all threads use the same one, because workers inherit it and handles carry it. For locks in other arenas the thread
- * uses `Atomics`.
+ * Chooses the arena whose compare-and-swap a thread uses (see {@link Arena}): the arena of the first lock
+ * that the thread created or opened. Usually all threads use the same arena, because workers inherit it and
+ * handles carry it. For a lock in another arena, the thread uses `Atomics`.
  */
 export class ThreadArena {
   readonly #addon: Addon;
-  /** Null if no arena can be created; undefined before the first lock. */
+  /** The chosen arena; null if none can be created; undefined before the first lock. */
   #arena: Arena | null | undefined = undefined;
 
   constructor(addon: Addon) {
@@ -127,8 +135,8 @@ export class ThreadArena {
   }
 
   /**
-   * The compare-and-swap for the memory of a lock; undefined if only `Atomics` can access it. `words` must cover the whole
-   * memory.
+   * The compare-and-swap for the memory of a lock. Undefined if the thread must use `Atomics` for that
+   * memory. `words` must cover the whole memory.
    */
   compareExchangeIn(memory: object | undefined, words: Int32Array): CompareExchange | undefined {
     if (memory === undefined) return undefined;

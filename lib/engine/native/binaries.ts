@@ -8,32 +8,39 @@ export interface Binaries {
   readonly compiled: () => object;
 }
 
-/** The part of Node's loader that loads a binary whose path is known. */
+/** Loads a binary whose path is known, by Node's own loader. */
 export interface LoaderByPath {
   /** The package's folder. */
   readonly folder: string;
-  /** Returns the exports of the file; the same object for each call in a thread. Throws if it does not load. */
+  /**
+   * Returns the exports of the file. All calls in a thread return the same object. Throws if the file does
+   * not load.
+   */
   readonly load: (file: string) => object;
 }
 
 /**
- * A loader that skips all lookups: finding `addon.cjs` and the binary takes a thread longer than loading the binary. It
- * exists only if this module is a file of the installed package, loaded by Node's own loader. In bundles and test
- * runners it is undefined. Only the package's CommonJS files can detect this, so `scripts/build/places.mjs` replaces
- * this function there.
+ * Returns a loader that needs no lookup of files. Finding `addon.cjs` and the binary would take a thread
+ * longer than loading the binary.
+ *
+ * The loader exists only if this module is a file of the installed package, and Node's own loader loaded it.
+ * In bundles and test runners the result is undefined. Only the package's CommonJS files can detect this
+ * case, so `scripts/build/places.mjs` replaces this function in those files.
  */
 export function loaderByPath(): LoaderByPath | undefined {
   return undefined;
 }
 
 /**
- * The binaries of the installed package, found by its name, because this module may be part of a bundle in another
- * folder. In the package's CommonJS files `scripts/build/places.mjs` replaces this module by a literal `require`: those
- * files are never bundled, and tools must see the dependency.
+ * Returns the binaries of the installed package. They are found by the package's name, because this module
+ * may be part of a bundle in another folder.
+ *
+ * In the package's CommonJS files, `scripts/build/places.mjs` replaces this module by a literal `require`.
+ * Those files are never bundled, and tools must see the dependency.
  */
 export function binaries(): Binaries {
-  // Loaded indirectly: webpack replaces calls that it recognises as `createRequire`, and then fails because the
-  // argument is not a literal.
+  // `createRequire` is loaded indirectly. Webpack replaces calls of it that it recognises, and then fails
+  // because the argument is not a literal.
   const { createRequire } = process.getBuiltinModule('node:module');
   let failure: unknown;
   for (const place of places()) {
@@ -51,8 +58,9 @@ export function binaries(): Binaries {
 }
 
 /**
- * The places to search: this module's file, then the program's. A bundle made by webpack contains this module's path on
- * the build machine. In a CommonJS bundle made by esbuild `import.meta` is empty, and `__filename` is the bundle.
+ * The files from which to search for the package: this module's file, then the program's file. The second is
+ * needed for a bundle made by webpack, where this module's path is the one on the build machine. In a
+ * CommonJS bundle made by esbuild, `import.meta` is empty, and `__filename` is the bundle.
  */
 function places(): string[] {
   const here = (import.meta.url as string | undefined) ?? __filename;

@@ -4,14 +4,17 @@ import { ENGINE_PROTOCOL } from '../contract/engine.js';
 import { binaries, loaderByPath, type Binaries, type LoaderByPath } from './binaries.js';
 import { platformName } from './platform.js';
 
-/** The error if no binary of the addon loads. The message lists each binary that was tried, why it failed, and the remedy. */
+/**
+ * Thrown if no binary of the addon loads. The message lists each binary that was tried, the reason why it
+ * failed, and the remedy.
+ */
 export class AddonMissing extends Error {}
 
 const COMPILED = 'build/Release/stripelock.node';
 
 /**
- * Loads the first binary that works. A binary compiled on this machine goes first, because it was made on purpose.
- * Throws {@link AddonMissing}.
+ * Loads the first binary that works. A binary that was compiled on this machine is tried first, because it
+ * was compiled on purpose. Throws {@link AddonMissing}.
  */
 export function loadBinary(): object {
   const loader = loaderByPath();
@@ -22,7 +25,10 @@ export function loadBinary(): object {
   return loadedByPath(loader, prebuiltFor(target)) ?? foundByName(target);
 }
 
-/** Undefined if the file does not load this way. {@link foundByName} then tries again, or reports why. */
+/**
+ * Loads a file by its path. Returns undefined if that fails; {@link foundByName} then tries again, or reports
+ * the reason.
+ */
 function loadedByPath({ folder, load }: LoaderByPath, file: string): object | undefined {
   const place = path.join(folder, file);
   if (!existsSync(place)) return undefined;
@@ -90,7 +96,7 @@ function reasonOf(error: unknown): string {
   return String(message ?? error).split('\n')[0]!;
 }
 
-/** The option of Node that prevents loading addons, and the remedy. */
+/** The text that names the option of Node that forbids addons, and the remedy. */
 function permission(): string {
   const { permission: model } = process as { permission?: { has(scope: string): boolean } };
   return model?.has('addon') === false
@@ -98,7 +104,10 @@ function permission(): string {
     : "Node's option --no-addons forbids addons: leave it out";
 }
 
-/** The command that compiles the addon on this machine. Only a checkout contains the sources of lib/. */
+/**
+ * The text that names the command for compiling the addon on this machine. The command depends on whether the
+ * folder is a checkout: only a checkout contains the folder `lib`.
+ */
 function remedy(folder: string): string {
   const checkout = existsSync(path.join(folder, 'lib'));
   const command = checkout

@@ -18,14 +18,14 @@ import type { Addon } from './addon.js';
 /** The maximum depth of recorded stacks, including up to eight frames of this package. */
 const FRAMES = 24;
 /**
- * The minimum interval, in milliseconds, between two captured stacks of calls that wait on the event loop. So capturing
- * takes at most a few percent of a thread's time, even if thousands wait at once. Stacks of releases and of sync calls
- * are always captured.
+ * The minimum interval, in milliseconds, between two captured stacks of calls that wait on the event loop. So
+ * capturing takes at most a few percent of a thread's time, even if thousands of calls wait at once. The
+ * stacks of releases and sync calls are always captured.
  */
 const PAUSE = 0.1;
 /**
- * Records are written from a microtask. If no microtask runs, they are written when there are `MOST` of them, or when the first
- * is `OLDEST` milliseconds old.
+ * A microtask passes the records to the addon. If no microtask runs, the records are passed on when there are
+ * `MOST` of them, or when the first is `OLDEST` milliseconds old.
  */
 const MOST = 64;
 const OLDEST = 100;
@@ -34,17 +34,21 @@ const OLDEST = 100;
 interface Pending {
   readonly record: Omit<WaitRecord, 'frames'> | Omit<ReleaseRecord, 'frames'>;
   readonly place: CapturedStack | undefined;
-  /** Identifies the profile of the record, since another one may start before it is written. */
+  /**
+   * Identifies the profile that the record belongs to. Another profile may start before the record is
+   * written.
+   */
   readonly draw: number;
 }
 
 /**
- * Records one thread's waits for one lock while a profile of contention is taken (`native/core/table/contention_profile.h`).
- * A thread that waited records its wait, and a thread that released a contended stripe records the release. The release
- * draws whether both are recorded.
+ * Records one thread's waits for one lock while a profile of contention is running
+ * (`native/core/table/contention_profile.h`). A thread that has waited records its wait. A thread that
+ * releases a contended stripe records the release. The release also makes a random decision, the draw,
+ * whether both are recorded.
  *
- * A record is created while the thread holds a contended stripe. So the expensive part, formatting the stack, is done
- * later in a microtask.
+ * A record is created while the thread holds a contended stripe. So the expensive part, formatting the stack,
+ * follows later in a microtask.
  */
 export class NativeRecorder implements ContentionRecorder {
   readonly #addon: Addon;
@@ -52,7 +56,7 @@ export class NativeRecorder implements ContentionRecorder {
   readonly #table: number;
   #nextCapture = 0;
   #pending: Pending[] = [];
-  /** When the first pending record was added, on the clock of all threads. */
+  /** When the first pending record was added, on the clock that all threads share. */
   #since = 0;
 
   /** `table` is the addon's number of the table. */
@@ -94,13 +98,14 @@ export class NativeRecorder implements ContentionRecorder {
       } as const;
       this.#add({ record, place, draw }, to);
     } catch {
-      // The program's `Error.prepareStackTrace` may throw. The acquisition is unaffected, and its record is dropped.
+      // The program may have replaced `Error.prepareStackTrace` by a function that throws. The acquisition is
+      // unaffected, and its record is dropped.
     }
   }
 
   /**
-   * Records a release that happened just after the time `at`. `next`: the wait that the release ended, if it was in this
-   * thread.
+   * Records a release that happened just after the time `at`. `next`: the wait that this release ended, if it
+   * was a wait of this thread.
    */
   released(stripe: number, at: number, next: BegunWait | undefined): void {
     let draw = this.#addon.drawn();
@@ -121,7 +126,7 @@ export class NativeRecorder implements ContentionRecorder {
     } else if (this.#pending.length >= MOST || now - this.#since > OLDEST) this.#write();
   }
 
-  /** Never throws. */
+  /** Formats the pending records and passes them to the addon. Never throws. */
   #write(): void {
     const all = this.#pending;
     this.#pending = [];

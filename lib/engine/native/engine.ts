@@ -18,27 +18,31 @@ import { ThreadArena, type Arena } from './arena.js';
 import { NativeThread } from './thread.js';
 
 /**
- * The entry that one evaluation of this package leaves for the other evaluations in its thread. They can share its engine if
- * the protocols are equal.
+ * The entry by which one evaluation of this package offers its engine to the other evaluations in its thread.
+ * They can use the engine if their protocol is the same.
  */
 interface Running {
   readonly protocol: number;
   readonly engine: NativeEngine;
 }
 
-/** The exports of a Node module are the same object in all realms of a thread, unlike `globalThis`. */
+/**
+ * The object that stores the entry. The exports of Node's modules are the same objects in all realms of a
+ * thread, unlike `globalThis`.
+ */
 const home = workerThreads as { [name: symbol]: Running | undefined };
 
-/** Another version of this package has started the addon in this thread. */
+/** Thrown if another version of this package has already started the addon in this thread. */
 export class OtherVersion extends Error {}
 
 /**
- * The engine that this thread runs on the addon: the one that is already running, or a new one. Throws an `AddonMissing` if the
- * addon cannot be loaded, or an {@link OtherVersion}.
+ * Returns this thread's engine on the addon: the engine that is already running, or a new one. Throws an
+ * `AddonMissing` if the addon cannot be loaded, or an {@link OtherVersion}.
  *
- * A thread joins the addon once, but may evaluate this package several times, as in the module registry of a test runner, or if
- * the package is installed twice. All evaluations share one engine. So they count as one holder, and one call notifies all
- * waiters of the thread. They do not share classes, so no code may depend on an object's class.
+ * A thread can start the addon only once, but may evaluate this package several times. Examples are the
+ * module registry of a test runner, and a package that is installed twice. All evaluations share one engine,
+ * so they count as one holder, and one call notifies all waiters of the thread. The evaluations do not share
+ * classes, so no code may depend on an object's class.
  */
 export function loadNativeEngine(): NativeEngine {
   const addon = loadAddon();
@@ -58,7 +62,8 @@ function startEngine(addon: Addon): NativeEngine {
   try {
     return new NativeEngine(addon);
   } catch (error) {
-    // The addon refuses to start twice. So it was started by a version that does not share its engine.
+    // The addon refuses to start twice in a thread. So a version of this package that does not share its
+    // engine has already started it.
     if ((error as { code?: unknown }).code === 'ERR_INVALID_ARG_TYPE') throw new OtherVersion();
     throw error;
   }
@@ -66,10 +71,13 @@ function startEngine(addon: Addon): NativeEngine {
 
 /** The memory of a table that other threads cannot open. */
 const NO_MEMORY: TableMemory = { arena: undefined, buffer: undefined, offset: 0, local: undefined };
-/** A compare-and-swap that always fails, so that the fast path takes nothing. No stripe has this word. */
+/**
+ * A compare-and-swap that always fails, so that the fast path takes no stripe. It returns -1, which is never
+ * the word of a stripe.
+ */
 const NEVER = (): number => -1;
 
-/** Locks and leases whose queues are in the addon, for one thread. */
+/** One thread's engine on the addon. */
 export class NativeEngine implements Engine {
   readonly name = 'native';
   #leases: NativeLeases | undefined;
@@ -80,7 +88,10 @@ export class NativeEngine implements Engine {
   readonly #registry: readonly [number, number];
   readonly #arena: ThreadArena;
   readonly #thread: NativeThread;
-  /** The memory that the last call of {@link create} allocated in the arena. No other thread knows it yet. */
+  /**
+   * The memory that the last call of {@link create} allocated in the arena. No other thread knows this memory
+   * yet.
+   */
   #made: TableMemory | undefined;
   readonly #tables = new Map<number, WeakRef<NativeTable>>();
   readonly #closed = new HostFinalizationRegistry((table: number) => {
@@ -97,7 +108,10 @@ export class NativeEngine implements Engine {
     });
   }
 
-  /** This object and the next ones are created on demand, because most threads that use locks need none of them. */
+  /**
+   * This object and the objects of the next getters are created on demand, because most threads that use
+   * locks need none of them.
+   */
   get leases(): NativeLeases {
     return (this.#leases ??= new NativeLeases(this.#addon));
   }
@@ -110,7 +124,10 @@ export class NativeEngine implements Engine {
     return (this.#contention ??= new NativeContention(this.#addon));
   }
 
-  /** The first call starts the measurement of waits. */
+  /**
+   * Returns the counters of all locks of the process. The first call also starts the measurement of wait
+   * times.
+   */
   lockCounts(): LockCounts[] {
     return this.#addon.metrics().map(([name, ...counts]) => {
       const [locks, held, waiting, contended, timeouts, aborts, deadlocks, abandoned, nanoseconds, ...waits] =
@@ -164,10 +181,13 @@ export class NativeEngine implements Engine {
     return this.#made;
   }
 
-  /** Returns the memory of a lock that is no longer used, zeroed. Undefined if there is none. */
+  /**
+   * Zeroes the memory of a lock that is no longer used, and returns its offset. Returns undefined if no such
+   * memory is large enough.
+   */
   #reuse(arena: Arena, stripes: number): number | undefined {
     const offset = this.#addon.reuse(...arena.id, stripes);
-    // Any code with a handle can overwrite the arena's id, so the answer is checked.
+    // The offset is checked, because any code with a handle can overwrite the arena's id.
     if (offset === NO_ROOM || !arena.hasRoom(offset, stripes)) return undefined;
     arena.clear(offset, stripes);
     return offset;
@@ -196,8 +216,8 @@ export class NativeEngine implements Engine {
   }
 
   /**
-   * Returns this thread's view of a table that the addon has just opened. If it already has a view, the table is closed again
-   * once.
+   * Returns this thread's view of a table that the addon has just opened. If the thread already had a view,
+   * this undoes the opening, because the addon counts how often a table was opened.
    */
   #opened(table: number, memoryOf: () => OpenedMemory): NativeTable {
     const known = this.#tables.get(table)?.deref();
@@ -212,8 +232,8 @@ export class NativeEngine implements Engine {
   }
 
   /**
-   * Opens the table of a file's keys, whose memory belongs to the addon. The addon takes part in each step, because other
-   * processes must agree.
+   * Opens the table of a file's keys. The addon owns the memory of the table. Other processes must agree to
+   * each acquisition, so the fast path is disabled.
    */
   readonly #openOfFile = (table: number, words: Int32Array, shape: TableShape): LockTable =>
     this.#opened(table, () => ({

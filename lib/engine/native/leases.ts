@@ -12,24 +12,29 @@ import type {
 import type { Addon } from './addon.js';
 import { BATCH, LEASE_DONE_AND_READY, LEASE_NO, MORE, NOT_OPENED } from './protocol.js';
 
-/** The token that stands for any grant of the owner. No lease has this token. */
+/** A token that accepts any grant of the owner. No lease has this token. */
 const ANY_TOKEN = 0n;
 
-/** This thread's view of the addon's leases. Notifies watchers of released keys. */
+/**
+ * This thread's view of the leases in the addon. Notifies this thread's watchers when their keys are
+ * released.
+ */
 export class NativeLeases implements LeaseEngine {
   readonly name = 'native';
   readonly id: readonly [number, number];
   readonly addon: Addon;
   readonly elapsed: () => number;
-  /** Keyed by the addon's id of the watch. */
+  /** The callback of each watch, by the addon's id of the watch. */
   readonly #watches = new Map<number, () => void>();
   readonly #batch = new Int32Array(BATCH);
-  /** Closes the tables and gates that this thread has stopped using. */
+  /** Closes tables and gates after this thread has stopped using them. */
   readonly #unused = new HostFinalizationRegistry<() => void>((close) => close());
   /** Notifies this thread's own watchers before the thread returns to its event loop. */
   readonly delivery = new DeferredCall(() => this.deliver());
 
-  /** Must be created after the addon has started. If this throws, it can be tried again. */
+  /**
+   * The addon must already have started in this thread. If the constructor throws, it can be called again.
+   */
   constructor(addon: Addon) {
     this.addon = addon;
     this.id = addon.registryId();
@@ -54,7 +59,7 @@ export class NativeLeases implements LeaseEngine {
     return gate;
   }
 
-  /** `id` is the addon's id of the watch. */
+  /** Adds a watch. `id`: the addon's id of the watch. */
   watch(id: number, freed: () => void): LeaseWatch {
     this.#watches.set(id, freed);
     return {
@@ -70,7 +75,8 @@ export class NativeLeases implements LeaseEngine {
     do {
       handedOver = this.addon.takeReleasedKeys(this.#batch);
       const ids = this.#batch.subarray(0, handedOver & ~MORE);
-      // A callback may end another watch, whose id may be reused immediately.
+      // All callbacks are looked up first. A callback may end another watch of this batch, and the id of that
+      // watch may be reused at once.
       const notified = Array.from(ids, (id) => ({ id, freed: this.#watches.get(id) }));
       for (const { id, freed } of notified) {
         if (this.#watches.get(id) === freed) freed?.();
@@ -109,7 +115,7 @@ class NativeLeaseTable implements LeaseTable {
 
   end(key: string, owner: string, keepFor: number, at: number, token = ANY_TOKEN): boolean {
     const status = this.#addon.leaseEnd(this.#index, key, at, owner, token, keepFor);
-    // Watches of this thread were notified.
+    // This thread also watches the key, so it delivers the notification to itself.
     if (status === LEASE_DONE_AND_READY) this.#leases.delivery.schedule();
     return status !== LEASE_NO;
   }

@@ -4,37 +4,45 @@ import type { LocalWaits } from './local-waits.js';
 import type { LocalWait } from './stripe-state.js';
 
 /**
- * The highest ticket of a waiter in a {@link LocalQueue}. A ticket is this number, minus the number of waiters that had arrived
- * earlier in the stripe's queue in the addon. If the waiter moves there, its ticket determines its place. Waiters in the addon
- * have no negative tickets.
+ * The highest ticket of a waiter in a {@link LocalQueue}. A ticket is `LOCAL_TICKET` minus an arrival count:
+ * the number of acquisitions that had arrived in the stripe's queue in the addon before this waiter. If the
+ * waiter moves to that queue, the count determines its place there. A waiter in the addon has a ticket of at
+ * least 0.
  */
 export const LOCAL_TICKET = -2;
 
 /**
- * In milliseconds. Timeouts of at least this length start at the thread's next tick, so that starting a wait does not read the
- * clock.
+ * The length, in milliseconds, from which a timeout counts as long. A long timeout starts to run when the
+ * thread checks its waiters the next time, so starting a wait does not read the clock.
  */
 export const LONG_TIMEOUT = 1000;
 
 /**
- * One thread's acquisitions that wait for a stripe in JavaScript, in arrival order, linked by `previous` and `next`.
+ * The acquisitions of one thread that wait in JavaScript for one stripe, in order of arrival. They are linked
+ * by `previous` and `next`.
  */
 export class LocalQueue {
   readonly local: LocalWaits;
   readonly stripe: number;
   first: AsyncWaiter | undefined = undefined;
   last: AsyncWaiter | undefined = undefined;
-  /** The acquisition that waits in the addon, ahead of all of these. */
+  /**
+   * The stand-in: an acquisition of this thread that waits in the addon for the same stripe, ahead of all
+   * waiters in this queue.
+   */
   standIn: AsyncWaiter | undefined = undefined;
-  /** Whether the stripe's word has this thread's slot and LOCAL. */
+  /** Whether the stripe's word has this thread's slot and the flag LOCAL. */
   armed = false;
-  /** Whether the thread holds the stripe for the first waiter, which was not notified yet. */
+  /** Whether the thread holds the stripe for the first waiter, but has not notified that waiter yet. */
   handing = false;
-  /** Whether the first waiter's outcome must report that an earlier holder's thread ended. */
+  /**
+   * Whether the first waiter's outcome must report `abandoned`: the thread of an earlier holder ended without
+   * releasing.
+   */
   abandoned = false;
   /**
-   * The time until which the stripe may stay in this thread although other threads wait, by `performance.now()`. 0 if not
-   * determined yet.
+   * While other threads wait, the stripe may stay in this thread until this time, by `performance.now()`. 0
+   * if the time is not determined yet.
    */
   keptUntil = 0;
 
@@ -52,7 +60,7 @@ export class LocalQueue {
     return this.armed || this.handing || this.standIn !== undefined;
   }
 
-  /** Calls no function. */
+  /** Removes a waiter from this queue. Calls no function, so it cannot throw (keeps T1). */
   unlink(waiter: AsyncWaiter): void {
     const { previous, next } = waiter;
     if (previous === undefined) this.first = next;
@@ -102,7 +110,9 @@ export class LocalQueues {
     }
   }
 
-  /** Starts the wait of new waiters at `time`. Returns when the first of them is due. */
+  /**
+   * Starts the timeouts of new waiters at `time`. Returns the time when the first of these waiters is due.
+   */
   date(time: number): number {
     let next = Infinity;
     for (const queue of this.#byStripe.values()) {
@@ -111,7 +121,7 @@ export class LocalQueues {
           waiter.since = time;
           next = Math.min(next, time + waiter.timeout);
         } else if (waiter.timeout >= LONG_TIMEOUT) {
-          // The waiters before it already have a start time.
+          // The waiters before this one already have a start time.
           break;
         }
       }
@@ -119,14 +129,18 @@ export class LocalQueues {
     return next;
   }
 
-  /** Adds the waiters that are due to `due`, ordered by deadline. Returns when the next one is due. */
+  /**
+   * Adds the waiters whose deadlines have passed to `due`, ordered by deadline. Returns the time when the
+   * next waiter is due.
+   */
   collectDue(now: number, due: AsyncWaiter[]): number {
     let next = Infinity;
     for (const queue of this.#byStripe.values()) {
       for (let waiter = queue.first; waiter !== undefined; waiter = waiter.next) {
         const deadline = waiter.since + waiter.timeout;
         if (deadline > now) next = Math.min(next, deadline);
-        // The first waiter of a hand-over was granted in time, even if that is delivered late.
+        // During a hand-over, the first waiter is not due: it was granted in time, even if that is delivered
+        // late.
         else if (!queue.handing || waiter !== queue.first) due.push(waiter);
       }
     }
@@ -136,20 +150,26 @@ export class LocalQueues {
 }
 
 /**
- * Stripes of one thread that were handed over to a waiter of the same thread, but not delivered yet. They are delivered
- * from the microtask queue. If the code that released them blocks its thread before that, the waiter cannot run, so the
- * stripe goes to other threads ({@link takeBack}).
+ * The stripes that this thread is handing over to its own waiters. A hand-over is delivered from the
+ * microtask queue. The code that released the stripe may block the thread before that. Then the waiter cannot
+ * run, so the stripe goes to other threads ({@link takeBack}).
  */
 export class HandOvers {
-  /** A list linked by `nextHanded`. Queues that are no longer `handing` have released their stripe in the meantime. */
+  /**
+   * The first of a list of queues, linked by `nextHanded`. A queue in the list that is no longer `handing`
+   * has released its stripe in the meantime.
+   */
   #first: LocalQueue | undefined = undefined;
   #last: LocalQueue | undefined = undefined;
   readonly #delivery = new DeferredCall(() => this.#deliver());
 
-  /** If this throws, nothing has changed (keeps T1). */
+  /**
+   * Starts a hand-over of the queue's stripe to its first waiter. If this throws, nothing has changed (keeps
+   * T1).
+   */
   add(queue: LocalQueue): void {
     this.#delivery.schedule();
-    // From here on, no function is called.
+    // From here on, no function is called (keeps T1).
     queue.handing = true;
     if (queue.isHanded) return;
     queue.isHanded = true;
@@ -158,7 +178,7 @@ export class HandOvers {
     this.#last = queue;
   }
 
-  /** Call before the thread blocks. If this throws, it can be called again. */
+  /** Cancels all hand-overs. Call this before the thread blocks. If this throws, it can be called again. */
   takeBack(): void {
     for (let queue = this.#first; queue !== undefined; queue = queue.nextHanded) {
       if (queue.handing) queue.local.takeBack(queue);

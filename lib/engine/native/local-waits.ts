@@ -13,14 +13,16 @@ import type { LocalWait } from './stripe-state.js';
 import type { NativeThread } from './thread.js';
 
 /**
- * A long timeout starts at the thread's next tick, which comes within this fraction of the timeout, and within `LONGEST_TICK`
- * milliseconds.
+ * A long timeout (see `LONG_TIMEOUT`) starts to run when the thread checks its waiters the next time. This
+ * check comes within 1 / `TICKS` of the timeout, and within `LONGEST_TICK` milliseconds.
  */
 const TICKS = 256;
 const LONGEST_TICK = 10;
-/** When the local count of contended acquisitions reaches this number, it moves to the table's cell. */
+/**
+ * When this thread's count of contended acquisitions reaches this number, it is added to the table's cell.
+ */
 const MOST_CONTENDED = 2 ** 20;
-/** All bits of a word except its flags. */
+/** The bits of a word that determine the holder: all except QUEUED, ABANDONED and LOCAL. */
 const HOLDER = SHARED | HOLDER_MASK;
 
 /** The parts of a table that local waits use. */
@@ -29,32 +31,41 @@ interface LocalTable {
   readonly number: number;
   readonly stripes: number;
   readonly cells: BigInt64Array;
-  /** The words of this lock. */
+  /** The lock's memory, which contains the words of its stripes. */
   readonly words: Int32Array;
 }
 
 /**
- * How the tasks of one thread pass a lock's stripes to each other without the addon: a release resolves the promise of
- * the next task, and the word stays unchanged. Of a thread's exclusive acquisitions of a single stripe, at most one waits
- * in the addon. This follows lock cohorting (Dice, Marathe, Shavit 2012), with threads in place of NUMA nodes. The
- * invariants continue the list in `native/core/table/table.h`:
+ * Passes the stripes of a lock between the async tasks of one thread, without the addon. A release resolves
+ * the promise of the next task, and the stripe's word does not change.
  *
- * I8   LOCAL appears only in a word with a slot. Only the slot's thread sets it, and only while the stripe is held by a
- *      guard of this thread, or is being handed over within the thread. So the fast path cannot release the stripe, and
- *      {@link release} handles it. Each change that removes the slot from the word also clears LOCAL.
- * I9   While a queue has waiters, one of three conditions holds. The thread holds the stripe with LOCAL set (`armed`), or
- *      it is about to deliver the stripe to the first waiter (`handing`), or another acquisition of the thread waits in
- *      the addon ahead of them (`standIn`). When the stand-in ends, the next waiter replaces it before other code runs.
- * I10  A thread's exclusive acquisitions of a stripe are granted in arrival order, unless the addon puts one off. Each
- *      ticket records how many acquisitions of other threads arrived earlier. So a waiter that becomes the stand-in
- *      gets its place among them. While acquisitions of the thread wait in the addon for a share of the stripe, or for
- *      several stripes of the lock, later ones wait there behind them.
- * I11  While other threads wait, a stripe stays in the thread until the first of them must be served by the addon's
- *      clock (`kBargingPeriod` in `native/core/base/sync.h`). Then the first waiter of the queue becomes the stand-in, and the
- *      addon decides which thread gets the stripe.
+ * Usually at most one exclusive acquisition of the thread waits for a stripe in the addon: the stand-in. The
+ * thread's other acquisitions of that stripe wait behind it in JavaScript. This follows lock cohorting (Dice,
+ * Marathe, Shavit 2012), with threads in place of NUMA nodes. An acquisition of several stripes always waits
+ * in the addon.
  *
- * If the thread ends between any two lines, its waiters and counts disappear with its memory. The addon frees the
- * stripes of its slot and removes its stand-ins. The invariants also hold if a call throws (keeps T1).
+ * The invariants continue the list in `native/core/table/table.h`:
+ *
+ * I8   LOCAL appears only in a word with a slot. Only the thread with that slot sets LOCAL. It does so only
+ *      while one of its guards holds the stripe, or while the stripe is being handed over within the thread.
+ *      Because of LOCAL, the fast path cannot release the stripe, so {@link release} handles the release.
+ *      Each change that removes the slot from the word also clears LOCAL.
+ * I9   While a queue has waiters, one of three conditions holds. `armed`: the thread holds the stripe with
+ *      LOCAL set. `handing`: the thread holds the stripe and is about to deliver it to the first waiter.
+ *      `standIn`: another acquisition of the thread waits in the addon ahead of the queue. When the stand-in
+ *      ends, the first waiter replaces it before other code runs.
+ * I10  A thread's exclusive acquisitions of a stripe are granted in order of arrival, unless the addon
+ *      revokes a grant (I7). Each ticket records how many acquisitions of other threads arrived earlier. So a
+ *      waiter that becomes the stand-in gets its proper place among them. If acquisitions of the thread
+ *      already wait in the addon for a share of the stripe, or for several stripes of the lock, later
+ *      acquisitions wait in the addon behind them.
+ * I11  While other threads wait, a stripe stays in this thread only until the addon's clock requires that
+ *      their first waiter is served (`kBargingPeriod` in `native/core/base/sync.h`). Then the first waiter of
+ *      the queue becomes the stand-in, and the addon decides which thread gets the stripe.
+ *
+ * If the thread ends between any two lines, its waiters and counts disappear with its memory. The addon then
+ * frees the stripes that have its slot, and removes its stand-ins. If a call throws, the invariants still
+ * hold (keeps T1).
  */
 export class LocalWaits {
   readonly #table: LocalTable;
@@ -63,19 +74,24 @@ export class LocalWaits {
   readonly #slot: number;
   readonly #queues = new LocalQueues();
   /**
-   * The counts of waiters in this thread's JavaScript, read by the addon for `stats()` and `inspect()` of any thread
-   * (`openLocals` in `native/core/table/membership.h`): one per stripe, then the total, then the total that ever waited. Only
-   * this thread writes them, so it needs no atomics. They disappear with the thread.
+   * Counts of this thread's waiters in JavaScript: one count for each stripe, then the sum, then the number
+   * of acquisitions that ever waited here. The addon reads these counts for `stats()` and `inspect()` of any
+   * thread (`openLocals` in `native/core/table/membership.h`). Only this thread writes them, so it needs no
+   * atomics. The counts disappear with the thread.
    */
   #counts: Int32Array | undefined = undefined;
   /**
-   * Counts of this thread's acquisitions that wait in the addon, except stand-ins. Each stripe has the count of acquisitions
-   * that wait for no other stripe. The last number counts those that wait for several.
+   * Counts of this thread's acquisitions that wait in the addon, except stand-ins. Each stripe has a count of
+   * the acquisitions that wait only for this stripe. The last element counts the acquisitions that wait for
+   * several stripes.
    */
   #elsewhere: Int32Array | undefined = undefined;
-  /** Whether the thread checks the waiters of this object; see {@link NativeThread.list}. */
+  /** Whether the thread checks the deadlines of these waiters: see {@link NativeThread.list}. */
   isListed = false;
-  /** No waiter whose wait has a start time is due earlier. */
+  /**
+   * No waiter times out before this time, by `performance.now()`. Waiters whose timeout has not started do
+   * not count.
+   */
   #nextDue = Infinity;
 
   constructor(table: LocalTable, thread: NativeThread) {
@@ -86,8 +102,8 @@ export class LocalWaits {
   }
 
   /**
-   * Starts an exclusive acquisition of one stripe with a positive timeout. Returns its outcome, or undefined if it
-   * waits.
+   * Starts an exclusive acquisition of one stripe, with a positive timeout. Returns the outcome, or undefined
+   * if the acquisition waits.
    */
   start(waiter: AsyncWaiter): Outcome | undefined {
     const stripe = waiter.only;
@@ -120,7 +136,7 @@ export class LocalWaits {
     return undefined;
   }
 
-  /** Starts any acquisition in the addon. */
+  /** Starts an acquisition that waits in the addon if it has to wait. */
   startElsewhere(waiter: AsyncWaiter): Outcome | undefined {
     const counts = (this.#elsewhere ??= new Int32Array(this.#table.stripes + 1));
     const place = this.#placeElsewhere(waiter);
@@ -134,7 +150,8 @@ export class LocalWaits {
   }
 
   /**
-   * Call before an acquisition started by {@link startElsewhere} ends its wait. If this throws, nothing has changed.
+   * Call before an acquisition that {@link startElsewhere} has started ends its wait. If this throws, nothing
+   * has changed.
    */
   leftElsewhere(waiter: AsyncWaiter): void {
     this.#elsewhere![this.#placeElsewhere(waiter)]!--;
@@ -149,14 +166,18 @@ export class LocalWaits {
     return counts !== undefined && (counts[stripe] !== 0 || counts[this.#table.stripes] !== 0);
   }
 
-  /** True if the stripe was given to the next waiter or freed. False if the addon must release it. */
+  /**
+   * Releases a stripe if this thread's queue can do so. Returns true if the stripe was handed to the next
+   * waiter or freed, and false if the addon must release it.
+   */
   release(stripe: number): boolean {
     const queue = this.#queues.get(stripe);
     if (queue === undefined || !queue.armed) return false;
-    // A plain read, because V8 does not inline `Atomics.load`. Only this thread can remove the slot from the word. The flags
-    // may be outdated, so every change of the word compares them again.
+    // This is a plain read, because V8 does not inline `Atomics.load`. The slot is up to date, because only
+    // this thread can remove it. The flags may be outdated, so each change of the word below compares them
+    // again.
     const word = this.#words[wordIndex(stripe)]!;
-    // Only this class may release a stripe that is being handed over.
+    // During a hand-over no guard holds the stripe, so there is nothing to release.
     if ((word & HOLDER) !== this.#slot || queue.handing) return queue.handing;
     if (queue.standIn !== undefined) return this.#releaseInCore(queue, false);
     if (queue.first === undefined)
@@ -164,19 +185,19 @@ export class LocalWaits {
     if (this.#thread.blocked) return this.#yield(queue, false);
     if ((word & QUEUED) === 0) queue.keptUntil = 0;
     else if (!this.#mayKeep(queue)) return this.#yield(queue, false);
-    // The holder was notified of the death, and has dealt with it.
+    // This holder was notified of an earlier holder's death, so the next one need not be.
     if ((word & ABANDONED) !== 0) Atomics.and(this.#words, wordIndex(stripe), ~ABANDONED);
     this.#thread.handOvers.add(queue);
     return true;
   }
 
-  /** The waiter in this thread that the stripe is being handed to. */
+  /** The waiter of this thread to which the stripe is being handed over, if there is one. */
   next(stripe: number): AsyncWaiter | undefined {
     const queue = this.#queues.get(stripe);
     return queue?.isHanded === true ? queue.first : undefined;
   }
 
-  /** Delivers a stripe to the first waiter, to which it was handed over. */
+  /** Completes a hand-over: notifies the first waiter that it now holds the stripe. */
   deliver(queue: LocalQueue): void {
     const waiter = queue.first;
     if (waiter === undefined) {
@@ -191,7 +212,7 @@ export class LocalWaits {
     waiter.settle(abandoned ? GRANTED_LATE_WITH_ABANDONED : GRANTED_LATE);
   }
 
-  /** Cancels the hand-over, because this thread is about to block. If this throws, nothing has changed. */
+  /** Cancels a hand-over, because this thread is about to block. If this throws, nothing has changed. */
   takeBack(queue: LocalQueue): void {
     if (queue.first !== undefined) this.#yield(queue, true);
     else if (!this.#releaseUncontended(queue)) this.#releaseInCore(queue, true);
@@ -216,13 +237,17 @@ export class LocalWaits {
     else this.#appointStandIn(queue);
   }
 
-  /** Removes a waiter with a ticket of {@link LocalQueues}. If this throws, nothing has changed. */
+  /** Removes a waiter that waits in JavaScript. If this throws, nothing has changed. */
   cancel(waiter: AsyncWaiter): void {
     this.#thread.prepareEnd();
     this.#remove(waiter.queue as LocalQueue, waiter);
   }
 
-  /** Call before an acquisition that has taken stripes continues in the addon, which may put it off (keeps I8). */
+  /**
+   * Call before an acquisition that already holds some stripes continues in the addon. The addon may release
+   * these stripes and acquire them again later, so their queues can no longer rely on this thread's hold
+   * (keeps I8).
+   */
   expose(stripes: readonly number[], taken: number): void {
     for (let i = 0; i < taken; i++) {
       const queue = this.#queues.get(stripes[i]!);
@@ -237,14 +262,18 @@ export class LocalWaits {
     return this.#queues.waiting(stripe, performance.now());
   }
 
-  /** Settles waiters that timed out. Returns when the next check is due, by `performance.now()`. */
+  /**
+   * Settles the waiters that have timed out. Returns the time, by `performance.now()`, when the next check is
+   * due.
+   */
   expire(now: number): number {
     const due: AsyncWaiter[] = [];
     this.sweep();
     this.#nextDue = Math.min(this.#nextDue, this.#queues.date(Math.ceil(now)));
     if (now >= this.#nextDue) this.#nextDue = this.#queues.collectDue(now, due);
     for (const waiter of due) {
-      // Settling a waiter may run other code, which may end other waiters.
+      // Settling an earlier waiter may have run other code, which may have ended this one. It then no longer
+      // has a local ticket.
       if (waiter.ticket > LOCAL_TICKET) continue;
       const stripe = waiter.only;
       const holders = this.#thread.addon.holders(this.#table.number, stripe);
@@ -254,7 +283,7 @@ export class LocalWaits {
     return this.#nextDue;
   }
 
-  /** Removes unused queues, and moves a high count of contended acquisitions to the table's cell. */
+  /** Removes unused queues. Adds a high count of contended acquisitions to the table's cell. */
   sweep(): void {
     this.#queues.sweep();
     const counts = this.#counts;
@@ -266,12 +295,12 @@ export class LocalWaits {
 
   #openCounts(): Int32Array {
     const { number, stripes } = this.#table;
-    // Shared memory, for the reason given in `NativeTable.openShares`.
+    // The memory is shared for the reason that `NativeTable.openShares` gives.
     const memory = new SharedArrayBuffer((stripes + 2) * Int32Array.BYTES_PER_ELEMENT);
     return this.#thread.addon.openLocals(number, new Int32Array(memory));
   }
 
-  /** Sets LOCAL. False if no guard of this thread holds the stripe. */
+  /** Sets LOCAL in the stripe's word. Returns false if the word does not have this thread's slot. */
   #arm(queue: LocalQueue): boolean {
     const index = wordIndex(queue.stripe);
     for (let word = Atomics.load(this.#words, index); (word & HOLDER) === this.#slot;) {
@@ -282,7 +311,7 @@ export class LocalWaits {
     return false;
   }
 
-  /** Frees the stripe, unless another thread waits for it. */
+  /** Frees the stripe and returns true, unless another thread waits for it. */
   #releaseUncontended(queue: LocalQueue): boolean {
     const held = this.#slot | LOCAL;
     if (Atomics.compareExchange(this.#words, wordIndex(queue.stripe), held, 0) !== held) return false;
@@ -291,8 +320,8 @@ export class LocalWaits {
   }
 
   /**
-   * Releases the stripe in the addon. `putOff`: a waiter did not get the stripe after all, so the next holder must also
-   * be notified of a death.
+   * Releases the stripe in the addon. `putOff`: the stripe was meant for a waiter that did not get it after
+   * all. So the next holder must still be notified of an earlier holder's death.
    */
   #releaseInCore(queue: LocalQueue, putOff: boolean): true {
     this.#thread.release(this.#table.number, queue.stripe, EXCLUSIVE_MODE, putOff);
@@ -310,7 +339,10 @@ export class LocalWaits {
     return now < queue.keptUntil;
   }
 
-  /** Moves the first waiter to the addon and releases the stripe, so that the addon decides which thread is next. */
+  /**
+   * Moves the first waiter to the addon and releases the stripe, so that the addon decides which thread is
+   * next.
+   */
   #yield(queue: LocalQueue, putOff: boolean): true {
     this.#register(queue);
     queue.keptUntil = 0;
@@ -326,7 +358,10 @@ export class LocalWaits {
     return undefined;
   }
 
-  /** Makes the first waiter the stand-in. If the addon grants it the stripe at once, the grant is delivered later. */
+  /**
+   * Makes the first waiter the stand-in. If the addon grants the stripe to it at once, the grant is delivered
+   * in a microtask.
+   */
   #appointStandIn(queue: LocalQueue): void {
     this.#thread.handOvers.add(queue);
     queue.handing = false;

@@ -1,15 +1,16 @@
 import { closeSync, openSync, readSync } from 'node:fs';
 
-/** The binary of this process on Linux, whatever its name and path. */
+/** On Linux, this path leads to the binary of this process, whatever its name and location. */
 const OWN_BINARY = '/proc/self/exe';
 /** The type of the ELF program header that names the dynamic linker. */
 const PT_INTERP = 3;
-/** The maximum number of bytes read from a path. Paths of real linkers are shorter. */
+/** The maximum length that is read of the dynamic linker's path, in bytes. Real paths are shorter. */
 const MOST_BYTES = 4096;
 
 /**
- * The folder in `prebuilds/` for this platform, such as "linux-x64-musl". It is needed only if no locally compiled
- * addon loads, and by `scripts/install.mjs` if the package contains prebuilt binaries.
+ * The name of the folder in `prebuilds/` for this platform, such as "linux-x64-musl". The name is needed only
+ * if no locally compiled addon loads. `scripts/install.mjs` also needs it, if the package contains prebuilt
+ * binaries.
  */
 export function platformName(): string {
   const musl = process.platform === 'linux' && linksToMusl(OWN_BINARY) ? '-musl' : '';
@@ -17,9 +18,10 @@ export function platformName(): string {
 }
 
 /**
- * Whether a binary is built for musl, by its dynamic linker. A diagnostic report would show that too, but it resolves
- * the peer name of each open socket, which can take a minute. This reads only three small parts of the file. An
- * unreadable file counts as built for glibc, like most binaries of Node.
+ * Whether a binary is built for musl, according to the dynamic linker that it names. A diagnostic report of
+ * Node would also show that, but creating the report resolves the peer name of each open socket, which can
+ * take a minute. This function reads only three small parts of the file. An unreadable file counts as built
+ * for glibc, like most binaries of Node.
  */
 export function linksToMusl(binary: string): boolean {
   try {

@@ -11,13 +11,13 @@ import type {
 import type { TableShape } from '../contract/table-memory.js';
 import type { Addon } from './addon.js';
 
-/** The number of values for each entry of `processInspect`. */
+/** The number of values in each entry of the result of `processInspect`. */
 const USE_ENTRY = 8;
 
-/** Joins a table whose words the addon has provided. */
+/** Creates this thread's view of a table whose words the addon has provided. */
 type OpenTable = (table: number, words: Int32Array, shape: TableShape) => LockTable;
 
-/** This thread's side of the addon's files. */
+/** Opens lock files through the addon, for one thread. */
 export class NativeProcessLocks implements ProcessLockEngine {
   readonly #addon: Addon;
   readonly #openTable: OpenTable;
@@ -39,7 +39,7 @@ export class NativeProcessLocks implements ProcessLockEngine {
     const file = addon.processOpen(path, title, files, limit, access);
     if (typeof file !== 'number') {
       const [fault, number, part, owner, mode] = file;
-      // The addon's numbers have a sign.
+      // The addon returns signed integers, but the id of a user is unsigned.
       return { fault, number, part, owner: owner >>> 0, mode };
     }
     try {
@@ -55,7 +55,7 @@ export class NativeProcessLocks implements ProcessLockEngine {
   }
 }
 
-/** The error on Electron, whose V8 does not share JavaScript's memory with native code. */
+/** The error on a host such as Electron, whose V8 does not let JavaScript and native code share memory. */
 function noSharedMemory(): LockError {
   return new LockError(
     'ERR_LOCK_ENGINE',

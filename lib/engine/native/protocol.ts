@@ -1,81 +1,96 @@
 /**
- * The numbers that this folder and the addon's calls agree on. `native/node/protocol.h` has the same ones; a test
- * compares the two. No loop on either side relies on the other side's value. Modes are numbers, too: see `Mode.code` in
- * `contract/mode.ts`.
+ * The numbers that this folder and the functions of the addon agree on. `native/node/protocol.h` has the same
+ * numbers; a test compares the two. No loop on one side relies on a number of the other side. The numbers of
+ * modes are in `contract/mode.ts` (see `Mode.code`).
  */
 
-/** The most entries that one call returns, even if the caller's array is larger. */
+/** The maximum number of entries that one call returns, even if the caller's array is larger. */
 export const BATCH = 128;
-/** Added to the number of entries if more may be left. The caller then calls again. */
+/** A flag in the returned number of entries: there may be more entries, so the caller calls again. */
 export const MORE = 0x4000_0000;
-/** The number of integers for each grant, timeout or notification in a batch: the waiter's id, and a detail. */
+/**
+ * The number of integers in each entry of a batch. An entry reports a grant, a timeout or another event: it
+ * has the id of a waiter, and a detail.
+ */
 export const ENTRY_INTS = 2;
 export const ENTRY_ID = 0;
 export const ENTRY_DETAIL = 1;
 
-/** Answers of `acquireSync` and `acquireAsync`. No waiter's id is negative. */
+/** Results of `acquireSync` and `acquireAsync`. They are negative, unlike the id of a waiter. */
 export const GRANTED = -1;
 export const GRANTED_ABANDONED = -2;
-/** Answers of `acquireSync`: granted after a wait that was counted. */
+/** Results of `acquireSync` for a grant after a wait. */
 export const GRANTED_LATE = -3;
 export const GRANTED_LATE_ABANDONED = -4;
-/** Answers of `release`. Ready: `takeGrants` has grants to return. */
+/** Results of `release`. READY means that `takeGrants` has grants to return. */
 export const NOT_HELD = 0;
 export const RELEASED = 1;
 export const RELEASED_AND_READY = 2;
-/** Answer of `reuse`. */
+/** The result of `reuse` if no unused memory is large enough. */
 export const NO_ROOM = -1;
-/** Answer of `open`, `leaseOpen` and `gateOpen` on failure. The numbers of open tables and gates are at least 0. */
+/**
+ * The result of `open`, `leaseOpen` and `gateOpen` on failure. The number of an open table or gate is at
+ * least 0.
+ */
 export const NOT_OPENED = -1;
 
-/** The mode of tables with permits. */
+/** The code of the only mode in tables with permits. */
 export { PERMIT_CODE as PERMIT_MODE } from '../contract/mode.js';
 
-/** The shift of the draw in a grant's detail. The bit below: an earlier holder's thread ended. */
+/**
+ * The detail of a grant contains a draw, shifted left by this many bits. The lowest bit is set if an earlier
+ * holder's thread ended without releasing.
+ */
 export const DRAW_SHIFT = 1;
 /**
- * A bit in the detail of an acquisition that failed. The other bits are a `FileFault`, from {@link FAULT_SHIFT} up, and the
- * system's error.
+ * A flag in the detail of an acquisition that failed. The detail also contains a `FileFault`, shifted left by
+ * {@link FAULT_SHIFT} bits, and the system's error number in the bits below.
  */
 export const ENTRY_FAILED = 0x2000_0000;
 export const FAULT_SHIFT = 16;
 
-/** Answers of `pin`. */
+/** Flags and numbers in the result of `pin`. */
 export { CROWDED, IDLE_ENDED, NO_STRIPE, PINNED_AGAIN } from '../contract/exact-keys.js';
 
-/** Answers of `leaseEnd`. */
+/** Results of `leaseEnd`. */
 export const LEASE_NO = 0;
 export const LEASE_DONE = 1;
-/** Done, and `takeReleasedKeys` has keys to return. */
+/** The lease has ended, and `takeReleasedKeys` has keys to return. */
 export const LEASE_DONE_AND_READY = 2;
 
-/** The size of the buffer for arguments and results of web locks. `native/node/web_locks.h` describes its numbers. */
+/**
+ * The size, in bytes, of the buffer for the arguments and results of web lock calls. `WebLockExchange` in
+ * `native/node/web_locks.h` describes the numbers in the buffer.
+ */
 export const WEB_LOCK_BYTES = 32;
-/** An index in 64-bit floating-point numbers. */
+/** The index of a number in this buffer, in 64-bit floating-point numbers. */
 export const WEB_LOCK_MANAGER = 0;
-/** Indexes in 32-bit integers. */
+/** The indexes of other numbers in this buffer, in 32-bit integers. */
 export const WEB_LOCK_MODE = 2;
 export const WEB_LOCK_HOW = 3;
 export const WEB_LOCK_TICKET = 4;
 export const WEB_LOCK_ANSWER = 5;
 export const WEB_LOCK_READY = 6;
 
-/** How a web lock is requested. */
+/** Ways to request a web lock. */
 export const WEB_LOCK_WAIT = 0;
 export const WEB_LOCK_IF_AVAILABLE = 1;
 export const WEB_LOCK_STEAL = 2;
 
-/** Answers of `webLockRequest`. */
+/** Results of `webLockRequest`. */
 export const WEB_LOCK_HELD = 0;
 export const WEB_LOCK_PENDING = 1;
 export const WEB_LOCK_UNAVAILABLE = 2;
-/** Answers of `webLockCancel`: whether the request was pending. */
+/** Results of `webLockCancel`: whether the request was pending. */
 export const WEB_LOCK_CANCELLED = 1;
 export const WEB_LOCK_NOT_PENDING = 0;
-/** Answers of `webLockRelease`: the request has ended, or it had been stolen before. */
+/** Results of `webLockRelease`: whether the request has ended now, or had already been stolen. */
 export const WEB_LOCK_RELEASED = 1;
 export const WEB_LOCK_NOT_KEPT = 0;
 
-/** Bits in the detail of a notification: the pending request was granted; the request was stolen and has ended. */
+/**
+ * Flags in the detail of a notification about a web lock. GRANTED: a pending request was granted. STOLEN: the
+ * lock was stolen, and the request has ended.
+ */
 export const NEWS_GRANTED = 1;
 export const NEWS_STOLEN = 2;

@@ -16,8 +16,8 @@ export type AddonState = ReturnType<Addon['inspect']>[number];
 type Waiting = StripeState['waiters'][number];
 
 /**
- * Converts the addon's state of a stripe, in a table with this limit, to the form of `inspect()`. `here` returns the
- * acquisitions that wait in this thread's JavaScript.
+ * Converts the state of a stripe, as the addon returns it, to the form of `inspect()`. `limit`: the limit of
+ * the table. `here`: returns the acquisitions that wait for a stripe in this thread's JavaScript.
  */
 export function toStripeState(
   state: AddonState,
@@ -39,7 +39,7 @@ function holdsOf(threadId: number, traced: AddonState['traced']): StripeState['h
   return notes.map(({ heldFor, note }) => ({ threadId, heldFor, ...parseNote(note) }));
 }
 
-/** One entry per permit, a thread's traced ones first. */
+/** Returns one entry for each permit that is taken. A thread's traced permits come first. */
 function permitsOf({ holders, traced }: AddonState): StripeState['holders'] {
   const left = [...traced];
   return holders.map((threadId) => {
@@ -56,7 +56,10 @@ export interface LocalWait {
   readonly waitingFor: number;
 }
 
-/** Inserts the waiters in each thread's JavaScript: after the thread's stand-in, or first if the thread holds the stripe. */
+/**
+ * Returns all waiters: those in the addon, and those that wait in the JavaScript of their threads. A thread's
+ * waiters in JavaScript follow its first async waiter in the addon. If it has none there, they come first.
+ */
 function withLocals({ waiters, locals }: AddonState, limit: number, here: readonly LocalWait[]): Waiting[] {
   const modeIn = hasPermits(limit) ? (): Mode => PERMIT_MODE : modeCoded;
   const all = waiters.map(({ threadId, async, mode, waitingFor, note }): Waiting => ({

@@ -27,7 +27,7 @@ import * as protocol from './protocol.js';
 import { toStripeState, type AddonState } from './stripe-state.js';
 import type { NativeThread } from './thread.js';
 
-/** The memory of a lock that the addon has opened. */
+/** A lock's memory, after the addon has opened it. */
 export interface OpenedMemory {
   /** The addon's number of the lock's table. */
   readonly table: number;
@@ -35,13 +35,18 @@ export interface OpenedMemory {
   readonly words: Int32Array;
   readonly shape: TableShape;
   readonly compareExchange: CompareExchange | undefined;
-  /** The id of the memory's arena, if no other thread knows the memory. */
+  /**
+   * The id of the arena that contains the memory, if no other thread knows this memory; otherwise undefined.
+   */
   readonly own: readonly [low: number, high: number] | undefined;
-  /** Whether the keys are in a file. Other processes can hold them, so the addon takes part in each step. */
+  /**
+   * Whether the keys are in a file. Other processes can also hold such keys, so each acquisition and release
+   * goes through the addon.
+   */
   readonly isOfFile?: boolean;
 }
 
-/** One thread's view of a lock whose queues are in C++. */
+/** One thread's view of a lock whose queues are in the addon. */
 export class NativeTable implements LockTable {
   readonly engine = 'native';
   readonly stripes: number;
@@ -61,7 +66,7 @@ export class NativeTable implements LockTable {
   readonly #local: LocalWaits;
   readonly #memory: TableMemory;
   readonly #isOfFile: boolean;
-  /** Whether other threads may know of the memory. */
+  /** Whether other threads may know the memory. */
   #shared: boolean;
 
   constructor(thread: NativeThread, opened: OpenedMemory) {
@@ -96,8 +101,9 @@ export class NativeTable implements LockTable {
   }
 
   openShares(): Int32Array {
-    // The addon keeps the address of this memory. It is shared, because an ArrayBuffer could be detached, which would make the
-    // address invalid.
+    // The addon keeps the address of this memory. The memory of an ArrayBuffer could be detached, and its
+    // address would become invalid, so the memory is shared. The second half of the array is for the addon:
+    // see `shareIntsFor` in `native/core/table/layout.h`.
     const memory = new SharedArrayBuffer(2 * this.stripes * Int32Array.BYTES_PER_ELEMENT);
     this.shares = this.#addon.openShares(this.#table, new Int32Array(memory));
     return this.shares;
@@ -112,10 +118,11 @@ export class NativeTable implements LockTable {
     const { code } = mode;
     if (taken > 0) this.#local.expose(stripes, taken);
     const { stripes: lists } = this.#thread;
-    // The list is filled last, because an earlier call could run a debugger's code, which could use the same list.
+    // The list of stripes is a reused array, so it is filled just before the addon's call. A debugger that
+    // runs code in between could use the same array.
     const call = (): number | Failure | undefined =>
       this.#addon.acquireSync(this.#table, lists.of(stripes), stripes.length, taken, code, timeout, note);
-    // A single attempt does not block. After the addon's answer no function is called (keeps T1).
+    // A single attempt does not block. After the addon has answered, no function is called (keeps T1).
     const result = timeout > 0 ? this.#thread.whileBlocked(call) : call();
     switch (result) {
       case protocol.GRANTED:
@@ -158,7 +165,7 @@ export class NativeTable implements LockTable {
     try {
       this.contention.released(stripe, at, this.#local.next(stripe)?.begun);
     } catch {
-      // The stripe is released, and only its record is lost (keeps T1).
+      // The stripe is already released. Only the record of the release is lost (keeps T1).
     }
   }
 
@@ -192,7 +199,7 @@ export class NativeTable implements LockTable {
     return toStripeState(state, this.limit, (stripe) => this.#local.waiting(stripe));
   }
 
-  /** The table of keys is in C++ (`native/core/table/key_table.h`). */
+  /** The exact keys of this table, which are in C++ (`native/core/table/key_table.h`). */
   #exactKeys(): ExactKeys {
     const addon = this.#addon;
     const table = this.#table;

@@ -27,24 +27,32 @@ import {
   RELEASED_AND_READY,
 } from './protocol.js';
 
-/** While other acquisitions of the thread wait, this many async ones may succeed in a row before the waiters are checked. */
+/**
+ * The number of async acquisitions in a row that may pass the waiters of the same thread. After that, the
+ * thread checks whether its waiters have grants.
+ */
 const IN_A_ROW = 64;
 /**
- * While acquisitions wait in the addon, the thread checks after this many milliseconds whether their stripes are idle: granted
- * to a thread that is busy computing and does not collect them. The interval doubles with each check, up to the longest,
- * because after a long wait the stripe is usually in use.
+ * While acquisitions of a thread wait in the addon, the thread looks for idle stripes. An idle stripe was
+ * granted to a thread that is busy computing and does not collect the grant. The interval between two checks
+ * starts at `FIRST_LOOK` milliseconds. It doubles with each check, up to `LONGEST_LOOK`, because after a long
+ * wait the stripe is usually in use.
  */
 const FIRST_LOOK = 25;
 const LONGEST_LOOK = 200;
-/** The addon's timeout for an acquisition that has none, but may be aborted by a signal. It never passes. */
+/**
+ * The timeout that the addon gets for an acquisition without a timeout that a signal may abort. It never
+ * expires. For the addon, Infinity would mean that nothing can end the wait.
+ */
 const ENDLESS = Number.MAX_VALUE;
 
-/** The initial length. V8 keeps an array of this length outside its heap. */
+/** The initial length of the array. V8 keeps the memory of an array of this length outside its heap. */
 const SMALL = 64;
 
 /**
- * Passes stripes to the addon: one as a number, several at the start of a reused array, until the next call. V8 would have to
- * move a new small array out of its heap for the addon, which costs more than the rest of the call.
+ * Converts a list of stripes to an argument of the addon. One stripe becomes a number. Several stripes are
+ * written to the start of an array that all calls reuse. A new small array would be slower: V8 would have to
+ * move its memory out of the heap for the addon, which costs more than the rest of the call.
  */
 class StripeList {
   #list = new Int32Array(SMALL);
@@ -58,16 +66,17 @@ class StripeList {
 }
 
 /**
- * This thread's side of the addon, for all of its tables: the slot and the pending acquisitions. It passes grants and timeouts
- * to the waiters, and keeps the event loop alive while acquisitions are pending.
+ * The state that all native tables of one thread share: the thread's slot and its pending acquisitions. This
+ * class notifies waiters of grants and timeouts, and keeps the event loop alive while acquisitions are
+ * pending.
  */
 export class NativeThread {
   readonly addon: Addon;
   /** The number that the thread writes into the word of a stripe that it holds exclusively. */
   readonly slot: number;
   /**
-   * The acquisitions that wait in the addon, indexed by ticket, which is the addon's id. Unused ids are undefined. The
-   * references also keep their tables open.
+   * The acquisitions that wait in the addon. The index is the waiter's ticket, which is the addon's id of the
+   * waiter. The references also keep the tables of the waiters open.
    */
   readonly #waiters: (AsyncWaiter | undefined)[] = [];
   /** The number of acquisitions that wait in the addon. */
@@ -77,7 +86,10 @@ export class NativeThread {
   /** Whether the addon keeps the event loop alive for the pending acquisitions. */
   #isAlive = false;
   #lettingGo = false;
-  /** The {@link LocalWaits} whose waiters this thread checks. The references prevent garbage collection of their tables. */
+  /**
+   * The objects whose waiters in JavaScript this thread checks. These references also prevent garbage
+   * collection of the tables.
+   */
   readonly #locals = new Set<LocalWaits>();
   readonly #letGo = (): void => {
     this.#lettingGo = false;
@@ -90,38 +102,43 @@ export class NativeThread {
     this.addon.keepAlive(false);
     this.#isAlive = false;
   };
-  /** Whether the thread is in a sync wait. If JavaScript runs then, a debugger runs it. */
+  /** Whether the thread is in a sync wait. Only a debugger can run JavaScript during such a wait. */
   blocked = false;
   readonly handOvers = new HandOvers();
-  /** The milliseconds until the waiters in JavaScript are checked. */
+  /**
+   * The waiters in JavaScript must be checked after this many milliseconds. Infinity if no check is needed.
+   */
   #tick = Infinity;
-  /** The buffer for entries from the addon: the id of a waiter, and a detail. */
+  /** The buffer that the addon fills with entries. An entry is the id of a waiter, and a detail. */
   readonly #batch = new Int32Array(ENTRY_INTS * BATCH);
   readonly stripes = new StripeList();
   /**
-   * Fires at the earliest deadline or the next check, on the clock of `performance.now()`. It does not keep the event loop
-   * alive, because the pending acquisitions do.
+   * Fires at the earliest deadline or at the next check, on the clock of `performance.now()`. The alarm does
+   * not keep the event loop alive, because the addon does that for pending acquisitions.
    */
   readonly #alarm = new Alarm(() => this.#expire(), false);
   /**
-   * Sets the alarm from a microtask, like all calls of the host's timers: see `DeadlineTimer`. It is scheduled before an
-   * acquisition starts to wait, because scheduling can throw (T1).
+   * Sets the alarm from a microtask, where the stack is empty: see `DeadlineTimer`. The microtask is
+   * scheduled before an acquisition starts to wait, because scheduling can throw (keeps T1).
    */
   readonly #arming = new DeferredCall(() => this.#arm());
-  /** Whether {@link #settling} has anything to do. */
+  /** Whether the addon has reported grants that {@link #settling} must deliver. */
   #ready = false;
-  /** Notifies this thread's own waiters of grants, before the thread returns to its event loop. */
+  /** Delivers grants to this thread's own waiters before the thread returns to its event loop. */
   readonly #settling = new DeferredCall(() => {
     if (this.#ready) this.#settleReady();
   });
   #untilLook = FIRST_LOOK;
-  /** The number of async acquisitions that the fast path has tried in a row while others waited in the addon. */
+  /** How many async acquisitions in a row the fast path has tried while others waited in the addon. */
   #passedBy = 0;
-  /** Starts the addon in this thread. Calls `afterGrants` whenever the addon has woken the event loop. */
+  /**
+   * Starts the addon in this thread. Each time the addon has woken the event loop, grants are delivered, and
+   * then `afterGrants` is called.
+   */
   constructor(addon: Addon, afterGrants: () => void) {
     this.addon = addon;
     this.slot = addon.start(threadId, () => {
-      // The addon reports later grants with another wake.
+      // The addon wakes the event loop again for grants that it makes after this call.
       try {
         this.#settleReady();
       } finally {
@@ -131,8 +148,9 @@ export class NativeThread {
   }
 
   /**
-   * See `LockTable.acquireAsync`. `waited`: the milliseconds for which the acquisition has waited in JavaScript; negative if it
-   * is new. `arrival`: the number of waiters in the addon that had arrived before it, modulo ARRIVAL_MASK + 1.
+   * See `LockTable.acquireAsync`. `waited`: the milliseconds that the acquisition has already waited in
+   * JavaScript; negative for a new acquisition. `arrival`: the number of acquisitions that had arrived in the
+   * addon's queue before this one, modulo ARRIVAL_MASK + 1.
    */
   acquireAsync(
     table: number,
@@ -147,7 +165,7 @@ export class NativeThread {
     const list = this.stripes.of(stripes);
     const { code } = mode;
     const longest = timeout === Infinity && waiter.abortable === true ? ENDLESS : timeout;
-    // From here on, only the addon is called (keeps T1).
+    // From here on, no function is called except those of the addon (keeps T1).
     const { length } = stripes;
     const result = this.addon.acquireAsync(table, list, length, taken, code, longest, note, waited, arrival);
     if (typeof result !== 'number') return result;
@@ -164,11 +182,13 @@ export class NativeThread {
   }
 
   /**
-   * See `LockTable.release`. This thread's own waiters are notified of a grant before the thread returns to its event loop.
-   * `back`: the stripe is given back, because an acquisition is put off.
+   * See `LockTable.release`. If the release grants a stripe to a waiter of this thread, the waiter is
+   * notified before the thread returns to its event loop. `back`: an acquisition gives the stripe back
+   * because it will wait again, so the next holder sees the same `abandoned`.
    */
   release(table: number, stripe: number, mode: Mode, back = false): void {
-    // The microtask is scheduled before the release (keeps T1). If the release grants nothing to this thread, it does nothing.
+    // The microtask is scheduled before the release (keeps T1). If the release grants nothing to this thread,
+    // the microtask does nothing.
     if (this.#inAddon > 0) this.#settling.schedule();
     if (this.addon.release(table, stripe, mode.code, back) === RELEASED_AND_READY) this.#ready = true;
   }
@@ -178,7 +198,8 @@ export class NativeThread {
     const id = waiter.ticket;
     if (this.#waiters[id] !== waiter) return false;
     const { queue } = waiter;
-    // If one of the next two calls throws, nothing that matters has changed. The addon's `cancel` does not throw (keeps T1).
+    // If one of the next two calls throws, this method can be called again. The addon's `cancel` does not
+    // throw (keeps T1).
     if (queue instanceof LocalQueue && queue.standIn === waiter) queue.local.replaceStandIn(queue);
     this.#remove(id);
     return this.addon.cancel(id);
@@ -193,8 +214,8 @@ export class NativeThread {
   }
 
   /**
-   * Runs a call that blocks this thread. A blocked thread holds nothing for its waiters, so the stripes that it was handing
-   * over to them are released first.
+   * Makes a call that blocks this thread. A blocked thread must not hold stripes for its own waiters. So the
+   * stripes that it is handing over to them are released first.
    */
   whileBlocked<T>(call: () => T): T {
     this.handOvers.takeBack();
@@ -207,14 +228,14 @@ export class NativeThread {
     }
   }
 
-  /** Checks the deadlines of these waiters regularly, until no acquisition is pending. */
+  /** Checks the deadlines of these waiters regularly, until the thread has no pending acquisition. */
   list(local: LocalWaits): void {
     if (local.isListed) return;
     this.#locals.add(local);
     local.isListed = true;
   }
 
-  /** Keeps the event loop alive. Call this before {@link pending} rises. */
+  /** Keeps the event loop alive. Call this before {@link pending} increases. */
   stayAlive(): void {
     if (this.#isAlive) return;
     this.addon.keepAlive(true);
@@ -222,8 +243,8 @@ export class NativeThread {
   }
 
   /**
-   * Call this before {@link pending} falls. If none is left, the event loop may end a turn later, because another acquisition
-   * often waits by then.
+   * Call this before {@link pending} decreases. After the last acquisition, the event loop is kept alive for
+   * one more turn, because another acquisition often waits by then.
    */
   prepareEnd(): void {
     if (this.pending !== 1 || this.#lettingGo) return;
@@ -231,7 +252,10 @@ export class NativeThread {
     this.#lettingGo = true;
   }
 
-  /** Makes the alarm fire within this many milliseconds. It compares delays, because reading the clock would cost more. */
+  /**
+   * Makes the alarm fire within this many milliseconds. The method compares delays instead of times, because
+   * reading the clock would cost more.
+   */
   ringWithin(delay: number): void {
     if (delay >= this.#alarm.delay) return;
     if (delay < this.#tick) this.#tick = delay;
@@ -248,8 +272,9 @@ export class NativeThread {
   }
 
   /**
-   * Settles the waiters that the addon has put into the batch. All of them are removed before the first is settled, because
-   * settling may run a diagnostics subscriber. That may do anything, such as cancel the others.
+   * Settles the waiters that the addon has put into the batch. All of them are removed before the first is
+   * settled, because settling may run a diagnostics subscriber. A subscriber may run any code, which could
+   * cancel the other waiters.
    */
   #settle(count: number, granted: boolean): void {
     const batch = this.#batch;
@@ -262,7 +287,8 @@ export class NativeThread {
       const entries = batch.slice(0, ENTRY_INTS * count);
       const waiters: AsyncWaiter[] = [];
       for (let i = 0; i < count; i++) waiters.push(this.#remove(entries[ENTRY_INTS * i + ENTRY_ID]!));
-      // This follows the removal of all waiters, because a new stand-in may get the id of one of them.
+      // This loop runs after all waiters are removed, because a new stand-in may get the id of a removed
+      // waiter.
       for (const waiter of waiters) standInLeft(waiter, granted);
       for (let i = 0; i < count; i++) {
         this.#settleOne(waiters[i]!, granted, entries[ENTRY_INTS * i + ENTRY_DETAIL]!);
@@ -271,8 +297,8 @@ export class NativeThread {
   }
 
   /**
-   * `detail` of a grant: whether an earlier holder's thread ended, and the draw for a profile; or the fault of a file. `detail`
-   * of a timeout: the stripe that was not free.
+   * `detail` of a grant: whether an earlier holder's thread ended, and the draw for a profile. `detail` of an
+   * acquisition that failed: the fault of the file. `detail` of a timeout: the stripe that was not free.
    */
   #settleOne(waiter: AsyncWaiter, granted: boolean, detail: number): void {
     if (granted && (detail & ENTRY_FAILED) !== 0) {
@@ -285,7 +311,7 @@ export class NativeThread {
     } else waiter.settle({ status: 'timeout', stripe: detail, holders: waiter.table.holders(detail) });
   }
 
-  /** If this throws, nothing has changed. */
+  /** Removes a waiter that no longer waits in the addon. If this throws, nothing has changed. */
   #remove(id: number): AsyncWaiter {
     const waiter = this.#waiters[id]!;
     this.prepareEnd();
@@ -308,7 +334,7 @@ export class NativeThread {
     this.blocked = false;
     this.#tick = Infinity;
     try {
-      // A grant before the deadline counts, however late this thread processes it.
+      // Grants come first: a grant before the deadline is valid, however late this thread processes it.
       this.#settleReady();
       let handedOver: number;
       do {
@@ -326,12 +352,16 @@ export class NativeThread {
   #lookForIdle(): void {
     this.#untilLook = Math.min(2 * this.#untilLook, LONGEST_LOOK);
     this.addon.lookForIdle();
-    // The addon may have granted such a stripe to a waiter of this thread, even to one that has no time left.
+    // The addon may have granted an idle stripe to a waiter of this thread, even to a waiter whose timeout
+    // has passed.
     this.#settleReady();
   }
 }
 
-/** Updates the queue of a stand-in that has stopped waiting, before other code runs (keeps I9). */
+/**
+ * Updates the queue of a stand-in (see `local-waits.ts`) that has stopped waiting in the addon. Runs before
+ * any other code (keeps I9).
+ */
 function standInLeft(waiter: AsyncWaiter, granted: boolean): void {
   const { queue } = waiter;
   if (!(queue instanceof LocalQueue) || queue.standIn !== waiter) return;

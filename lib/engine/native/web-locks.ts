@@ -33,30 +33,36 @@ import {
   NEWS_STOLEN,
 } from './protocol.js';
 
-/** The fields of an entry in a query's result: name, mode, whether it is held, thread id. */
+/** The number of fields in each entry of a query's result: name, mode, whether it is held, thread id. */
 const QUERY_ENTRY = 4;
 
 /**
- * This thread's view of the addon's web locks, for all managers. Notifies requesters of grants and thefts. The addon
- * counts pending requests and keeps the event loop alive.
+ * This thread's view of the web locks in the addon, for all managers. Notifies requesters of grants and
+ * thefts. The addon counts pending requests and keeps the event loop alive.
  */
 export class NativeWebLocks implements WebLockEngine {
   readonly name = 'native';
   readonly id: readonly [number, number];
   readonly addon: Addon;
-  /** The buffer for arguments and results of calls. Results stay valid until the next call. */
+  /**
+   * The buffer for the arguments and results of calls of the addon. The results of a call stay valid until
+   * the next call.
+   */
   readonly numbers: Float64Array;
-  /** The same memory as 32-bit integers. */
+  /** The same buffer as 32-bit integers. */
   readonly integers: Int32Array;
-  /** Pending and held requests, by ticket. */
+  /** The pending and held requests of this thread, by ticket. */
   readonly requesters: (WebLockRequester | undefined)[] = [];
   readonly #batch = new Int32Array(ENTRY_INTS * BATCH);
-  /** The notifications being delivered. Ending or cancelling a request clears its remaining notifications. */
+  /**
+   * The notifications that are being delivered. If a request is cancelled or ends, its remaining
+   * notifications are cleared.
+   */
   notifications: readonly Notification[] = NONE;
   /** Notifies this thread's requesters before the thread returns to its event loop. */
   readonly delivery = new DeferredCall(() => this.deliver());
 
-  /** Must be created after the addon has started. */
+  /** The addon must already have started in this thread. */
   constructor(addon: Addon) {
     this.addon = addon;
     this.id = addon.registryId();
@@ -71,13 +77,13 @@ export class NativeWebLocks implements WebLockEngine {
     throw new LockError('ERR_LOCK_ENGINE', 'the handle refers to nothing that this process has created');
   }
 
-  /** Delivers all notifications. */
+  /** Delivers all notifications that the addon has for this thread. */
   deliver(): void {
     let handedOver: number;
     do {
       handedOver = this.addon.takeWebLockNews(this.#batch);
-      // All are read before the first is delivered, because a delivery may run a diagnostics subscriber with arbitrary
-      // code.
+      // All notifications are read before the first is delivered, because a delivery may run a diagnostics
+      // subscriber with arbitrary code.
       this.notifications = this.#read(handedOver & ~MORE);
       for (const notifications of this.notifications) notify(notifications);
     } while ((handedOver & MORE) !== 0);
@@ -91,7 +97,7 @@ export class NativeWebLocks implements WebLockEngine {
       const what = this.#batch[ENTRY_INTS * i + ENTRY_DETAIL]!;
       const requester = this.requesters[ticket]!;
       if ((what & NEWS_STOLEN) !== 0) {
-        // From now on the ticket may belong to another request.
+        // The addon may give the ticket of a stolen request to another request.
         requester.ticket = -1;
         this.requesters[ticket] = undefined;
       }
@@ -103,19 +109,22 @@ export class NativeWebLocks implements WebLockEngine {
 
 interface Notification {
   readonly requester: WebLockRequester;
-  /** A bit for each pending notification. */
+  /** The flags of the notifications that are not delivered yet. */
   what: number;
 }
 
 const NONE: readonly Notification[] = [];
 
-/** The call of `granted` may clear the second notification. */
+/**
+ * Calls the methods of a requester. The second flag is read after the first call, because code that `granted`
+ * runs may clear it.
+ */
 function notify(notifications: Notification): void {
   if ((notifications.what & NEWS_GRANTED) !== 0) notifications.requester.granted();
   if ((notifications.what & NEWS_STOLEN) !== 0) notifications.requester.stolen();
 }
 
-/** One manager, as this thread sees it. */
+/** This thread's view of one manager. */
 class NativeManager implements WebLocks {
   readonly number: number;
   readonly #locks: NativeWebLocks;
@@ -151,7 +160,7 @@ class NativeManager implements WebLocks {
     requester.ticket = ticket;
     this.#requesters[ticket] = requester;
     if (answer === WEB_LOCK_PENDING) return 'pending';
-    // A thread may steal from itself.
+    // If this thread has stolen the lock from itself, it must notify the earlier holder.
     if (how === 'steal' && integers[WEB_LOCK_READY] !== 0) this.#locks.delivery.schedule();
     return 'held';
   }
@@ -165,7 +174,7 @@ class NativeManager implements WebLocks {
       if (integers[WEB_LOCK_ANSWER] === WEB_LOCK_CANCELLED) {
         this.#requesters[ticket] = undefined;
         requester.ticket = -1;
-        // The requests behind it may be granted now.
+        // The requests behind the cancelled one may have been granted.
         if (integers[WEB_LOCK_READY] !== 0) this.#locks.delivery.schedule();
         return true;
       }
