@@ -24,18 +24,19 @@ import {
 import type { KeyIndex } from './stripe-index.js';
 import { noteOf, traceHeld, type PublicMethods } from './trace.js';
 
-/** The parts of an acquisition that are different for a `ProcessLock`, whose keys are in a file. */
+/** The parts of an acquisition that differ for a `ProcessLock`, which locks its keys in a file. */
 export interface FileTerms {
   /**
-   * Creates the guard that the promise resolves with. After a grant, this guard must exist before other code of this thread
-   * runs. Otherwise that code could block for the keys, and no code could release them.
+   * Creates the guard that the promise resolves with. After a grant, no other code of this
+   * thread may run before this guard exists. Such code could block this thread for the granted
+   * keys, and no code could release them.
    */
   guardOf(guard: Guard): object;
-  /** The error for a failed acquisition. */
+  /** Creates the error for a failed acquisition. */
   failure(outcome: Failure, keys: readonly LockKey[], timeout: number): LockError;
-  /** The file's pending acquisitions, which `close()` ends. */
+  /** The pending acquisitions of the `ProcessLock`. Its `close()` rejects them. */
   readonly pending: Set<Abortable>;
-  /** The public methods. A trace looks for the stack frame that called them. */
+  /** The public methods of `ProcessLock`. A trace finds the stack frame that called one of them. */
   readonly methods: PublicMethods;
 }
 
@@ -46,7 +47,10 @@ export class LockContext {
   /** Whether acquisitions are traced: see `trace.ts`. */
   readonly trace: boolean;
   readonly index: KeyIndex;
-  /** The terms of an acquisition with the lock's default timeout and no details. Most waiters share this object. */
+  /**
+   * The terms of an acquisition that has the lock's default timeout and no details.
+   * Most waiters share this object.
+   */
   readonly plain: Terms;
   readonly file: FileTerms | undefined;
 
@@ -67,7 +71,7 @@ export class LockContext {
   }
 }
 
-/** The fields that several acquisitions can share. */
+/** The fields of an {@link Acquisition} that several acquisitions can share. */
 interface Terms {
   readonly lock: LockContext;
   readonly timeout: number;
@@ -79,25 +83,26 @@ interface Details {
   /** A copy of the keys for errors and messages, if the keys can change during the wait: see `copyOfKeys`. */
   readonly keys: readonly LockKey[] | undefined;
   readonly note: string | undefined;
-  /** The start of the wait. Undefined unless subscribers, metrics or a profile observe waits. */
+  /** The start of the wait. Undefined unless waits are observed by subscribers, metrics or a profile. */
   readonly begun: Begun | undefined;
   readonly signal: AbortSignal | undefined;
-  /** The promise's reject function. A signal, or the `close()` of a file's lock, calls it to end the wait. */
+  /** The promise's reject function. It is called if the signal is aborted or the `ProcessLock` is closed. */
   reject: ((reason: unknown) => void) | undefined;
 }
 
-/** The start of a wait. */
+/** The start of a wait, and the stripe that was not free. */
 interface Begun extends BegunWait {
-  /** The first key that was not free. */
+  /** The key of the stripe that was not free. */
   readonly key: LockKey;
   readonly stripe: number;
-  /** Whether a profile of contention was running. */
+  /** Whether a profile of contention was running when the wait started. */
   readonly isProfiled: boolean;
 }
 
 /**
- * Records the start of a wait, and finds the key of the first stripe that was not free. No key was unpinned since its
- * first look-up (keeps N4 of `pinned-keys.ts`), so each still has its stripe.
+ * Records the start of a wait. It looks up the keys again to find the one whose stripe was not
+ * free. Each key still has the same stripe, because it has been pinned since its first look-up
+ * (keeps N4 of `pinned-keys.ts`).
  */
 function begunOf(
   { index, table }: LockContext,
@@ -124,7 +129,7 @@ function termsOf(
   const keys = copyOfKeys(guard);
   const { plain, trace } = lock;
   const listens = channels.wait.hasSubscribers || lock.table.words[OBSERVED_INT] !== 0;
-  // The close() of a file's lock ends its pending acquisitions, like a signal.
+  // The `close()` of a `ProcessLock` ends pending acquisitions, as a signal does.
   const endable = signal !== undefined || (isAsync && lock.file !== undefined);
   if (keys === undefined && !trace && !listens && !endable) {
     return timeout === plain.timeout ? plain : { lock, timeout, details: undefined };
@@ -134,7 +139,10 @@ function termsOf(
   return { lock, timeout, details: { keys, note, begun, signal, reject: undefined } };
 }
 
-/** Set by {@link takeFunctions}: the functions of the promise that is being created. */
+/**
+ * The resolve and reject functions of the promise that is being created.
+ * {@link takeFunctions} stores them here.
+ */
 const functions: {
   resolve: ((value: unknown) => void) | undefined;
   reject: ((reason: unknown) => void) | undefined;
@@ -144,22 +152,28 @@ const takeFunctions = (resolve: (value: unknown) => void, reject: (reason: unkno
   functions.reject = reject;
 };
 
-/** A promise's resolve function; null once it is settled, undefined for a sync acquisition. */
+/**
+ * The resolve function of an acquisition's promise. Null once the promise is settled;
+ * undefined for a sync acquisition.
+ */
 type Resolve<G> = ((outcome: G | Promise<never>) => void) | null | undefined;
 
 /**
- * An acquisition that the fast path could not finish. The object is also the request that the engine receives. It counts
- * the outcome, publishes the outcome to `node:diagnostics_channel`, and converts it to a guard or an error.
+ * An acquisition that the fast path could not finish. The engine receives this object as its request. After
+ * the outcome, the object counts it, publishes it on `node:diagnostics_channel`, and creates the error if
+ * there is one.
  *
- * An async acquisition (see {@link promise}) settles its promise exactly once, by grant, failure or abort. Without a
- * signal it stores only the resolve function, and rejects by resolving with a rejected promise. A reject function would
- * take as much memory as all fields of the acquisition.
+ * An async acquisition settles its promise exactly once: by a grant, a failure or an abort. It usually stores
+ * only the promise's resolve function, and rejects by resolving with a rejected promise. Storing the reject
+ * function would take as much memory as all fields of the acquisition.
  *
- * Thousands of acquisitions can wait in one thread, so the class has few fields. It has no `#private` methods, because
- * these would add a field. Sync waits use the same class, because V8 does not inline the constructor of a derived class.
+ * Thousands of acquisitions can wait in one thread, so the class has few fields. It has no `#private`
+ * methods, because these would add a field. Sync waits use the same class, because V8 does not inline the
+ * constructor of a derived class.
  */
 export class Acquisition<G extends Guard> implements AsyncWaiter, Abortable {
-  // `declare` prevents an initial `undefined`: the constructor assigns each field once.
+  // Without `declare`, each field would first be initialized to undefined. The
+  // constructor assigns each field once.
   declare readonly guard: G;
   declare ticket: number;
   declare queue: object | undefined;
@@ -226,7 +240,8 @@ export class Acquisition<G extends Guard> implements AsyncWaiter, Abortable {
   }
 
   /**
-   * Records and publishes the grant. Errors of listeners are ignored, because the guard holds its stripes in any case.
+   * Records the grant for the trace, and publishes it. Errors are ignored, because the guard
+   * holds its stripes in any case.
    */
   reportGranted(waited: boolean): void {
     const { guard } = this;
@@ -241,7 +256,7 @@ export class Acquisition<G extends Guard> implements AsyncWaiter, Abortable {
     }
   }
 
-  /** Counts and publishes a failed acquisition, and returns its error. */
+  /** Counts and publishes a failure, and returns the error for it. */
   failure(outcome: Failure): LockError {
     const { table, name, file } = this.#terms.lock;
     const lock = { name, exact: table.keys !== undefined };
@@ -278,9 +293,12 @@ export class Acquisition<G extends Guard> implements AsyncWaiter, Abortable {
     return file!.failure(outcome, this.shownKeys(), this.timeout);
   }
 
-  /** Reports the end of a wait that was counted as `contended` to metrics, the profile and subscribers. */
+  /**
+   * Reports the end of a wait to metrics, the profile and subscribers. Call this only for a wait that
+   * `stats()` counts as `contended`.
+   */
   private publishWait(outcome: EndedWait['outcome'], holders: readonly number[] = []): void {
-    // A single attempt does not wait.
+    // An acquisition with a timeout of 0 makes one attempt and does not wait.
     if (this.timeout === 0) return;
     const begun = this.#terms.details?.begun;
     const { words, cells } = this.#terms.lock.table;
@@ -318,7 +336,8 @@ export class Acquisition<G extends Guard> implements AsyncWaiter, Abortable {
     // A leftover reference would keep the promise alive, and with it the guard and the lock.
     last.resolve = last.reject = undefined;
     if (resolve === undefined) {
-      // The executor overflowed the stack, which rejected the promise. Handle that rejection later, and throw.
+      // The executor overflowed the stack, so the promise is already rejected. A microtask handles that
+      // rejection, and this function throws instead.
       defer(() => void promise.catch(() => undefined), undefined);
       throw new RangeError('Maximum call stack size exceeded');
     }
@@ -331,8 +350,8 @@ export class Acquisition<G extends Guard> implements AsyncWaiter, Abortable {
   }
 
   /**
-   * Settles the promise and reports the outcome. If this throws, call it again: it resumes at the failed step. The
-   * guard may have been released in between.
+   * Settles the promise and reports the outcome. If this throws, call it again: it resumes at the step that
+   * failed. The program may have released the guard in between.
    */
   settle(outcome: Outcome): void {
     if (this.#resolve) this.settlePromise(outcome, this.#resolve);
@@ -358,7 +377,8 @@ export class Acquisition<G extends Guard> implements AsyncWaiter, Abortable {
   }
 
   /**
-   * Unsubscribes from the signal and from the file's `close()`. Never throws, because a leftover listener does no harm.
+   * Removes the listeners for an abort and for `close()`. Ignores errors, because a
+   * leftover listener does no harm.
    */
   private forgetSignal(): void {
     const { lock, details } = this.#terms;
@@ -369,14 +389,14 @@ export class Acquisition<G extends Guard> implements AsyncWaiter, Abortable {
       if (signal === undefined) return;
       forgetAbort(signal, this);
     } catch {
-      // The program may have replaced a method of the signal by one that throws.
+      // The program may have replaced a method of the signal by a function that throws.
     }
   }
 
   abort(reason: unknown): void {
     if (!this.table.cancel(this)) return;
     this.#terms.lock.file?.pending.delete(this);
-    // A cancelled acquisition is not settled by the engine.
+    // The engine does not settle a cancelled acquisition.
     this.#terms.details!.reject!(reason);
     this.#resolve = null;
     Atomics.add(this.table.cells, METRIC_CELLS.aborts, 1n);
@@ -384,22 +404,23 @@ export class Acquisition<G extends Guard> implements AsyncWaiter, Abortable {
   }
 }
 
-/** The original `Promise.reject`, which the program may replace after import. */
+/** `Promise.reject`, captured at import, because the program may replace it later. */
 const rejected: (reason: unknown) => Promise<never> = Promise.reject.bind(Promise);
 
 /**
- * Makes `inspect()` show the stripes of a traced guard, with the note that was created before the first stripe was
- * taken.
+ * Makes the lock's `inspect()` show a traced guard: its stripes, and the note with its call site. The note
+ * was created before the first stripe was taken.
  */
 export function recordHeld({ name, table }: LockContext, guard: Guard): void {
-  // If `settle` is called again, the guard may have been released in between.
+  // If `settle` is called a second time, the program may have released the guard in between.
   if (!guard.held) return;
   markTraced(guard);
   traceHeld(name, table, guard, stripesOf(guard), modeOf(guard));
 }
 
 /**
- * Text for an error message: the traced holders of a stripe, how long each has held it, and where each acquired it.
+ * Describes the traced holders of a stripe for an error message: how long each has held
+ * it, and where each acquired it.
  */
 function tracedHolders(table: LockTable, stripe: number): string | undefined {
   const state = table.inspect().find((candidate) => candidate.stripe === stripe);
@@ -413,11 +434,12 @@ function tracedHolders(table: LockTable, stripe: number): string | undefined {
 }
 
 /*
- * If the fast path fails to take all stripes of a guard, one of these functions passes the guard to the engine. If the function
- * throws, the engine holds nothing. The guard then holds the stripes that the fast path took, or none (keeps T1).
+ * After the fast path has failed to take all stripes of a guard, one of the next three functions passes the
+ * guard to the engine. If that function throws, the engine holds nothing for the guard. The guard itself
+ * holds either the stripes that the fast path took, or none (keeps T1 of `LockTable`).
  */
 
-/** One of {@link block}, {@link wait} and {@link attempt}. */
+/** The type of {@link block}, {@link wait} and {@link attempt}. */
 export type Continue<G extends Guard, R> = (
   lock: LockContext,
   guard: G,
@@ -425,7 +447,7 @@ export type Continue<G extends Guard, R> = (
   signal: AbortSignal | undefined,
 ) => R;
 
-/** Blocks this thread until the guard holds its stripes. */
+/** Blocks this thread until the guard holds all its stripes. Throws if the acquisition fails. */
 export function block<G extends Guard>(lock: LockContext, guard: G, timeout: number): G {
   if (!lock.trace && tryEnter(guard, lock.table)) return guard;
   const acquisition = new Acquisition(lock, guard, timeout, undefined, false);
@@ -435,7 +457,7 @@ export function block<G extends Guard>(lock: LockContext, guard: G, timeout: num
   return guard;
 }
 
-/** Waits on the event loop for the guard's stripes. */
+/** Resolves once the guard holds all its stripes. Until then, the acquisition waits on the event loop. */
 export function wait<G extends Guard>(
   lock: LockContext,
   guard: G,
@@ -443,7 +465,7 @@ export function wait<G extends Guard>(
   signal: AbortSignal | undefined,
 ): Promise<G> {
   if (lock.file !== undefined && !lock.trace) {
-    // Created before the attempt (keeps T1).
+    // The value is created before the attempt, because creating it can throw (keeps T1 of `LockTable`).
     const value = lock.file.guardOf(guard);
     if (tryEnter(guard, lock.table)) return resolved(value) as unknown as Promise<G>;
   }
@@ -451,18 +473,21 @@ export function wait<G extends Guard>(
   const promise = pending.promise();
   const outcome = continueTaking(guard, lock.table, pending, pending);
   if (outcome === undefined) return promise;
-  // After a grant, the promise must be resolved before this thread runs other code. Otherwise that code could block for
-  // stripes that this thread already holds.
+  // After a grant, the promise must be resolved before this thread runs other code. Such code could block
+  // this thread for stripes that the thread already holds.
   try {
     pending.settle(outcome);
   } catch {
-    // Settle it in a microtask instead. Until then no other code has the guard.
+    // A microtask repeats the call. Until then, no other code has the guard.
     defer(() => pending.settle(outcome), undefined);
   }
   return promise;
 }
 
-/** Makes one attempt through the engine. If a stripe is not free, returns undefined, and the guard holds nothing. */
+/**
+ * Makes one attempt through the engine. If a stripe is not free, returns
+ * undefined, and the guard holds nothing.
+ */
 export function attempt<G extends Guard>(lock: LockContext, guard: G): G | undefined {
   if (!lock.trace && tryEnter(guard, lock.table)) return guard;
   const stripes = stripesOf(guard);

@@ -55,24 +55,27 @@ import { methodsOf, traceCall, type EntryPoints } from './trace.js';
 const THREAD_BOUND = threadBound('lock', 'pass lock.handle instead, and open it there with from()');
 
 const DRAINED: Names<DrainedOptions> = { timeout: true, signal: true };
-/** The pause between two polls, in milliseconds. It doubles from the first value to the last. */
+/** `drained` polls with pauses that double from the first value to the last, in milliseconds. */
 const FIRST_PAUSE = 1;
 const LAST_PAUSE = 50;
 
 /**
- * The common class of the locks on keys: a function with a parameter of this type accepts any of them. Programs cannot
- * construct it. `A`: the modes that the lock supports.
+ * The base class of all locks on keys. A function with a parameter of this type accepts any of them. Programs
+ * cannot construct a `BaseLock` itself. `A`: the modes that the lock supports.
  *
- * The methods `acquire`, `acquireSync` and `tryAcquire` contain the whole fast path, which takes one free key
- * exclusively and without options. V8 inlines the functions that they call. No code of the program runs between the
- * look-up of the key and the moment when its stripe is taken or waited for (keeps N4, see `pinned-keys.ts`).
+ * The fast path takes one free key exclusively and without options. `acquire`, `acquireSync` and `tryAcquire`
+ * each contain all of it, and V8 inlines the functions that it calls.
+ *
+ * After an acquisition has looked up a key's stripe, no code of the program runs until the stripe is
+ * taken or waited for. Such code could unpin the key, and another key could then get the stripe
+ * (keeps N4, see `pinned-keys.ts`).
  */
 export abstract class BaseLock<A extends LockMode = LockMode> {
-  /** Shown in errors, `inspect()` and diagnostics. */
+  /** The name that errors, diagnostics messages and `console.log` show. */
   readonly name: string;
-  /** Default time allowed for one whole acquisition, in milliseconds. */
+  /** The default timeout of an acquisition, for all of its keys together, in milliseconds. */
   readonly timeout: number;
-  /** Which engine the lock runs on, in all threads. */
+  /** The engine that implements the lock. It is the same in all threads. */
   readonly engine: 'native' | 'javascript';
   /**
    * Makes structured clone refuse the lock: see {@link threadBound}.
@@ -87,7 +90,7 @@ export abstract class BaseLock<A extends LockMode = LockMode> {
   readonly #sets: KeySets;
   readonly #context: LockContext;
   readonly #permits: boolean;
-  /** True if the lock does not use the fast path, because its acquisitions are traced or take permits. */
+  /** Whether all acquisitions skip the fast path, because they are traced or take permits. */
   readonly #special: boolean;
 
   /** @internal */
@@ -105,9 +108,9 @@ export abstract class BaseLock<A extends LockMode = LockMode> {
   }
 
   /**
-   * Acquires all keys or none, under one deadline, without blocking this thread. Keeps the event loop alive while it
-   * waits. Rejects with a LockTimeoutError or with signal.reason, or with a RangeError (ERR_OUT_OF_RANGE) for more than
-   * 1,048,576 keys.
+   * Acquires all of the keys or none of them, under one deadline, without blocking this thread. A pending
+   * acquisition keeps the event loop alive. Rejects with a LockTimeoutError at the timeout, with
+   * signal.reason after an abort, or with a RangeError (ERR_OUT_OF_RANGE) for more than 1,048,576 keys.
    */
   acquire<K extends LockKey, M extends LockMode = 'exclusive'>(
     keys: K | readonly K[],
@@ -126,8 +129,8 @@ export abstract class BaseLock<A extends LockMode = LockMode> {
   }
 
   /**
-   * Like {@link acquire}, but blocks this thread. Throws a LockTimeoutError, or a DeadlockError if waiting could never
-   * end, for instance because this thread itself holds the key.
+   * Like {@link acquire}, but blocks this thread. Throws a LockTimeoutError at the timeout. Throws a
+   * DeadlockError if the wait could never end, for instance because this thread itself holds the key.
    */
   acquireSync<K extends LockKey, M extends LockMode = 'exclusive'>(
     keys: K | readonly K[],
@@ -140,7 +143,7 @@ export abstract class BaseLock<A extends LockMode = LockMode> {
     return tryTake(guard) ? guard : block(this.#context, guard, this.timeout);
   }
 
-  /** Makes one attempt and never waits. Returns undefined if the keys are not free. */
+  /** Makes one attempt to acquire the keys, and never waits. Returns undefined if the keys are not free. */
   tryAcquire<K extends LockKey, M extends LockMode = 'exclusive'>(
     keys: K | readonly K[],
     options?: { mode?: M & A },
@@ -153,29 +156,34 @@ export abstract class BaseLock<A extends LockMode = LockMode> {
   }
 
   /**
-   * Whether a key is free, and how many acquisitions hold it and wait for it, in constant time. A snapshot, because
-   * other threads continue: to act on it, use {@link tryAcquire}. A `StripedLock` reports the state of the key's
-   * stripe, which other keys may hold. Throws a TypeError (ERR_INVALID_ARG_TYPE) or RangeError (ERR_OUT_OF_RANGE) for a
-   * value that is not a key.
+   * Reports whether a key is free, and how many acquisitions hold it or wait for it. Takes constant time. The
+   * result is a snapshot that may be outdated at once; to act on a free key, use {@link tryAcquire}. A
+   * `StripedLock` reports the state of the key's stripe, which other keys may hold. Throws a TypeError
+   * (ERR_INVALID_ARG_TYPE) or RangeError (ERR_OUT_OF_RANGE) for a value that is not a key.
    */
   stateOf(key: LockKey): OneKeyState {
     const { word, waiting } = this.countsOf(key);
     return oneKeyState(word, waiting, this.#table.limit);
   }
 
-  /** Whether an exclusive acquisition of a key would wait for a holder: the opposite of `stateOf(key).free`. */
+  /**
+   * Whether an exclusive acquisition of the key would wait for a holder: the opposite of `stateOf(key).free`.
+   */
   isLocked(key: LockKey): boolean {
     return !this.stateOf(key).free;
   }
 
-  /** Counters of the whole lock, for all threads together. A snapshot, because other threads continue. */
+  /**
+   * Counters of the whole lock, summed over all threads. They are a snapshot:
+   * other threads keep changing them.
+   */
   abstract stats(): StripedLockStats;
 
   /**
-   * Resolves when no thread holds a key of the lock or waits for one. Use it to shut down, after the program has
-   * stopped new acquisitions. It polls every 1 to 50 ms, and keeps the event loop alive. Rejects with a
-   * LockTimeoutError at the timeout, with signal.reason, or with a TypeError (ERR_INVALID_ARG_TYPE) or RangeError
-   * (ERR_OUT_OF_RANGE) for bad options.
+   * Resolves when no thread holds a key of the lock or waits for one. Use it to shut down, after the program
+   * has stopped new acquisitions. It polls every 1 to 50 ms, and keeps the event loop alive. Rejects with a
+   * LockTimeoutError at the timeout, or with signal.reason after an abort. Rejects with a TypeError
+   * (ERR_INVALID_ARG_TYPE) or RangeError (ERR_OUT_OF_RANGE) for bad options.
    */
   async drained(options?: DrainedOptions): Promise<void> {
     checkOptionsObject(options, DRAINED);
@@ -192,7 +200,10 @@ export abstract class BaseLock<A extends LockMode = LockMode> {
     }
   }
 
-  /** Runs fn while holding the keys, and releases them however fn ends. */
+  /**
+   * Acquires the keys, runs fn, and releases the keys when fn ends, even with an error.
+   * Resolves with the result of fn.
+   */
   withLock<T, K extends LockKey>(
     keys: K | readonly K[],
     fn: (guard: Guard<K, 'exclusive'>) => T | PromiseLike<T>,
@@ -219,8 +230,8 @@ export abstract class BaseLock<A extends LockMode = LockMode> {
   }
 
   /**
-   * Blocks this thread until it holds the keys, runs fn, and releases them. If fn returns a promise, throws a TypeError
-   * after the release: use withLock instead.
+   * Like {@link withLock}, but blocks this thread until it holds the keys. If fn returns a promise, this
+   * throws a TypeError after the release: use withLock instead.
    */
   withLockSync<T, K extends LockKey>(
     keys: K | readonly K[],
@@ -264,7 +275,7 @@ export abstract class BaseLock<A extends LockMode = LockMode> {
   }
 
   /**
-   * The state of a key's stripe. Throws for a value that is not a key.
+   * The word of a key's stripe, and the number of its waiters. Throws for a value that is not a key.
    *
    * @internal
    */
@@ -309,7 +320,7 @@ export abstract class BaseLock<A extends LockMode = LockMode> {
     return { lock: this.name, keys: shownKeys(keys), mode: options?.mode ?? 'exclusive', kind, threadId };
   }
 
-  // The general path: any keys, with any options.
+  // The general path supports any keys with any options.
 
   #acquireGeneral<K extends LockKey, M extends LockMode>(
     keys: K | readonly K[],
@@ -351,9 +362,9 @@ export abstract class BaseLock<A extends LockMode = LockMode> {
   }
 
   /**
-   * Takes the guard's stripes by the fast path, and the rest by `go`. On an error it frees the stripes that were taken,
-   * at once or in a microtask. That clean-up is not a separate function, because calling one could overflow the stack
-   * (keeps T1).
+   * Takes the guard's stripes. The fast path takes as many as it can, and `go` takes the rest. If this
+   * throws, it releases the stripes that were taken, at once or in a microtask. The release is not in a
+   * separate function, because calling that function could overflow the stack (keeps T1 of `LockTable`).
    */
   #take<G extends Guard, R>(
     how: How,
@@ -363,7 +374,9 @@ export abstract class BaseLock<A extends LockMode = LockMode> {
     signal: AbortSignal | undefined,
     go: Continue<G, R>,
   ): G | R {
-    // If `tryTake` throws, the guard holds nothing. No function may be called between this line and the try block.
+    // If `tryTake` throws, the guard holds nothing. Once it returns, the guard may hold stripes,
+    // and only the `try` block releases them after an error. So no function may be called between
+    // this line and the `try` block.
     if (signal === undefined && !this.#context.trace && tryTake(guard)) return guard;
     try {
       return this.#takeSlow(how, guard, options, timeout, signal, go);
@@ -377,7 +390,10 @@ export abstract class BaseLock<A extends LockMode = LockMode> {
     }
   }
 
-  /** Code of the program runs here: the trace's `Error.prepareStackTrace`, the signal, or a Proxy of the options. */
+  /**
+   * The part of `#take` in which code of the program may run: `Error.prepareStackTrace` for a trace, a method
+   * of the signal, or a trap of a Proxy that was passed as the options.
+   */
   #takeSlow<G extends Guard, R>(
     how: How,
     guard: G,
@@ -402,7 +418,11 @@ export abstract class BaseLock<A extends LockMode = LockMode> {
     }
   }
 
-  /** `inner` is `#take`, because it calls within `try`: in Bun, a function that ends with a call loses its frame. */
+  /**
+   * The functions by which a trace finds the caller's stack frame. Bun omits the frame of a
+   * function that ends with a call. `inner` is `#take`, which always has a frame, because it
+   * calls `#takeSlow` within `try`.
+   */
   #entryPoints(how: How): EntryPoints {
     const inner = this.#take;
     const { acquire, acquireSync, tryAcquire, withLock, withLockSync } =
@@ -414,8 +434,8 @@ export abstract class BaseLock<A extends LockMode = LockMode> {
 }
 
 /**
- * Publishes a call and its result. If publishing the result throws, this releases the guard, because the caller will
- * not receive it.
+ * Runs an acquisition, and publishes the call and its result. If publishing the result throws, this releases
+ * the guard, because the caller will not receive it.
  */
 function publishCall<G extends Guard | undefined>(message: AcquireMessage, call: () => G): G {
   let guard: G | undefined;
@@ -427,7 +447,7 @@ function publishCall<G extends Guard | undefined>(message: AcquireMessage, call:
   }
 }
 
-/** A copy of the caller's keys for a message, not checked yet. Empty if the list cannot be read. */
+/** A copy of the caller's keys for a message. They are not checked yet. Empty if reading the list throws. */
 function shownKeys(keys: LockKey | readonly LockKey[]): readonly LockKey[] {
   try {
     return isList(keys) ? [...keys] : [keys];
@@ -436,11 +456,11 @@ function shownKeys(keys: LockKey | readonly LockKey[]): readonly LockKey[] {
   }
 }
 
-/** The state of a key, computed from the word of its stripe and the limit of the table. */
+/** The state of a key, computed from its stripe's word and the table's limit. */
 function oneKeyState(word: number, waiters: number, limit: number): OneKeyState {
   const mode = modeOfWord(word, limit);
   const holders = mode === undefined ? 0 : mode.counted ? word & HOLDER_MASK : 1;
-  // A shared hold leaves no permit: an exclusive acquisition would have to wait.
+  // Without permits, any hold makes an exclusive acquisition wait. So a shared hold leaves no permit.
   const permitsLeft = hasPermits(limit) ? limit - holders : holders === 0 ? 1 : 0;
   return { free: permitsLeft > 0, mode: mode?.name, holders, waiters, permitsLeft };
 }

@@ -11,29 +11,34 @@ import type { KeySet } from './key-set.js';
 import { traceReleased } from './trace.js';
 
 /**
- * The layout of a guard's state. The lowest bits are the code of its mode, followed by flags. The higher bits are a
- * number: the guard's only stripe, or for a `KeySet` the number of its stripes that are taken.
+ * The layout of a guard's state, which is a single integer. The lowest bits are the code of the guard's mode,
+ * and the next bits are flags. The remaining bits are a number. For a guard of one key, it is the key's
+ * stripe. For a guard of a list of keys, it is the number of stripes that the guard has taken.
  *
- * A const enum puts the numbers into the compiled JavaScript. V8 inlines an acquisition and its release only if their
- * bytecode is short, and each use of a module's constant would add five bytes.
+ * The compiler replaces the members of a const enum by their numbers. A constant imported from a
+ * module would add five bytes of bytecode at each use. V8 inlines an acquisition and its release
+ * only if their bytecode is short.
  */
 const enum State {
   MODE = MODE_MASK,
   HELD = 4,
   ABANDONED = 8,
   TRACED = 16,
-  /** The keys are a `KeySet`. */
+  /** The guard was created for a list of keys, a `KeySet`. */
   MANY = 32,
   FLAGS = 63,
   NUMBER_SHIFT = 6,
   TRACED_OR_MANY = TRACED | MANY,
-  /** Guards with any of these flags are handled by separate functions, so that the code for the others stays short. */
+  /**
+   * Separate functions handle a guard that has any of these bits. So the functions
+   * for all other guards stay short.
+   */
   NOT_PLAIN = MODE | HELD | TRACED | MANY,
 }
 
 /**
- * Creates a guard that holds nothing yet. It must exist before its first stripe is taken, because creating it can throw
- * (T1).
+ * Creates a guard of one key, which holds nothing yet. Call this before the stripe is taken, because creating
+ * an object can throw (T1 of `LockTable`).
  */
 export let createGuard: <K extends LockKey, M extends LockMode>(
   path: FastPath,
@@ -42,7 +47,7 @@ export let createGuard: <K extends LockKey, M extends LockMode>(
   mode: Mode,
 ) => Guard<K, M>;
 
-/** {@link createGuard} for any number of keys. */
+/** Like {@link createGuard}, for a list of keys. */
 export let createGuardOfSet: <K extends LockKey, M extends LockMode>(
   path: FastPath,
   set: KeySet<K>,
@@ -50,35 +55,41 @@ export let createGuardOfSet: <K extends LockKey, M extends LockMode>(
 ) => Guard<K, M>;
 
 /**
- * The fast path: one compare-and-swap for each stripe. It stops at the first stripe that is not free, and returns
- * false. The guard keeps the earlier stripes until {@link continueTaking} passes them to the engine, or
- * {@link AcquiredGuard.release} frees them.
+ * The fast path: takes each stripe of the guard with one compare-and-swap. At the first stripe that is not
+ * free, it stops and returns false. The guard then keeps the stripes before that one, until
+ * {@link continueTaking} passes them to the engine or {@link AcquiredGuard.release} frees them.
  */
 export let tryTake: (guard: Guard) => boolean;
 
-/** The mode of a guard, before or after it was acquired. */
+/** The mode of a guard, whether the guard is held or not. */
 export let modeOf: (guard: Guard) => Mode;
 
 /** The stripes of a guard, ascending. The caller must not change them. */
 export let stripesOf: (guard: Guard) => readonly number[];
 
-/** The only stripe of a guard, or -1 if it has several, or none. */
+/** The stripe of a guard that has exactly one stripe; otherwise -1. */
 export let stripeOf: (guard: Guard) => number;
 
-/** A copy of the keys if some are bytes, which the program can change or detach later. Undefined otherwise. */
+/**
+ * A copy of the keys if any of them is bytes, because the program can change or detach
+ * bytes later. Otherwise undefined.
+ */
 export let copyOfKeys: (guard: Guard) => readonly LockKey[] | undefined;
 
 /**
- * The number of stripes, from the lowest, that a guard of several keys has taken. Always 0 for a guard of a single key.
+ * The number of stripes that a guard of a list of keys has taken, from the lowest stripe on.
+ * Always 0 for a guard of one key.
  */
 export let takenBy: (guard: Guard) => number;
 
 /**
- * Passes a guard to the engine, which takes the remaining stripes. Without a waiter, the engine blocks this thread
- * until the outcome. With a waiter, it may return undefined, and settles the waiter later.
+ * Passes a guard to the engine, which takes the remaining stripes. Without a waiter, the call
+ * blocks this thread until the outcome. With a waiter, the call may return undefined, and the
+ * engine settles the waiter later.
  *
- * After a grant the guard holds all its stripes, otherwise none. The guard's state changes right after the engine's
- * answer, without a function call in between (keeps T1). If this throws, no word and no state has changed.
+ * After a grant, the guard holds all its stripes. After any other outcome, it holds none. The guard's state
+ * changes right after the engine's answer, and no function is called in between (keeps T1 of `LockTable`). If
+ * this throws, neither a stripe's word nor the guard's state has changed.
  */
 export let continueTaking: {
   (guard: Guard, table: LockTable, request: Request): Outcome;
@@ -86,30 +97,31 @@ export let continueTaking: {
 };
 
 /**
- * Replaces the fast path if other processes can also hold the keys: see `LockTable.tryEnter`. Works only for a guard of one
- * key in exclusive mode, and returns false for any other guard. Keeps T1 like {@link continueTaking}.
+ * Replaces {@link tryTake} if other processes can also hold the keys: see `LockTable.tryEnter`. It
+ * supports only a guard of one key in exclusive mode, and returns false for any other guard. It keeps
+ * T1 like {@link continueTaking}.
  */
 export let tryEnter: (guard: Guard, table: LockTable) => boolean;
 
-/** Makes the guard report its release to the trace. */
+/** Marks the guard as traced. Its release is then reported to the trace. */
 export let markTraced: (guard: Guard) => void;
 
-/** Marks the guard as held, after the engine took all its stripes for a pending waiter. */
+/** Marks the guard as held. The engine has just taken all its stripes for a pending waiter. */
 export let grant: (guard: Guard, abandoned: boolean) => void;
 
 const { take, takeIn, takeMany, release, releaseIn, releaseMany, nextToken } = FastPath;
 
-/** The tokens of guards. Most tokens are never read, so guards have no field for them. */
+/** The tokens of guards. Guards have no field for the token, because most tokens are never read. */
 const tokens = new WeakMap<object, bigint>();
 
-/** The class behind {@link Guard}. */
+/** The implementation of {@link Guard}. */
 class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> implements Disposable {
   /**
-   * An own, enumerable property, so that structured clone refuses the guard (see {@link FastPath}): a copy in another
-   * thread would hold nothing.
+   * Makes structured clone refuse the guard, because a copy in another thread would hold nothing. For this,
+   * the property must be own and enumerable (see {@link FastPath}).
    *
-   * The other fields are private and few. The compare-and-swap waits for the writes to these fields, and the writes are a
-   * large part of the cost of an acquisition.
+   * The other fields are private and few. The compare-and-swap of an acquisition waits until the fields are
+   * written, and these writes are a large part of the acquisition's cost.
    *
    * @internal
    */
@@ -129,8 +141,8 @@ class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> 
   }
 
   /**
-   * The stripes of the keys, ascending and without duplicates. They are taken in this order and released in reverse
-   * order.
+   * The stripes of the keys, ascending and without duplicates. An acquisition takes them in this order, and a
+   * release frees them in reverse order.
    */
   get stripes(): readonly number[] {
     const state = this.#state;
@@ -150,18 +162,19 @@ class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> 
   }
 
   /**
-   * True if the thread of an earlier holder ended without releasing an exclusive hold or a permit: the data that the
-   * lock protects may be half-written. Shared holders also get true, until an exclusive holder has got it.
+   * True if the thread of an earlier holder ended without releasing an exclusive hold or a permit. The data
+   * that the lock protects may then be half-written. All later shared holders get true, and so does the
+   * first exclusive holder after them.
    */
   get abandoned(): boolean {
     return (this.#state & State.ABANDONED) !== 0;
   }
 
   /**
-   * Fencing token, greater than the token of every earlier holder of any of these stripes. A new lock's tokens start at
-   * the wall clock in nanoseconds. The token is assigned at the first read, which must happen while the guard is held:
-   * otherwise it throws a LockError with code ERR_LOCK_NOT_HELD. Later reads return the same token, even after the
-   * release.
+   * The fencing token, which is greater than the tokens of all earlier holders of any of these stripes. The
+   * first read assigns it, and must happen while the guard is held. Otherwise it throws a LockError
+   * (ERR_LOCK_NOT_HELD). Later reads return the same token, even after the release. A new lock's tokens start
+   * at the wall clock in nanoseconds.
    */
   get token(): bigint {
     let token = tokens.get(this);
@@ -176,15 +189,16 @@ class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> 
   }
 
   /**
-   * Releases the keys. Idempotent: a second call does nothing, even if the keys were acquired again in between. Only a
-   * stack overflow makes it throw. If {@link held} is still true then, nothing was released, and it can be called
-   * again.
+   * Releases the keys. Idempotent: a second call does nothing, even if the keys were acquired again in
+   * between. Only a stack overflow makes this throw. If {@link held} is still true after that, nothing was
+   * released, and the program can call this again.
    */
   release(): void {
     const state = this.#state;
     if ((state & State.NOT_PLAIN) === State.HELD) {
-      // Here and below, `#state` changes right after the stripe's word, with no function call between the changes (keeps T1).
-      // So after a stack overflow, the guard can still be released.
+      // Here and below, no function is called between the change of the stripe's word and the
+      // change of `#state` (keeps T1 of `LockTable`). So even after a stack overflow, the state is right, and
+      // the guard can still be released.
       release(this.path, state >> State.NUMBER_SHIFT);
       this.#state = state ^ State.HELD;
     } else {
@@ -212,8 +226,9 @@ class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> 
   }
 
   /**
-   * After a stack overflow, some stripes may be free and some not. Then the guard no longer counts as held, and a
-   * microtask frees the remaining stripes, unless another call of `release` frees them first.
+   * Releases the stripes of a list of keys. If a stack overflow stops this after some stripes, the
+   * guard no longer counts as held. A microtask then frees the remaining stripes, unless another call
+   * of `release` frees them first.
    */
   static #releaseMany(this: void, guard: AcquiredGuard): void {
     const state = guard.#state;
@@ -226,7 +241,7 @@ class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> 
     throw overflowError;
   }
 
-  /** {@link release}, at the end of a `using` block. */
+  /** Calls {@link release} at the end of a `using` block. */
   [Symbol.dispose](): void {
     this.release();
   }
@@ -248,7 +263,7 @@ class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> 
     return `Guard ${inspect({ keys, stripes, mode, held, abandoned }, options)}`;
   }
 
-  /** {@link tryTake} for guards that are not exclusive or have several keys. */
+  /** The part of {@link tryTake} for guards that are not exclusive, or that have a list of keys. */
   static #tryTakeSlow(this: void, guard: AcquiredGuard): boolean {
     const state = guard.#state;
     if ((state & State.MANY) !== 0) return AcquiredGuard.#tryTakeMany(guard);
@@ -261,7 +276,8 @@ class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> 
     const state = guard.#state;
     const { stripes } = guard.#key as KeySet;
     const code = state & State.MODE;
-    // No function is called between the last change of a word and the change of the state (keeps T1).
+    // No function is called between the last change of a stripe's word and the change of
+    // `#state` (keeps T1 of `LockTable`).
     const taken = takeMany(guard.path, stripes, code);
     const all = taken === stripes.length;
     guard.#state = state | (taken << State.NUMBER_SHIFT) | (all ? State.HELD : 0);
@@ -307,7 +323,7 @@ class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> 
 
     continueTaking = ((guard: Guard, table: LockTable, request: Request, waiter?: AsyncWaiter) => {
       const many = (guard.#state & State.MANY) !== 0;
-      // The fast path has opened the shares already, unless it overflowed the stack.
+      // The fast path has already allocated the shares, unless it overflowed the stack.
       if (request.mode.counted && table.shares === undefined) table.openShares();
       const outcome = waiter === undefined ? table.acquireSync(request) : table.acquireAsync(request, waiter);
       const bare = many ? guard.#state & State.FLAGS : guard.#state;
@@ -340,13 +356,13 @@ class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> 
   }
 }
 
-/** The public class of guards. Programs cannot construct guards. @hidden */
+/** The public class of guards, for `instanceof`. Programs cannot construct guards. @hidden */
 export const Guard = expose(AcquiredGuard, 'Guard', 'Illegal constructor: a Guard comes from an acquisition');
 /**
- * A hold of keys of type `K` in mode `M`, until it is released. Only acquisitions create guards, and `instanceof`
- * works. A function can require a guard as proof of the hold: `write(row, guard: Guard<string, 'exclusive'>)`. A guard
- * of no keys is valid and holds nothing. A guard belongs to its thread: posting it to another thread throws a
- * DataCloneError.
+ * Holds keys of type `K` in mode `M` until it is released. Only acquisitions create guards.
+ * `guard instanceof Guard` works. A function can require a guard as proof of the hold:
+ * `write(row, guard: Guard<string, 'exclusive'>)`. A guard of no keys is valid and holds nothing. A guard
+ * belongs to its thread: posting it to another thread throws a DataCloneError.
  * @interface
  */
 export type Guard<K extends LockKey = LockKey, M extends LockMode = LockMode> = AcquiredGuard<K, M>;

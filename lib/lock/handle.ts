@@ -13,7 +13,7 @@ import { createTable, openTable } from '../engine/select.js';
 import { startRequestedProfile } from '../profile/requested.js';
 import { resolveKeyedLockOptions, resolveLockOptions, type ResolvedLockOptions } from './options.js';
 
-/** Describes one of the two lock classes. */
+/** The properties of a lock class, `StripedLock` or `KeyedLock`. */
 interface LockKind {
   readonly mark: (StripedLockHandle | KeyedLockHandle)['kind'];
   readonly name: string;
@@ -24,7 +24,9 @@ interface LockKind {
 export const STRIPED: LockKind = { mark: 'stripelock/striped-lock', name: 'StripedLock', exact: false };
 export const KEYED: LockKind = { mark: 'stripelock/keyed-lock', name: 'KeyedLock', exact: true };
 
-/** The shared memory of a lock, and the settings that must be the same in all threads. */
+/**
+ * The contents of a handle: the lock's shared memory, and the settings that must be the same in all threads.
+ */
 interface HandleFields extends TableMemory {
   readonly kind: LockKind['mark'];
   readonly stripes: number;
@@ -52,12 +54,18 @@ export class OpenedLock {
     this.trace = settings.trace;
   }
 
-  /** Runs no code of the program, unlike `instanceof` with a Proxy. */
+  /**
+   * Whether the value is an `OpenedLock`. Unlike `instanceof`, this runs no code of the
+   * program if the value is a Proxy.
+   */
   static is(value: unknown): value is OpenedLock {
     return typeof value === 'object' && value !== null && #kind in value;
   }
 
-  /** The same object each time. Before the first read, no other thread can open the lock. */
+  /**
+   * The handle with which other threads open the lock. All reads return the same object. Before the first
+   * read, no other thread can open the lock.
+   */
   get handle(): object {
     return (this.#handle ??= Object.freeze<HandleFields>({
       kind: this.#kind.mark,
@@ -80,12 +88,15 @@ function fieldsOf({ mark, name: of }: LockKind, handle: unknown): HandleFields {
       return { kind, arena, buffer, offset, local, stripes, limit, name, timeout, trace };
     }
   } catch {
-    // Null, undefined and objects with a getter that throws are not handles.
+    // The value is null, undefined, or an object with a getter that throws. None of these is a handle.
   }
   throw invalidArgType('handle', `the handle of a ${of}`, handle);
 }
 
-/** Opens the lock of a handle in this thread. Throws a TypeError if the handle is not intact, or not of this kind. */
+/**
+ * Opens the lock of a handle in this thread. Throws a TypeError or RangeError for a value that is not an
+ * intact handle of this kind of lock.
+ */
 export function openHandle(kind: LockKind, handle: unknown): OpenedLock {
   const { arena, buffer, offset, local, name, timeout, trace, ...rest } = fieldsOf(kind, handle);
   const settings = {
@@ -103,12 +114,15 @@ export function openHandle(kind: LockKind, handle: unknown): OpenedLock {
   );
 }
 
-/** Creates a lock from options, or returns the argument if it is an open lock. */
+/**
+ * Creates a lock from the options of a `StripedLock`. If the argument is already an
+ * opened lock, returns the argument.
+ */
 export function openStriped(options: StripedLockOptions | OpenedLock | undefined): OpenedLock {
   return OpenedLock.is(options) ? options : create(STRIPED, resolveLockOptions(options));
 }
 
-/** {@link openStriped} for a `KeyedLock`. */
+/** Like {@link openStriped}, for a `KeyedLock`. */
 export function openKeyed(options: KeyedLockOptions | OpenedLock | undefined): OpenedLock {
   return OpenedLock.is(options) ? options : create(KEYED, resolveKeyedLockOptions(options));
 }

@@ -5,39 +5,46 @@ import { checkKey, isRememberable, type KeyIndex } from './stripe-index.js';
 import { ordered } from './stripe-order.js';
 
 /**
- * Longer lists are not remembered. Together with the limit on the length of remembered strings, this bounds the memory.
+ * The maximum length of a list that is remembered. The length of remembered strings is limited,
+ * too, so the memory is bounded.
  */
 const REMEMBERED_KEYS = 128;
-/** The most keys of one acquisition. More would block the thread for seconds. */
+/** The maximum number of keys of one acquisition. More keys would block the thread for seconds. */
 const MAX_KEYS = MAX_STRIPES;
 
-/** The keys of an acquisition of several keys, and their stripes. Immutable. */
+/** A list of keys to acquire together, and their stripes. Immutable. */
 export interface KeySet<K extends LockKey = LockKey> {
   /**
-   * Ascending and without duplicates. A field rather than a getter, because it is read where no function may be called
-   * (T1).
+   * The stripes of the keys, ascending and without duplicates. This is a field and not a getter, because it
+   * is read where no function may be called (T1 of `LockTable`).
    */
   readonly stripes: readonly number[];
-  /** The keys that were passed, duplicates included. */
+  /** The keys as they were passed, duplicates included. */
   readonly keys: readonly K[];
 }
 
-/** The set of the most recent list of keys. */
+/** The {@link KeySet} of the most recent list of keys. */
 interface LastSet<K extends LockKey = LockKey> extends KeySet<K> {
-  /** The index's `unpins` when the stripes were looked up. If it has changed, the keys may have other stripes. */
+  /**
+   * The value of the index's `unpins` when the stripes were looked up. If `unpins` has changed since,
+   * the keys may have other stripes.
+   */
   readonly unpins: number;
 }
 
 const NO_SET: LastSet<never> = { stripes: [], keys: [], unpins: -1 };
 
 /**
- * Creates the key sets of one lock in one thread. It remembers the last set, because comparing eight keys takes a third
- * of the time of finding and sorting their stripes. It does not remember pairs: programs with pairs, such as transfers
- * between accounts, rarely repeat one, and remembering each pair made an acquisition 30 to 40 % slower. A cache of 256
- * sets was not worth its code: with 128 sets of eight keys in turn, it gained at most 4 %.
+ * Creates the key sets of one lock in one thread. It remembers the last set. Comparing eight keys with the
+ * last set takes a third of the time of finding and sorting their stripes.
  *
- * A list may be a Proxy or have getters, which may acquire other keys. So each key is read once, only the values read are
- * compared and kept, and all keys are read before the first is looked up.
+ * It does not remember sets of two keys. Programs that acquire pairs, such as transfers between accounts,
+ * rarely repeat a pair. Remembering pairs made such an acquisition 30 to 40 % slower. It remembers only one
+ * set: a cache of 256 sets gained at most 4 %, in a program that used 128 sets of eight keys in turn.
+ *
+ * A list may be a Proxy or have getters, and these may acquire other keys. So all keys are read
+ * before the first one is looked up. Each key is read only once, and the value that was read is the
+ * one that is compared and stored.
  */
 export class KeySets {
   readonly #index: KeyIndex;
@@ -47,7 +54,7 @@ export class KeySets {
     this.#index = index;
   }
 
-  /** Throws for a value that cannot be a key, and for too many keys. */
+  /** The set for a list of keys. Throws for a value that is not a key, and for too many keys. */
   setOf<K extends LockKey>(list: readonly K[]): KeySet<K> {
     const index = this.#index;
     const last = this.#last as LastSet<K>;
@@ -62,8 +69,8 @@ export class KeySets {
 }
 
 /**
- * Reads the keys of a list into a new list. Returns `known` if it has the same keys. Throws at the first value that is
- * not a key, before the later ones are read.
+ * Reads the keys of a list into a new list. Returns `known` instead if the list has the same keys. Throws at
+ * the first value that is not a key, without reading the later ones.
  */
 function keysOf<K extends LockKey>(list: readonly K[], count: number, known: readonly K[]): readonly K[] {
   if (count !== known.length) {
@@ -93,7 +100,7 @@ function keyIn<K extends LockKey>(list: readonly K[], i: number): K {
   return key;
 }
 
-/** Checks that the length is a valid count, because a Proxy may return any value. */
+/** Checks the length of a list. A Proxy may return any value as its length. */
 function checkCount(count: number): void {
   if (Number.isInteger(count) && count >= 0 && count <= MAX_KEYS) return;
   throw outOfRange('keys.length', `an integer from 0 to ${MAX_KEYS}`, count);

@@ -5,7 +5,10 @@ import { PinnedKeys } from './pinned-keys.js';
 import type { StripeCache } from './stripe-cache.js';
 import { checkKey, ONLY_KEY, type KeyIndex } from './stripe-index.js';
 
-/** Finds the stripes of a `KeyedLock`'s keys among the keys that the thread has pinned. It pins new keys. */
+/**
+ * Finds the stripes of a `KeyedLock`'s keys in one thread. It pins each key before it returns the key's
+ * stripe: see {@link PinnedKeys}.
+ */
 export class KeyedIndex implements KeyIndex {
   readonly #pinned: PinnedKeys;
   readonly #cache: StripeCache;
@@ -13,7 +16,7 @@ export class KeyedIndex implements KeyIndex {
   readonly #lock: string;
   readonly #hint: string;
 
-  /** `hint`: text at the end of the error for a key without a stripe. */
+  /** `hint`: the end of the error message for a key without a stripe. */
   constructor(keys: ExactKeys, capacity: number, lock: string, hint = ' (option capacity)') {
     this.#pinned = PinnedKeys.of(keys, capacity);
     this.#cache = this.#pinned.cache;
@@ -27,8 +30,8 @@ export class KeyedIndex implements KeyIndex {
   }
 
   /**
-   * Returns {@link NO_STRIPE} if no stripe is left for a key of a list. If no stripe is left for the only key of an
-   * acquisition, throws a LockError (ERR_LOCK_CAPACITY).
+   * The stripe of a key. If no stripe is left for a key of a list, returns {@link NO_STRIPE}. If no stripe is
+   * left for the only key of an acquisition, throws a LockError (ERR_LOCK_CAPACITY).
    */
   stripeOf(key: unknown, at: number): number {
     const stripe = this.#cache.searched?.get(key);
@@ -36,8 +39,10 @@ export class KeyedIndex implements KeyIndex {
   }
 
   /**
-   * If no stripe is left for a key, unpins some idle stripes. If that is not enough, unpins all stripes that this thread does
-   * not use. Then looks up all keys again, because their stripes may have been unpinned, too.
+   * The stripes of a list of keys. If no stripe is left for a key, this unpins idle stripes. Then it looks up
+   * all keys again, because their stripes may have been unpinned, too. The first time, it unpins only stripes
+   * that were pinned recently. The second time, it unpins all idle stripes. The third time, it throws a
+   * LockError (ERR_LOCK_CAPACITY).
    */
   stripesOf(keys: readonly unknown[]): number[] {
     this.#pinned.trim();

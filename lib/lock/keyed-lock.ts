@@ -13,17 +13,18 @@ import { BaseLock } from './base-lock.js';
 import { checkKey, ONLY_KEY } from './stripe-index.js';
 
 /**
- * A lock on exact keys: unequal keys never wait for each other, and a thread that holds one may acquire another. Apart
- * from the limited number of keys, it works like {@link StripedLock}. Any number of threads of one process can use it:
- * pass {@link handle} to a worker and open it there with {@link KeyedLock.from}. On the JavaScript engine, only the
- * thread that created the lock can use it.
+ * A lock on exact keys. Acquisitions of unequal keys never wait for each other, and a thread that holds one
+ * key may acquire another. The number of keys in use is limited. In all other respects, the lock works like a
+ * {@link StripedLock}. All threads of a process can use it: pass {@link handle} to a worker, and open it
+ * there with {@link KeyedLock.from}. On the JavaScript engine, only the thread that created the lock can use
+ * it.
  *
- * The keys `1` and `'1'` differ, and so do a string and its bytes, and any two unequal strings. Equal bytes are the
- * same key. If {@link capacity} other keys are in use, an acquisition fails with a LockError (ERR_LOCK_CAPACITY) and
- * takes nothing.
+ * The keys `1` and `'1'` are unequal. A string and its bytes are unequal, too. Two arrays of equal bytes are
+ * the same key. If {@link capacity} other keys are in use, an acquisition fails with a LockError
+ * (ERR_LOCK_CAPACITY) and takes nothing.
  *
- * All threads take the keys of an acquisition in the same order, so acquisitions of several keys never deadlock each
- * other. `L`: the lock's {@link limit}, if the types know it.
+ * All threads take the keys of an acquisition in the same order, so acquisitions of several keys never
+ * deadlock each other. `L`: the lock's {@link limit}, if the types know it.
  */
 export class KeyedLock<L extends number = number> extends BaseLock<KeyedLockMode<L>> {
   /** The maximum number of keys in use at once, across all threads. */
@@ -32,7 +33,10 @@ export class KeyedLock<L extends number = number> extends BaseLock<KeyedLockMode
   readonly limit: number;
   readonly #opened: OpenedLock;
 
-  /** Throws a TypeError (ERR_INVALID_ARG_TYPE) or RangeError (ERR_OUT_OF_RANGE) for bad options. */
+  /**
+   * Creates a lock. Throws a TypeError (ERR_INVALID_ARG_TYPE) or RangeError
+   * (ERR_OUT_OF_RANGE) for bad options.
+   */
   constructor(options?: KeyedLockOptions & { limit?: L }) {
     const opened = openKeyed(options);
     const { table, name } = opened;
@@ -44,35 +48,41 @@ export class KeyedLock<L extends number = number> extends BaseLock<KeyedLockMode
   }
 
   /**
-   * Structured-cloneable: post it to another thread, and open it there with {@link KeyedLock.from}. If the handle is never
-   * read, the lock's memory can be reused after the lock has been garbage-collected.
+   * A structured-cloneable object that other threads open with {@link KeyedLock.from}. Once this property has
+   * been read, the lock's memory is never reused, because any thread may open the lock later. If it is never
+   * read, the memory can be reused after the lock has been garbage-collected.
    */
   get handle(): KeyedLockHandle {
     return this.#opened.handle as KeyedLockHandle;
   }
 
   /**
-   * Opens the same lock in another thread, or again in this one. Throws a TypeError for a value that is not the handle
-   * of a `KeyedLock`, and a LockError (ERR_LOCK_ENGINE) if another thread created the lock on the JavaScript engine.
+   * Opens an existing lock in another thread, or again in this one. Throws a TypeError for a value that is
+   * not the handle of a `KeyedLock`. Throws a LockError (ERR_LOCK_ENGINE) if another thread created the
+   * lock on the JavaScript engine.
    */
   static from(handle: KeyedLockHandle): KeyedLock {
     return new KeyedLock(openHandle(KEYED, handle));
   }
 
   /**
-   * The number of keys in use: those that any thread holds, and those whose last holder's thread ended without
-   * releasing them. A snapshot. Its cost grows with the highest number of keys that were ever in use at once.
+   * The number of keys in use. These are the keys that any thread holds, and the keys whose last holder
+   * ended without releasing them. A snapshot. The cost of reading it grows with the highest number of keys
+   * that were ever in use at once.
    */
   get size(): number {
     return this.#opened.table.keys!.inUse();
   }
 
-  /** Counters of the whole lock, for all threads together. A snapshot, because other threads continue. */
+  /**
+   * Counters of the whole lock, summed over all threads. They are a snapshot:
+   * other threads keep changing them.
+   */
   override stats(): KeyedLockStats {
     return { ...this.#opened.table.stats(), capacity: this.capacity };
   }
 
-  /** Every key that any thread holds or waits for. A snapshot, like {@link stats}. */
+  /** All keys that any thread holds or waits for. A snapshot, like {@link stats}. */
   inspect(): KeyState[] {
     return this.#opened.table.keys!.inspect();
   }

@@ -29,13 +29,13 @@ export const ATTEMPT: Names<Pick<AcquireOptions, 'mode'>> = { mode: true };
 export const SYNC_ACQUISITION: Names<AcquireOptions> = { timeout: true, mode: true };
 export const ACQUISITION: Names<AsyncAcquireOptions> = { timeout: true, mode: true, signal: true };
 
-/** Options of other methods, which a caller may pass by mistake. */
+/** Options that only other methods have, and that a caller may pass by mistake. */
 interface ForeignOptions {
   readonly ifAvailable?: unknown;
   readonly signal?: unknown;
 }
 
-/** The options of a lock of either class, checked, with defaults filled in. */
+/** The checked options of a lock of either class, with defaults filled in. */
 export interface ResolvedLockOptions {
   readonly stripes: number;
   readonly limit: number;
@@ -52,7 +52,10 @@ export function resolveLockOptions(options: StripedLockOptions | undefined): Res
   return resolveWith(count, 1, options);
 }
 
-/** The number of stripes is the capacity: each key in use has one. */
+/**
+ * Like {@link resolveLockOptions}, for a `KeyedLock`. Its capacity is the number of stripes, because each
+ * key in use has a separate stripe.
+ */
 export function resolveKeyedLockOptions(options: KeyedLockOptions | undefined): ResolvedLockOptions {
   checkOptionsObject(options, KEYED);
   const { capacity, limit } = options ?? {};
@@ -85,7 +88,10 @@ export function modeIn(options: AcquireOptions | undefined): Mode {
   return mode === undefined ? EXCLUSIVE_MODE : (modeNamed(mode) ?? refuseMode(mode));
 }
 
-/** The mode of an acquisition of a permit, which users request as 'exclusive'. Throws for any other mode. */
+/**
+ * The mode of an acquisition in a lock with permits. Callers request a permit as 'exclusive',
+ * and any other mode is refused.
+ */
 export function permitModeIn(options: AcquireOptions | undefined): Mode {
   const mode = modeIn(options);
   if (mode === EXCLUSIVE_MODE) return PERMIT_MODE;
@@ -97,8 +103,8 @@ function refuseMode(name: unknown): never {
 }
 
 /**
- * The timeout of an acquisition, in milliseconds. Here and below, `options` is already known to be an object or
- * undefined.
+ * The timeout of an acquisition, in milliseconds. `usual`: the default. Here and below, `options` is already
+ * known to be an object or undefined.
  */
 export function timeoutIn(options: AcquireOptions | undefined, usual: number): number {
   const timeout = options?.timeout;
@@ -106,17 +112,18 @@ export function timeoutIn(options: AcquireOptions | undefined, usual: number): n
 }
 
 /**
- * Refuses `ifAvailable`, which other methods have, before an async acquisition starts. Other unknown names are refused
- * by {@link checkNamesOfWait}, only if the acquisition has to wait. Reading all names would make the acquisition of a
- * free key 40 % slower. Reading this name costs nothing if callers use options of one shape.
+ * Refuses the option `ifAvailable`, which only `LockManager.request` has, before an async acquisition
+ * starts. Checking one name costs nothing if callers pass objects of one shape. Reading all names would make
+ * the acquisition of a free key 40 % slower. So {@link checkNamesOfWait} refuses other unknown names, and
+ * only if the acquisition has to wait.
  */
 export function checkAsyncOptions(options: AcquireOptions | undefined): void {
   if ((options as ForeignOptions | undefined)?.ifAvailable !== undefined) checkNames(options!, ACQUISITION);
 }
 
 /**
- * {@link checkAsyncOptions} for an acquisition that blocks. It also refuses a signal, because a signal cannot end a
- * blocking wait.
+ * Like {@link checkAsyncOptions}, for an acquisition that blocks. It also refuses a signal, because a
+ * signal cannot end a blocking wait.
  */
 export function checkSyncOptions(options: AcquireOptions | undefined): void {
   const given = options as ForeignOptions | undefined;
@@ -129,8 +136,8 @@ export function checkNamesOfWait(options: AcquireOptions | undefined): void {
 }
 
 /**
- * Refuses unknown options of a single attempt, and a `timeout` or `signal` that is not undefined. It reads all names
- * even if the key is free, because attempts with options are rare.
+ * Refuses unknown options of `tryAcquire`. It also refuses `timeout` and `signal`, unless they are undefined.
+ * It reads all names even if the key is free, because attempts with options are rare.
  */
 export function checkAttemptNames(options: AsyncAcquireOptions | undefined): void {
   if (options === undefined) return;

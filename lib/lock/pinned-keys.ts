@@ -12,68 +12,75 @@ import { CACHED_KEYS, StripeCache } from './stripe-cache.js';
 import { isRememberable } from './stripe-index.js';
 
 /**
- * The most keys in a thread's cache, as a share of the lock's capacity. All threads' caches together may fill half of the
- * capacity: see `KeyTable::isCrowded` in `native/core/table/key_table.h`.
+ * The maximum number of keys in a thread's cache, as a share of the lock's capacity. The caches of all
+ * threads together may fill half of the capacity: see `KeyTable::isCrowded` in
+ * `native/core/table/key_table.h`.
  */
 const CACHED_SHARE = 3 / 8;
-/** The number of pins outside the cache that end together, in a batch. */
+/** Keys outside the cache are unpinned in batches of this size, unless `BATCH_SHARE` allows fewer. */
 const BATCH = 80;
-/** The upper bound of a batch, as a share of the lock's capacity. An idle thread may keep that many pins. */
+/**
+ * The maximum size of a batch, as a share of the lock's capacity. An idle thread
+ * may keep that many keys pinned.
+ */
 const BATCH_SHARE = 1 / 800;
 const NONE: readonly number[] = [];
 
 /**
- * The stripes of keys, for one thread and one table. All locks of the thread on the table share this object. Each key
- * is pinned before its stripe is used. Keys in the cache stay pinned, so finding their stripes costs one look-up in a
- * map. The pins of other keys end in batches.
+ * Finds and pins the stripes of keys, for one thread and one table. All locks of the thread on that table
+ * share this object. A key keeps its stripe while it is pinned. Each key is pinned before its stripe is used.
+ * Keys in the cache stay pinned, so finding their stripes costs one look-up in a map. Other keys are unpinned
+ * in batches.
  *
- * Keeps N4 of `native/core/table/key_table.h`: a key stays pinned from its look-up until the engine knows that its
- * stripe is held or waited for. So an acquisition ends pins only before its first look-up, or after a failure that
- * makes it look up all keys again. It reads its list before the first look-up, because a getter of the list may acquire
- * other keys.
+ * Keeps N4 of `native/core/table/key_table.h`: a key stays pinned from its look-up until the engine knows
+ * that its stripe is held or waited for. So an acquisition unpins keys only before its first look-up, or
+ * after a failure, when it looks up all keys again. It also reads the caller's list before its first look-up,
+ * because a getter of the list may acquire other keys.
  *
- * Acquisitions can nest: between {@link keep} and {@link end}, code of the program may run and acquire keys. Such code is
- * `Error.prepareStackTrace`, a method of a custom signal, or a trap of a Proxy. Stripes of the outer acquisitions stay
- * pinned.
+ * Acquisitions can nest: between {@link keep} and {@link end}, code of the program may run and acquire other
+ * keys. Such code is `Error.prepareStackTrace`, a method of a custom signal, or a trap of a Proxy. The
+ * stripes of the outer acquisitions stay pinned.
  *
- * A pinned stripe is in the cache, in the list `#outside`, or in `#last`, but never in two of them. Otherwise the cache
- * could return a stripe after the list has ended its pin. If a call throws, a pinned stripe may be in none of them,
- * until {@link unpinIdle} finds it.
+ * A pinned stripe is in the cache, in the list `#outside`, or in `#last`, but never in two of them. If it
+ * were in the cache and in the list, the cache could return the stripe after the list has unpinned it. If a
+ * call throws, a pinned stripe may be in none of the three, until {@link unpinIdle} finds it.
  */
 export class PinnedKeys {
   readonly cache: StripeCache;
   /**
-   * Counts how often pins have ended. After a change, a stripe that was looked up earlier may belong to another key.
+   * Increases with each batch that is unpinned. After a change, a stripe that was looked up
+   * earlier may belong to another key.
    */
   unpins = 0;
   readonly #keys: ExactKeys;
   readonly #capacity: number;
   /**
-   * The stripe that was pinned last, if it is not in the cache and its acquisition had no other key. The call that pins
-   * the next single key also unpins this stripe, which costs much less than a batch. If this thread still uses the
-   * stripe, or the next key belongs to a list, the stripe moves to `#outside`.
+   * The stripe that was pinned last, if it is not in the cache, and if its key was the only one of
+   * its acquisition. The call that pins the next single key also unpins this stripe, which costs
+   * much less than a batch. The stripe moves to `#outside` instead if this thread still uses it, or
+   * if the next key belongs to a list.
    */
   #last = NO_STRIPE;
   /** The number of stripes in `#outside`. */
   #count = 0;
-  /** The list of pinned stripes that are neither in the cache nor in `#last`. Some are in use, others are idle. */
+  /** The pinned stripes that are neither in the cache nor in `#last`. Some are in use, others are idle. */
   #outside: Int32Array;
   /**
-   * The number of stripes at the front of `#outside` that were in use when last checked. They are checked less often
-   * than new ones.
+   * The number of stripes at the front of `#outside` that were in use at the last check. They are checked
+   * less often than the stripes behind them.
    */
   #old = 0;
   readonly #batch: number;
-  /** Pins end when `#outside` reaches this length. */
+  /** When `#outside` has this many stripes, the idle ones among them are unpinned. */
   #most: number;
   /**
-   * The stripes that acquisitions keep, the outermost first. If a `vm` timeout ends an acquisition, its stripes stay in
-   * this list, until a microtask removes them.
+   * The stripes that were passed to {@link keep}, the outermost acquisition first. If a `vm` timeout ends an
+   * acquisition, its stripes stay in this list until a microtask removes them.
    */
   readonly #kept: (readonly number[])[] = [];
-  /** Whether that microtask is scheduled. */
+  /** Whether the microtask that empties `#kept` is scheduled. */
   #isForgetting = false;
-  /** Whether the engine reported that all threads together have pinned too many keys. */
+  /** Whether the engine has reported that all threads together have pinned too many keys. */
   #crowded = false;
 
   private constructor(keys: ExactKeys, capacity: number) {
@@ -94,8 +101,9 @@ export class PinnedKeys {
   }
 
   /**
-   * Pins a key that is not in the cache's `searched`, and returns its stripe, or {@link NO_STRIPE} if none is left. `only`:
-   * whether the acquisition has no other key. If so, pins may end here, because no key has been looked up yet.
+   * Returns the stripe of a key that the cache's `searched` does not have, and pins the key. Returns
+   * {@link NO_STRIPE} if no stripe is left. `only`: the acquisition has no other key. Idle keys may then be
+   * unpinned here, because no key has been looked up yet (keeps N4).
    */
   stripeOf(key: LockKey, only: boolean): number {
     if (only) this.trim();
@@ -107,8 +115,8 @@ export class PinnedKeys {
     if ((answer & CROWDED) !== 0) this.#crowded = true;
     const stripe = answer & STRIPE_MASK;
     if (stripe === NO_STRIPE) return NO_STRIPE;
-    // A newly pinned stripe goes to the cache if possible, otherwise to `#last` or the list. A stripe that was pinned before
-    // stays where it is.
+    // A newly pinned stripe goes to the cache if possible, and otherwise to `#last` or `#outside`. A stripe
+    // that was already pinned stays where it is.
     if ((answer & PINNED_AGAIN) === 0 && !(cached && this.cache.add(key, stripe))) {
       if (mayUnpin) this.#last = stripe;
       else this.#add(stripe);
@@ -116,10 +124,11 @@ export class PinnedKeys {
     return stripe;
   }
 
-  /** Keeps these stripes pinned until {@link end}. Until then, code of the program may run. */
+  /** Keeps these stripes pinned until {@link end}, even if code of the program runs in between. */
   keep(stripes: readonly number[]): void {
     if (this.#kept.length > 0 && !this.#isForgetting) {
-      // Either this acquisition runs within another one, or a `vm` timeout ended the other one. In a microtask none is active.
+      // Either this acquisition runs within another one, or a `vm` timeout has ended the other one without a
+      // call of `end`. No acquisition is active in a microtask, so a microtask can empty the list.
       defer(() => {
         this.#isForgetting = false;
         this.#kept.length = 0;
@@ -134,11 +143,12 @@ export class PinnedKeys {
   }
 
   /**
-   * Unpins stripes that this thread neither holds nor waits for: all of them, or only those pinned since the last check. Even
-   * in a thread that holds nearly all keys, some of the new stripes are usually idle. Each new stripe is checked once.
+   * Unpins stripes that this thread neither holds nor waits for. If `all` is true, it checks all stripes,
+   * otherwise only those pinned since the last check. The new stripes usually suffice: even in a thread that
+   * holds nearly all keys, some of them are idle. Each new stripe is checked only once.
    *
-   * Keeps N4: the caller has not looked up a key yet, or has failed and looks up all keys again. The kept stripes of outer
-   * acquisitions stay pinned.
+   * Keeps N4: the caller has looked up no key yet, or has failed and looks up all keys again. The stripes of
+   * outer acquisitions stay pinned.
    */
   unpinIdle(all: boolean): void {
     this.cache.bypass();
@@ -155,8 +165,8 @@ export class PinnedKeys {
   }
 
   /**
-   * Pins a key, and returns the engine's answer. Afterwards `#last` is empty: its stripe was unpinned, or moved to
-   * `#outside`.
+   * Pins a key, and returns the engine's answer. Afterwards `#last` is empty: its stripe was
+   * unpinned, or moved to `#outside`.
    */
   #pin(key: LockKey, mayUnpin: boolean): number {
     const last = this.#last;
@@ -169,8 +179,8 @@ export class PinnedKeys {
   }
 
   /**
-   * Ends pins if `#outside` is long, or if all threads together have pinned too many keys. Keeps N4: the caller has not
-   * looked up a key yet.
+   * Unpins idle stripes if `#outside` is long. If all threads together have pinned too many keys, it first
+   * moves the stripes of the cache to `#outside`. Keeps N4: the caller has looked up no key yet.
    */
   trim(): void {
     if (this.#crowded) {
@@ -181,8 +191,9 @@ export class PinnedKeys {
   }
 
   /**
-   * Unpins idle stripes, and makes the rest the new `#outside`. The rest are checked again when the list is a quarter
-   * longer, so the checks cost constant time per pinned key.
+   * Unpins the idle ones among the first `count` stripes. The other stripes become the new `#outside`.
+   * They are checked again when `#outside` has grown by a batch and a quarter of its length. So the checks
+   * cost constant time per pinned key.
    */
   #unpin(stripes: Int32Array, count: number): void {
     const kept = this.#unpinFrom(0, stripes, count);
@@ -192,8 +203,8 @@ export class PinnedKeys {
   }
 
   /**
-   * Unpins idle stripes among those that were pinned since the last check. `#most` stays the same, because the older
-   * stripes were not checked.
+   * Unpins the idle ones among the stripes that were pinned since the last check. `#most` stays the same,
+   * because the older stripes were not checked.
    */
   #unpinNew(): void {
     const old = this.#old;
@@ -202,13 +213,13 @@ export class PinnedKeys {
   }
 
   /**
-   * Shortens `#outside` to `start`, and unpins the idle stripes among the first `count`. Moves the other stripes to the
-   * front, and returns their number.
+   * Unpins the idle ones among the first `count` stripes. Moves the others to the front of `stripes`, and
+   * returns their number. Also shortens `#outside` to the length `start`.
    */
   #unpinFrom(start: number, stripes: Int32Array, count: number): number {
     this.unpins++;
     const needed = this.#kept.length === 0 ? NONE : this.#moveNeeded(stripes, count);
-    // Shorten the list first, so that it has no unpinned stripe even if the next call throws.
+    // Shorten `#outside` first, so that it contains no unpinned stripe even if the next call throws.
     this.#count = start;
     this.#old = Math.min(this.#old, start);
     let kept = this.#keys.unpin(stripes, count - needed.length);
@@ -216,7 +227,7 @@ export class PinnedKeys {
     return kept;
   }
 
-  /** Moves the stripes kept by active acquisitions to the back. Returns them, duplicates included. */
+  /** Moves the stripes in `#kept` behind all others. Returns these stripes, duplicates included. */
   #moveNeeded(stripes: Int32Array, count: number): readonly number[] {
     const all = new Set(this.#kept.flat());
     const needed: number[] = [];

@@ -1,22 +1,27 @@
 /** The state of a {@link StripeCache}. */
 type State = 'used' | 'filling' | 'bypassed';
 
-/** Filling: when hits exceed misses by this number, the cache is used. */
+/** A cache in state `filling` is used once its hits exceed its misses by this number. */
 const HITS = 64;
-/** Used: after this many misses, the cache is filling again. */
+/** A cache in state `used` is filling again after this many misses. */
 const MISSES = 1024;
-/** Bypassed: the cache is filling again after `BYPASSING * most` look-ups, where `most` is the maximum number of keys. */
+/**
+ * A cache in state `bypassed` is filling again after `BYPASSING * most` look-ups.
+ * `most`: the maximum number of keys.
+ */
 const BYPASSING = 64;
 
-/** A size of the map: the number of its keys, and of the integers that are inserted before them as padding. */
+/**
+ * A size of the map: the number of keys, and the number of padding entries that are inserted before the keys.
+ */
 interface Size {
   readonly keys: number;
   readonly padding: number;
 }
 
 /**
- * The map grows through these sizes. Each fills most of a V8 hash table, whose capacity is a power of two: 8, 512,
- * 4096, 32,768, 65,536 and 131,072 entries.
+ * The sizes through which the map grows. Each fills most of a V8 hash table, whose capacity is a power of
+ * two: 8, 512, 4096, 32,768, 65,536 or 131,072 entries.
  */
 const SIZES: readonly [Size, ...Size[]] = [
   { keys: 8, padding: 0 },
@@ -26,48 +31,56 @@ const SIZES: readonly [Size, ...Size[]] = [
   { keys: 24_576, padding: 40_000 },
   { keys: 49_152, padding: 80_000 },
 ];
-/** The most keys in a cache. */
+/** The maximum number of keys in a cache. */
 export const CACHED_KEYS = SIZES[SIZES.length - 1]!.keys;
-/** The most characters in all strings of a cache together: they take at most 4 MiB. */
+/** The maximum number of characters in all strings of a cache together. They take at most 4 MiB. */
 const CHARACTERS = 2_097_152;
 /** The value of a padding entry. */
 const PADDING = -1;
 
 /**
- * A bounded map from keys to their stripes, for one thread and one lock. A full map is emptied. Dropping only the oldest key
- * would not help: a program that uses more keys than fit would still miss most of them.
+ * A bounded map from keys to their stripes, for one thread and one lock. When the map is full, all its keys
+ * are dropped. Dropping only the oldest key would not help: a program that uses more keys than fit would
+ * still miss most of them.
  *
- * It is in one of three states:
- * - Filling: look-ups are counted, and keys are added after a miss. When hits exceed misses by 64, the cache is used. When
- *   misses exceed hits by the maximum number of keys, it is bypassed.
- * - Used: a hit costs one look-up in the map, and is not counted. After 1024 misses the cache is filling again.
- * - Bypassed: the map is empty, and keys are neither looked up nor added, because a miss costs more than finding the stripe.
- *   The cache is filling again after many look-ups: 64 times the maximum number of keys.
+ * The cache is in one of three states:
+ * - Filling: hits and misses are counted, and a key is added after a miss. When the hits exceed the misses by
+ *   64, the cache is used. When the misses exceed the hits by the maximum number of keys, the cache is
+ *   bypassed.
+ * - Used: a hit costs one look-up in the map and is not counted. After 1024 misses, the cache is filling
+ *   again.
+ * - Bypassed: the map is empty, and keys are neither looked up nor added, because a miss costs more than
+ *   finding the stripe. The cache is filling again after many look-ups: 64 times the maximum number of keys.
  *
- * V8 chains the entries of a bucket, up to two on average. The processor mispredicts the length of the chain, which costs more
- * than the rest of the look-up. V8 inserts an entry at the front of its chain. So the cache first fills the map with integers
- * as padding: then a key is usually the first entry of its chain. Without padding, acquisitions were 20 to 35 % slower with
- * 1000 keys, and 45 to 70 % slower with 20,000. If a program uses one of the integers as a key, the key replaces the padding.
+ * The map also contains integers as padding, because of how V8 stores a map. V8 chains the entries of a hash
+ * bucket, two on average in a full map. The processor mispredicts the length of the chain, which costs more
+ * than the rest of the look-up. V8 inserts an entry at the front of its chain. The padding is inserted before
+ * the keys, so a key is usually the first entry of its chain. Without padding, acquisitions were 20 to 35 %
+ * slower with 1000 keys, and 45 to 70 % slower with 20,000. If a program uses one of these integers as a key,
+ * the key replaces the padding entry.
  *
- * After a stack overflow a key may be missing from the map, but a dropped key is never still in it.
+ * After a stack overflow, a key may be missing from the map. But a dropped key is never still in the map.
  */
 export class StripeCache {
-  /** The map while the cache is used, otherwise undefined. Negative values are padding, not stripes. */
+  /** The map in state `used`, otherwise undefined. Negative values are padding, not stripes. */
   searched: ReadonlyMap<unknown, number> | undefined = undefined;
   #map = new Map<unknown, number>();
   readonly #most: number;
   readonly #onDrop: (stripes: Iterable<number>) => void;
   #state: State = 'filling';
-  /** Filling: hits minus misses. Used: misses. Bypassed: look-ups. */
+  /**
+   * In state `filling`, the hits minus the misses. In state `used`, the misses. In
+   * state `bypassed`, the look-ups.
+   */
   #count = 0;
-  /** The index of the map's size in {@link SIZES}. */
+  /** The index of the map's current size in {@link SIZES}. */
   #level = 0;
   #keys = 0;
   #characters = 0;
 
   /**
-   * `most`: the maximum number of keys. `onDrop` receives the stripes of dropped keys, and the negative values of
-   * padding.
+   * `most`: the maximum number of keys. `onDrop` receives the stripes of dropped keys, and also
+   * the negative values of padding.
    */
   constructor(most: number, onDrop: (stripes: Iterable<number>) => void) {
     this.#most = most;
@@ -75,8 +88,8 @@ export class StripeCache {
   }
 
   /**
-   * Looks up a key that {@link searched} does not have, and counts the look-up. Undefined if the key is not in the
-   * cache.
+   * Looks up a key that {@link searched} does not have, and counts the look-up. Returns undefined
+   * if the key is not in the cache.
    */
   find(key: unknown): number | undefined {
     if (this.#state === 'bypassed') {

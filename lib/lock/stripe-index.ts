@@ -3,40 +3,54 @@ import { invalidArg, invalidArgType, outOfRange } from '../common/errors.js';
 import type { LockKey } from '../common/types.js';
 import { CACHED_KEYS, StripeCache } from './stripe-cache.js';
 
-/** Passed as `at`, in place of an index, for the only key of an acquisition. That acquisition must look up no other key. */
+/**
+ * Passed as `at` for the only key of an acquisition, instead of an index. The acquisition
+ * must then look up no other key.
+ */
 export const ONLY_KEY = -1;
 
 /** Finds the stripes of a lock's keys, in one thread. */
 export interface KeyIndex {
   /**
-   * Increases when keys may have lost their stripes. After a change, a stripe that was looked up earlier may belong to
-   * another key.
+   * Increases when keys may have lost their stripes. After a change, a stripe that was looked up
+   * earlier may belong to another key.
    */
   readonly unpins: number;
-  /** The stripe of a key. Throws for a value that cannot be a key. `at`: its index in the list, or {@link ONLY_KEY}. */
+  /**
+   * The stripe of a key. Throws for a value that is not a key. `at`: the key's index in
+   * its list, or {@link ONLY_KEY}.
+   */
   stripeOf(key: unknown, at: number): number;
-  /** The stripes of an acquisition's keys. `keys` must be a list that no code of the program can reach. */
+  /**
+   * The stripes of an acquisition's keys, in the order of the keys. `keys` must be a list that no
+   * code of the program can reach.
+   */
   stripesOf(keys: readonly unknown[]): number[];
   /**
-   * Reserves these stripes for their keys until {@link end}. Call this before code of the program runs, unless the
-   * stripes are held or waited for.
+   * Reserves these stripes for their keys until {@link end}. Call this before code of the program runs,
+   * unless the stripes are already held or waited for.
    */
   keep(stripes: readonly number[]): void;
   end(): void;
 }
 
-/** Longer strings are not remembered. This bounds the memory of a cache to a few megabytes. */
+/** The maximum length of a string that a cache remembers. It bounds the memory of caches. */
 const REMEMBERED_LENGTH = 256;
-/** The number of longer strings that are remembered, if they are at most {@link LONG_LENGTH} long. A power of two. */
+/**
+ * The number of longer strings that {@link HashedKeys} remembers, if their length is at most
+ * {@link LONG_LENGTH}. A power of two.
+ */
 const LONG_STRINGS = 4;
 const LONG_LENGTH = 65_536;
 
-/** Whether a key may be remembered. Bytes may not, because the program can change them. */
+/** Whether a cache may remember a key. Bytes are never remembered, because the program can change them. */
 export function isRememberable(key: unknown): boolean {
   return typeof key === 'string' ? key.length <= REMEMBERED_LENGTH : typeof key === 'number';
 }
 
-/** `Array.isArray` for read-only lists. False for a revoked Proxy, for which `Array.isArray` throws. */
+/**
+ * `Array.isArray` for read-only lists. Returns false for a revoked Proxy, for which `Array.isArray` throws.
+ */
 export function isList<K extends LockKey>(keys: K | readonly K[]): keys is readonly K[] {
   try {
     return Array.isArray(keys);
@@ -45,7 +59,7 @@ export function isList<K extends LockKey>(keys: K | readonly K[]): keys is reado
   }
 }
 
-/** Throws unless the value is a key. `at`: its index in the list, or {@link ONLY_KEY}. */
+/** Throws unless the value is a key. `at`: the key's index in its list, or {@link ONLY_KEY}. */
 export function checkKey(key: unknown, at: number): void {
   if (typeof key === 'string') return;
   const name = at === ONLY_KEY ? 'key' : `keys[${at}]`;
@@ -60,17 +74,18 @@ export function checkKey(key: unknown, at: number): void {
 }
 
 /**
- * Hashes keys to stripes. Strings are hashed once and then remembered: a look-up in a map is several times cheaper than
- * a call of the addon, or than hashing in JavaScript.
+ * Finds the stripes of a `StripedLock`'s keys in one thread, by hashing. A string is hashed once, and its
+ * stripe is remembered in a map. A look-up in that map is several times cheaper than a call of the addon, or
+ * than hashing in JavaScript.
  *
- * Long strings are not in the map, because V8 would hash them as well, more slowly than the addon. A few of them are
- * remembered by their length. Comparing a long string with the remembered one is cheap: they are usually the same
- * object, or differ early.
+ * Long strings are not in the map: a look-up would make V8 hash them, more slowly than the addon does.
+ * Instead, a few long strings are remembered by their length. Comparing a long string with the remembered one
+ * is cheap, because the two are usually the same object, or differ early.
  */
 export class HashedKeys implements KeyIndex {
   readonly unpins = 0;
   readonly #stripes: number;
-  /** The mask that replaces a division if the number of stripes is a power of two; else -1. */
+  /** The mask that replaces a division if the number of stripes is a power of two; otherwise -1. */
   readonly #mask: number;
   readonly #hash: (key: string | Uint8Array) => number;
   readonly #cache = new StripeCache(CACHED_KEYS, ignore);
@@ -95,11 +110,11 @@ export class HashedKeys implements KeyIndex {
   }
 
   keep(): void {
-    // A hashed key always has the same stripe.
+    // Nothing to do, because a hashed key always has the same stripe.
   }
 
   end(): void {
-    // See keep().
+    // Nothing to do: see `keep`.
   }
 
   #fold(hash: number): number {
@@ -134,7 +149,7 @@ export class HashedKeys implements KeyIndex {
 
 const ignore = (): void => undefined;
 
-/** Derived from the golden ratio. Without it, `n * 2 ** 32` would have the same hash as `n`. */
+/** A constant derived from the golden ratio. Without it, `n * 2 ** 32` would have the same hash as `n`. */
 const LOW_HALF = 0x9e37_79b9;
 
 function longInteger(key: number): number {
@@ -142,8 +157,9 @@ function longInteger(key: number): number {
 }
 
 /**
- * The finalizer of MurmurHash3 (Austin Appleby, public domain). A 32-bit integer is mixed once. {@link longInteger}
- * first mixes the low 32 bits, and the combination with the high bits is mixed again.
+ * The finalizer of MurmurHash3 (Austin Appleby, public domain). A 32-bit integer is mixed once. For
+ * a longer integer, {@link longInteger} mixes the low 32 bits and combines them with the high bits.
+ * The result is then mixed again.
  */
 function mix(value: number): number {
   let h = value;

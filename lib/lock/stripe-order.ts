@@ -1,11 +1,11 @@
-/** Up to this many stripes are sorted by a sorting network. */
+/** The maximum number of stripes that a sorting network sorts. */
 const NETWORK = 8;
-/** Up to this many stripes are sorted by insertion, which is faster than a call to `sort`. */
+/** The maximum number of stripes that insertion sorts, because it is faster than a call of `sort`. */
 const INSERTION = 24;
-/** A number higher than any stripe. */
+/** A number higher than any stripe, for unused inputs of the network. */
 const NONE = 0x7fff_ffff;
 
-/** Sorts the stripes and removes duplicates. Returns the same list, or a new one. */
+/** Sorts stripes and removes duplicates. Returns the same list, or a new one. */
 export function ordered(stripes: number[]): number[] {
   const count = stripes.length;
   if (count < 2) return stripes;
@@ -17,11 +17,11 @@ export function ordered(stripes: number[]): number[] {
 }
 
 /**
- * Batcher's odd-even mergesort, for 3 to 8 stripes. Returns false if there are duplicates.
+ * Batcher's odd-even mergesort, a sorting network, for 3 to 8 stripes. Returns false if there are duplicates.
  *
- * It has no branches: the processor cannot predict how the stripes of two keys compare, and a misprediction costs as
- * much as four of these steps. Acquiring eight new keys takes 20 to 35 % longer with an insertion sort, and 10 to 15 %
- * longer with loops that compare without branches.
+ * The network has no branches. The processor could not predict how the stripes of two keys compare, and a
+ * misprediction costs as much as four steps of the network. With an insertion sort, acquiring eight new keys
+ * takes 20 to 35 % longer. With loops that compare without branches, it takes 10 to 15 % longer.
  */
 function sortFew(stripes: number[], count: number): boolean {
   let a = stripes[0]! | 0;
@@ -62,7 +62,7 @@ function sortFew(stripes: number[], count: number): boolean {
   }
   stripes[0] = a;
   stripes[1] = b;
-  // `same` becomes negative if two neighbours are equal, because their XOR is 0.
+  // `same` becomes negative if two neighbours are equal: their XOR is 0, and 0 minus 1 is negative.
   let same = (a ^ b) - 1;
   same |= ((stripes[2] = c) ^ b) - 1;
   if (count > 3) same |= ((stripes[3] = d) ^ c) - 1;
@@ -88,7 +88,7 @@ function lower(a: number, b: number): number {
   return (b + (difference & (difference >> 31))) | 0;
 }
 
-/** The higher of two stripes, in the same way. */
+/** The higher of two stripes, without a branch: see {@link sortFew}. */
 function higher(a: number, b: number): number {
   const difference = (a - b) | 0;
   return (a - (difference & (difference >> 31))) | 0;

@@ -11,20 +11,23 @@ import { BaseLock } from './base-lock.js';
 import { HashedKeys, ONLY_KEY } from './stripe-index.js';
 
 /**
- * A table of locks for keys: each key maps to one of a fixed number of stripes, and each stripe is a lock. Equal keys
- * share a stripe, and unequal keys may share one. Any number of threads of one process can use it: pass {@link handle}
- * to a worker and open it there with {@link StripedLock.from}.
+ * A table of locks for keys. Each key maps to one of a fixed number of stripes, and each stripe is a lock.
+ * Equal keys share a stripe, and unequal keys may share one. All threads of a process can use the lock: pass
+ * {@link handle} to a worker, and open it there with {@link StripedLock.from}.
  *
- * An acquisition of several keys takes their stripes in ascending order, so such acquisitions never deadlock each
- * other.
+ * An acquisition of several keys takes their stripes in ascending order. So such
+ * acquisitions never deadlock each other.
  */
 export class StripedLock extends BaseLock {
-  /** Number of stripes. */
+  /** The number of stripes. */
   readonly stripes: number;
   readonly #opened: OpenedLock;
   readonly #index: HashedKeys;
 
-  /** Throws a TypeError (ERR_INVALID_ARG_TYPE) or RangeError (ERR_OUT_OF_RANGE) for bad options. */
+  /**
+   * Creates a lock. Throws a TypeError (ERR_INVALID_ARG_TYPE) or RangeError
+   * (ERR_OUT_OF_RANGE) for bad options.
+   */
   constructor(options?: StripedLockOptions) {
     const opened = openStriped(options);
     const { table } = opened;
@@ -36,35 +39,39 @@ export class StripedLock extends BaseLock {
   }
 
   /**
-   * Structured-cloneable: post it to another thread, and open it there with {@link StripedLock.from}. If the handle is never
-   * read, the lock's memory can be reused after the lock has been garbage-collected.
+   * A structured-cloneable object that other threads open with {@link StripedLock.from}. Once this property
+   * has been read, the lock's memory is never reused, because any thread may open the lock later. If it is
+   * never read, the memory can be reused after the lock has been garbage-collected.
    */
   get handle(): StripedLockHandle {
     return this.#opened.handle as StripedLockHandle;
   }
 
   /**
-   * Opens the same lock in another thread, or again in this one. Throws a TypeError for a value that is not the handle
-   * of a `StripedLock`.
+   * Opens an existing lock in another thread, or again in this one. Throws a TypeError for a value that is
+   * not the handle of a `StripedLock`.
    */
   static from(handle: StripedLockHandle): StripedLock {
     return new StripedLock(openHandle(STRIPED, handle));
   }
 
   /**
-   * The stripe of a key, from 0 to `stripes - 1`. On the native engine, the stripe of a string or of bytes is
-   * XXH3-64(bytes) mod stripes.
+   * The stripe of a key, from 0 to `stripes - 1`. On the native engine, the stripe of a string or of bytes
+   * is XXH3-64(bytes) mod stripes.
    */
   stripeOf(key: LockKey): number {
     return this.#index.stripeOf(key, ONLY_KEY);
   }
 
-  /** Counters of the whole lock, for all threads together. A snapshot, because other threads continue. */
+  /**
+   * Counters of the whole lock, summed over all threads. They are a snapshot:
+   * other threads keep changing them.
+   */
   override stats(): StripedLockStats {
     return this.#opened.table.stats();
   }
 
-  /** Every stripe that any thread holds or waits for, ascending. A snapshot, like {@link stats}. */
+  /** All stripes that any thread holds or waits for, in ascending order. A snapshot, like {@link stats}. */
   inspect(): StripeState[] {
     return this.#opened.table.inspect();
   }

@@ -6,13 +6,13 @@ import type { LockTable } from '../engine/contract/engine.js';
 import type { Mode } from '../engine/contract/mode.js';
 import { formatNote, parseNote } from '../engine/contract/note.js';
 
-/** The hold of a traced guard. It has no reference to the guard, so the guard can be garbage-collected. */
+/** The hold of a traced guard. It does not refer to the guard, so the guard can be garbage-collected. */
 interface TracedHold {
   readonly lock: string;
   readonly table: LockTable;
   readonly stripes: readonly number[];
   readonly mode: Mode;
-  /** The note's id in the table. */
+  /** The id of the note in the table. */
   readonly id: number;
   readonly note: string;
 }
@@ -22,8 +22,8 @@ const UNKNOWN = 'at an unknown place';
 type AnyFunction = (...args: never[]) => unknown;
 
 /**
- * The original methods of a lock class, read at import. The program may replace them later by functions that call
- * these.
+ * The original methods of a lock class, read at import. The program may later replace
+ * them by functions that call them.
  */
 export type PublicMethods = Record<
   'acquire' | 'acquireSync' | 'tryAcquire' | 'withLock' | 'withLockSync',
@@ -35,30 +35,32 @@ export function methodsOf(prototype: object): PublicMethods {
   return { acquire, acquireSync, tryAcquire, withLock, withLockSync };
 }
 
-/** This package's functions on the stack of a user's call. */
+/** The functions of this package that are on the stack during a call of the program. */
 export interface EntryPoints {
-  /** The private method within which {@link traceCall} runs. */
+  /** The private method that calls {@link traceCall}, directly or indirectly. */
   readonly inner: AnyFunction;
-  /** The public method. It leads to the call of `inner`. */
+  /** The public method that leads to the call of `inner`. */
   readonly method: AnyFunction;
-  /** The public method that may have called `method`. */
+  /**
+   * The public method that may have called `method`. Undefined for `tryAcquire`, which no other method calls.
+   */
   readonly outer: AnyFunction | undefined;
 }
 
-/** The notes of guards. A note is stored before its guard holds anything. */
+/** The notes of traced guards. A note is stored before its guard holds anything. */
 const notes = new WeakMap<object, string>();
 const holds = new WeakMap<object, TracedHold>();
 const collected = new HostFinalizationRegistry<TracedHold>(reclaim);
 
 /**
- * Stores the note that `inspect()` shows while the acquisition waits and while the guard is held. Call this within the
- * user's call, because it reads the stack.
+ * Stores the note that `inspect()` shows while the acquisition waits and while the guard is held. Call this
+ * during the program's call of the lock, because it reads the stack.
  */
 export function traceCall(guard: object, keys: readonly LockKey[], entries: EntryPoints): void {
   notes.set(guard, formatNote(keys, callSite(entries)));
 }
 
-/** The note that {@link traceCall} stored. */
+/** The note that {@link traceCall} stored for a guard. */
 export function noteOf(guard: object): string | undefined {
   return notes.get(guard);
 }
@@ -82,7 +84,7 @@ export function traceHeld(
 export function traceReleased(guard: object): void {
   const hold = holds.get(guard);
   if (!hold) return;
-  // If this throws, the hold is still recorded, and the function can be called again.
+  // If `removeNote` throws, the hold is still recorded, so this function can be called again.
   hold.table.removeNote(hold.id);
   holds.delete(guard);
   collected.unregister(guard);
@@ -101,14 +103,16 @@ function reclaim({ lock, table, stripes, mode, id, note }: TracedHold): void {
 }
 
 /**
- * Finds the stack frame of the program that called this package. It searches by function and not by file: under source maps, in
- * Bun and in bundles, a frame can name another file than the package's.
+ * Finds the stack frame of the program's code that called this package. It recognizes the package's frames by
+ * function, not by file: with source maps, in Bun and in bundles, a frame can name another file.
  *
- * If the frame above `method` is the outer method's, the program called the outer method, and the frame above that is the
- * program's. An outer method further up does not count: the program may acquire within `withLockSync`. In Bun, a function that
- * ends with a call, such as `acquireSync`, has no frame: then the frames above `inner` are used.
+ * The result is the frame above `method`, unless that frame belongs to `outer`. Then the program called
+ * `outer`, and the result is the frame above it. Calls of `outer` further up the stack do not count: the
+ * program may acquire keys within its callback of `withLockSync`. In Bun, a function that ends with a call,
+ * such as `acquireSync`, has no frame. Then the frames above `inner` are used instead.
  *
- * Never throws, whatever `Error.prepareStackTrace` does, because a trace is not worth a failed acquisition.
+ * Never throws, whatever `Error.prepareStackTrace` does, because a failed trace
+ * must not fail the acquisition.
  */
 function callSite({ inner, method, outer }: EntryPoints): string {
   try {
