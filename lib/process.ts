@@ -1,5 +1,6 @@
 /**
- * Locks on keys between the processes of one machine, freed by the kernel when a process ends.
+ * Locks on keys for the processes of one machine. The kernel frees the keys of a process when the process
+ * ends.
  *
  * @module stripelock/process
  */

@@ -1,5 +1,6 @@
 /**
- * Utilities for testing lease stores: a manually advanced clock, and the contract of stores.
+ * Utilities for testing lease stores: a clock that tests advance, and the contract that every store must
+ * fulfil.
  *
  * @module stripelock/testing
  */

@@ -6,29 +6,35 @@ import { flushError, kindError, ownerError, readError, sizeError, writeError } f
 import * as steps from './operations.js';
 import type { Steps } from './operations.js';
 
-/** The bytes of a file, and what a new version of it must keep. */
+/** The bytes of a file, and its `Stats`: a new version keeps the owner and the permissions. */
 export interface Contents {
   readonly bytes: Uint8Array;
   readonly stats: Stats;
 }
 
-/** As Linux allows. */
+/** The maximum number of symbolic links that are followed, as on Linux. */
 const MOST_LINKS = 40;
-/** On Windows, other programs that have a file open can make these fail for a short time. */
+/** Errors that may pass. On Windows, operations fail with them while another program has the file open. */
 const TRANSIENT: ReadonlySet<unknown> = new Set(['EPERM', 'EACCES', 'EBUSY']);
 const UNFLUSHABLE: ReadonlySet<unknown> = new Set(['EINVAL', 'ENOTSUP', 'EACCES']);
-/** Milliseconds between attempts. */
+/** The pauses between attempts, in milliseconds. They double from the first value to the longest. */
 const FIRST_PAUSE = 1;
 const LONGEST_PAUSE = 100;
-/** A new version of a file with secrets is readable for its owner alone until it has the old version's permissions. */
+/**
+ * The first permissions of a new version: only its owner may read it. It may contain secrets, and gets the
+ * old version's permissions later.
+ */
 const PRIVATE = 0o600;
 const PERMISSIONS = 0o7777;
-/** Keeps `open` from waiting for a writer if the path leads to a pipe. Windows has no such flag. */
+/**
+ * The flags that open a file for reading. `O_NONBLOCK`, which Windows does not have, keeps `open` from
+ * waiting for a writer if the path leads to a pipe.
+ */
 const READ = constants.O_RDONLY | ((constants.O_NONBLOCK as number | undefined) ?? 0);
 
 /**
- * The file that a path leads to through symbolic links, whether the file exists or not. A new version replaces this file, so
- * the links stay.
+ * The file that a path leads to through symbolic links, whether the file exists or not. A new version
+ * replaces this file, so the links are kept.
  */
 export function* targetOf(file: string): Steps<string> {
   let target = file;
@@ -49,14 +55,17 @@ function* linkAt(place: string): Steps<string | undefined> {
   try {
     return yield* steps.readlink(place);
   } catch (error) {
-    // EINVAL, or UNKNOWN on Windows: it is not a link.
+    // The path is not a link. The code is EINVAL, or UNKNOWN on Windows.
     const code = codeOf(error);
     if (code === 'EINVAL' || code === 'UNKNOWN' || code === 'ENOENT') return undefined;
     throw error;
   }
 }
 
-/** Throws if the path leads to a folder, a device or a pipe. Other faults show when the file is read. */
+/**
+ * Throws if the path leads to a folder, a device or a pipe. Ignores all other faults, because
+ * reading the file reports them.
+ */
 export function* checkKind(file: string): Steps<void> {
   let stats: Stats;
   try {
@@ -86,16 +95,18 @@ export function* read(file: string, maxBytes: number, timeout: number): Steps<Co
   } catch (error) {
     if (error instanceof LockError) throw error;
     if (codeOf(error) === 'ENOENT') return undefined;
-    // Windows does not open folders.
+    // Windows refuses to open a folder.
     throw codeOf(error) === 'EISDIR' ? kindError(file) : readError(file, error);
   }
 }
 
 /**
- * Writes the new version of `target` to a temporary file beside it, because a rename does not go from disk to disk, and
- * flushes it. `before`: the present version, whose owner and permissions the new one gets. Returns the temporary file.
+ * Writes the new version of `target` to a temporary file, and flushes it. Returns the path of the temporary
+ * file. That file is in the same folder, because a rename cannot move a file to another disk. `before`: the
+ * `Stats` of the current version, whose owner and permissions the new version gets.
  *
- * Call it under the lock. Only one writer then uses the temporary file, and an existing one is left from a writer that died.
+ * Call this under the lock. Then only one writer uses the temporary file. If it already exists, it
+ * was left by a writer that died.
  */
 export function* writeBeside(
   target: string,
@@ -133,11 +144,14 @@ function* keepOwnerAndMode(target: string, descriptor: number, before: Stats): S
       throw codeOf(error) === 'EPERM' ? ownerError(target, error) : error;
     }
   }
-  // After the change of owner, which clears the set-user-ID bit.
+  // The permissions are set after the owner, because a change of owner clears the set-user-ID bit.
   yield* steps.fchmod(descriptor, before.mode & PERMISSIONS);
 }
 
-/** Renames the temporary file to the target. `written`: files that the same update has already renamed. */
+/**
+ * Renames the temporary file to the target. `written`: the files that the same update has
+ * already replaced, for the error.
+ */
 export function* replace(
   target: string,
   temporary: string,
@@ -151,7 +165,10 @@ export function* replace(
   }
 }
 
-/** Flushes a folder, so that its renames survive a power failure. On Windows the file system does that itself. */
+/**
+ * Flushes a folder, so that renames in it survive a power failure. On Windows,
+ * the file system does that itself.
+ */
 export function* flushFolder(folder: string): Steps<void> {
   if (process.platform === 'win32') return;
   try {
@@ -167,12 +184,12 @@ export function* flushFolder(folder: string): Steps<void> {
   }
 }
 
-/** Removes a temporary file, if that is possible. The next writer removes it otherwise. */
+/** Removes a temporary file if possible. Otherwise the next writer removes it. */
 export function* discard(temporary: string): Steps<void> {
   try {
     yield* steps.unlink(temporary);
   } catch {
-    // The error of the update is the one to report.
+    // The caller reports the error of the update instead.
   }
 }
 
@@ -185,11 +202,17 @@ function* remove(file: string): Steps<void> {
 }
 
 const isTransient = (error: unknown): boolean => TRANSIENT.has(codeOf(error));
-/** Without EACCES: a process that lacks the permission must not wait. Before a rename, the temporary file has proved it. */
+/**
+ * Like {@link isTransient}, but without EACCES. A process that lacks a permission must fail at
+ * once and not retry. A rename may retry after EACCES: the process could create the temporary
+ * file, so it has the permission.
+ */
 const isTransientWithoutPermission = (error: unknown): boolean =>
   isTransient(error) && codeOf(error) !== 'EACCES';
 
-/** Repeats an operation that may fail for a short time. */
+/**
+ * Repeats an operation until it succeeds, the timeout expires, or `mayRepeat` returns false for its error.
+ */
 function* untilPermitted<R>(
   attempt: () => Steps<R>,
   timeout: number,

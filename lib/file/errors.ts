@@ -47,7 +47,7 @@ export function parseError(file: string, where: string | undefined, cause: unkno
   return new LockError('ERR_FILE_PARSE', message, { cause });
 }
 
-/** `stringify` failed. A TypeError, because the value is an argument of the caller. */
+/** The error if `stringify` failed. It is a TypeError, because the caller passed the value as an argument. */
 export function stringifyError(file: string, cause: unknown): TypeError {
   const error = invalidArg(`the new value of ${quoted(file)} could not be converted: ${messageOf(cause)}`);
   error.cause = cause;

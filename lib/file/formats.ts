@@ -17,7 +17,10 @@ export const bytesFormat: FileFormat<Uint8Array> = {
   },
 };
 
-/** Refuses bytes that are not UTF-8: decoded and encoded again, they would be other bytes. Removes a byte order mark. */
+/**
+ * Refuses bytes that are not UTF-8, because an update would change them: it decodes and encodes
+ * them. Removes a byte order mark.
+ */
 const decoder = new TextDecoder('utf-8', { fatal: true });
 const encoder = new TextEncoder();
 
@@ -59,7 +62,10 @@ export function stringifyJson(value: unknown): string {
   return `${text}\n`;
 }
 
-/** The line and column, from 1, of the first fault in a JSON text. JSON.parse reports a position in some cases only. */
+/**
+ * The line and column of the first error in a JSON text, counted from 1. `JSON.parse` reports
+ * a position only in some cases.
+ */
 function placeOfFault(text: string): string | undefined {
   const errors: ParseError[] = [];
   parseTolerantly(text, errors, { disallowComments: true });

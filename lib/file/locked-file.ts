@@ -33,42 +33,47 @@ import {
 } from './options.js';
 
 const THREAD_BOUND = threadBound('LockedFile', 'pass file.path instead, and create a LockedFile there');
-/** The key of a lock file that has no other one. */
+/** The key of a separate lock file, which has only this one. */
 const ONLY_KEY = '';
 const plainText = textFormat<string>(
   (text) => text,
   (text) => text,
 );
 
-/** A new value, or nothing: then the file stays as it is. */
+/** A new value. If it is undefined, the file stays unchanged. */
 // eslint-disable-next-line @typescript-eslint/no-invalid-void-type -- so that fn need not return a value
 export type MaybeNew<T> = T | void;
 
-/** New values for several files. A file whose new value is undefined or left out stays as it is. */
+/** New values for several files. If a file's new value is undefined or missing, the file stays unchanged. */
 export type NewValues<V extends readonly unknown[]> = { readonly [I in keyof V]?: V[I] | undefined };
 
 /**
- * A file that several threads and processes of one machine change. An update reads the file again under a lock, writes a new
- * version to a temporary file, flushes that to the disk, and renames it. So no update is lost, readers see a whole version
- * without waiting for writers, and a process that dies leaves the old version.
+ * A file that several threads and processes of one machine change. An update reads the file under a lock,
+ * writes a new version to a temporary file, flushes that to the disk, and renames it. So no update is lost.
+ * Readers see a complete version, and need not wait for writers. If a process dies before the rename, the old
+ * version remains.
  *
- * The lock is a {@link ProcessLock}, by default of a separate file beside it. All programs that change the file must use the
- * same lock. It needs the native addon. Not reentrant: an update inside an update of the same file waits until it times out.
+ * The lock is a {@link ProcessLock}, by default on a separate file beside this one. All programs that change
+ * the file must use the same lock. The lock needs the native addon. It is not reentrant: an update inside an
+ * update of the same file waits until it times out.
  */
 export class LockedFile<T = unknown> {
   /** The file, as an absolute path. */
   readonly path: string;
   /**
-   * See {@link threadBound}.
+   * Makes structured clone refuse the file: see {@link threadBound}.
    *
    * @internal
    */
   protected readonly threadBound = THREAD_BOUND;
   readonly #settings: FileSettings<T>;
-  /** The lock file beside the file that the path led to at the last update. */
+  /** The separate lock that the last update used. Its file is beside the file that the path then led to. */
   #lockBeside: ProcessLock | undefined;
 
-  /** A file of JSON, or of what `parse` and `stringify` convert. Opens nothing yet. Throws a TypeError or RangeError. */
+  /**
+   * A file of JSON, or of text that the options `parse` and `stringify` convert. Opens no file yet. Throws a
+   * TypeError or RangeError for bad arguments.
+   */
   constructor(file: string | HostUrl, options?: LockedFileOptions<T>);
   /** @internal */
   constructor(file: string | HostUrl, options: LockedRawFileOptions<T> | undefined, raw: FileFormat<T>);
@@ -77,35 +82,37 @@ export class LockedFile<T = unknown> {
     this.#settings = resolveFileOptions(options, raw);
   }
 
-  /** A file of text in UTF-8. */
+  /** A file whose value is its text, in UTF-8. */
   static text(file: string | HostUrl, options?: LockedRawFileOptions<string>): LockedFile<string> {
     return new LockedFile(file, options, plainText);
   }
 
-  /** A file of bytes. */
+  /** A file whose value is its bytes. */
   static bytes(file: string | HostUrl, options?: LockedRawFileOptions<Uint8Array>): LockedFile<Uint8Array> {
     return new LockedFile(file, options, bytesFormat);
   }
 
   /**
-   * The current value. Never waits for the lock, and never sees part of a version. Rejects with a LockError
-   * (`ERR_FILE_…`) if the file cannot be read or parsed.
+   * Reads the current value. Never waits for the lock, and never sees a partly written version. Rejects with
+   * a LockError (`ERR_FILE_…`) if the file cannot be read or parsed.
    */
   read(): Promise<T> {
     return run(this.#value());
   }
 
-  /** The same, blocking this thread. */
+  /** Like {@link read}, but blocks this thread. */
   readSync(): T {
     return runSync(this.#value());
   }
 
   /**
-   * Calls `fn` with the current value under the lock, writes its result, and resolves with that. If the result is undefined,
-   * nothing is written, even if `fn` changed the value it got, and the promise resolves with that value.
+   * Calls `fn` with the current value under the lock, writes the result of `fn`, and resolves with that
+   * result. If the result is undefined, nothing is written, even if `fn` changed the value that it received.
+   * The promise then resolves with that value.
    *
-   * Rejects with a LockTimeoutError, with signal.reason, with the error of `fn`, or with a LockError (`ERR_FILE_…`). After an
-   * error the file is unchanged.
+   * Rejects with a LockTimeoutError, with signal.reason, with the error of `fn`, or with a LockError
+   * (`ERR_FILE_…`). After an error, the file is unchanged. The only exception is `ERR_FILE_FLUSH`: the file
+   * has its new version, but a power failure may bring the old version back.
    */
   async update(
     fn: (value: T) => MaybeNew<T> | PromiseLike<MaybeNew<T>>,
@@ -118,7 +125,10 @@ export class LockedFile<T = unknown> {
     return value as T;
   }
 
-  /** The same, blocking this thread. Throws a TypeError, without writing, if `fn` returns a promise. */
+  /**
+   * Like {@link update}, but blocks this thread. If `fn` returns a promise, this throws
+   * a TypeError and writes nothing.
+   */
   updateSync(fn: (value: T) => SyncResult<MaybeNew<T>>): T {
     checkFunction(fn, 'fn');
     const change = ([value]: unknown[]): unknown[] => {
@@ -130,12 +140,13 @@ export class LockedFile<T = unknown> {
   }
 
   /**
-   * Updates several files: takes all their locks first, in an order that all processes share, then reads all files, calls `fn`
-   * with their values, and writes the values that it returns. Resolves with the values of all files.
+   * Updates several files. It first acquires all locks, in an order that all processes share. Then it reads
+   * all files, calls `fn` with their values, and writes the values that `fn` returns. Resolves with the
+   * values of all files.
    *
-   * All new versions are written beside their files before the first rename. The renames follow one after the other, so a
-   * reader, or a crash between two of them, can see some files in the new version and some in the old one. If a rename fails,
-   * the error names the files that were already renamed.
+   * All new versions are written beside their files before the first rename. The renames follow one after the
+   * other. A reader in between, or a crash, can see some files in the new version and some in the old one. If
+   * a rename fails, the error names the files that were already renamed.
    */
   static async update<V extends readonly unknown[]>(
     files: readonly [...{ [I in keyof V]: LockedFile<V[I]> }],
@@ -155,7 +166,7 @@ export class LockedFile<T = unknown> {
   }
 
   /**
-   * What `console.log` shows.
+   * The text that `console.log` shows.
    *
    * @internal
    */
@@ -175,7 +186,8 @@ export class LockedFile<T = unknown> {
       if (first !== i)
         throw invalidArg(`files[${i}] and files[${first}] are the same file, ${JSON.stringify(target)}`);
     });
-    // So that no lock file is created beside a folder or a device.
+    // The targets are checked before the locks are opened, so that no lock file is
+    // created beside a folder or a device.
     for (const target of targets) yield* checkKind(target);
     const guards: ProcessGuard[] = [];
     try {
@@ -227,7 +239,7 @@ export class LockedFile<T = unknown> {
     for (const folder of new Set(fresh.map(({ target }) => path.dirname(target)))) yield* flushFolder(folder);
   }
 
-  /** The locks of files and the keys to take of each, in the order in which all processes take them. */
+  /** The locks of the files, with the keys to acquire of each. All processes acquire them in this order. */
   static #locksOf(
     files: readonly LockedFile[],
     targets: readonly string[],

@@ -3,8 +3,8 @@ import { promisify } from 'node:util';
 import { pause as asyncPause } from '../common/timers.js';
 
 /*
- * A sequence of file operations is written once, as a generator that yields each call of `node:fs`. `runSync` makes the
- * calls in this thread, `run` makes them in libuv's pool.
+ * A sequence of file operations is written once, as a generator that yields each call of `node:fs`. `runSync`
+ * makes the calls in this thread. `run` makes them in libuv's thread pool.
  */
 
 interface Call {
@@ -15,7 +15,7 @@ interface Call {
 /** A sequence of file operations that ends with a result. */
 export type Steps<R> = Generator<Call, R, unknown>;
 
-/** An operation, by its form that blocks the thread and its form that returns a promise. */
+/** Creates an operation from its two forms: `block` blocks the thread, and `start` returns a promise. */
 export function operation<A extends unknown[], R>(
   block: (...args: A) => R,
   start: (...args: A) => Promise<unknown>,
@@ -25,7 +25,10 @@ export function operation<A extends unknown[], R>(
   };
 }
 
-/** By descriptors and not by objects of `node:fs/promises`, because both forms of each call accept descriptors. */
+/**
+ * The operations use file descriptors and not the objects of `node:fs/promises`, because
+ * both forms accept descriptors.
+ */
 export const access = operation<[string, number], unknown>(fs.accessSync, promisify(fs.access));
 export const close = operation<[number], unknown>(fs.closeSync, promisify(fs.close));
 export const fchmod = operation<[number, number], unknown>(fs.fchmodSync, promisify(fs.fchmod));
@@ -61,7 +64,7 @@ function blockFor(milliseconds: number): void {
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, milliseconds);
 }
 
-/** Makes the calls in this thread, which blocks meanwhile. */
+/** Makes the calls in this thread, which blocks until they are done. */
 export function runSync<R>(steps: Steps<R>): R {
   let step = steps.next();
   while (step.done !== true) {

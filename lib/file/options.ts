@@ -16,25 +16,34 @@ import { parseJson, stringifyJson, textFormat, type FileFormat } from './formats
 export interface LockedFileOptions<T> {
   /** Converts the file's text to a value. Default: JSON.parse. */
   parse?: (text: string) => T;
-  /** Converts a value to the file's text. Default: JSON.stringify with an indentation of two spaces, and a line end. */
+  /**
+   * Converts a value to the file's text. Default: JSON.stringify with an indentation of two
+   * spaces, and a newline at the end.
+   */
   stringify?: (value: T) => string;
-  /** The value where the file does not exist, or a function that returns it. Default: a missing file is an error. */
+  /**
+   * The value if the file does not exist, or a function that returns this value.
+   * Default: a missing file is an error.
+   */
   initial?: T | (() => T);
   /**
-   * Permissions of a new file, from which the process's umask is removed, as in `fs.open`. An existing file keeps its own.
-   * Default 0o666.
+   * Permissions of a new file. The process's umask is removed from them, as in `fs.open`. An existing file
+   * keeps its permissions. Default 0o666.
    */
   mode?: number;
-  /** The largest file that is read or written, in bytes. Default 67_108_864 (64 MiB). */
+  /** The maximum size of a file that is read or written, in bytes. Default 67_108_864 (64 MiB). */
   maxBytes?: number;
   /**
-   * Milliseconds to wait for the lock, and again for each operation that the system refuses because another program has a file
-   * open. Default 5000. Infinity waits forever.
+   * Milliseconds to wait for the lock. The same time is allowed again for each operation that the system
+   * refuses because another program has a file open. Default 5000. Infinity waits forever.
    */
   timeout?: number;
   /** Aborting ends the wait for the lock and rejects with signal.reason. */
   signal?: HostSignal;
-  /** Locks a key of this lock, which is the file's path. Its limit must be 1. Default: a separate lock file, `path` with `.lock` at its end. */
+  /**
+   * A lock to use instead of a separate lock file. The key is the file's path. The lock's limit must be 1.
+   * Default: a separate lock file, `path` with `.lock` at its end.
+   */
   lock?: ProcessLock;
 }
 
@@ -45,13 +54,16 @@ export type LockedRawFileOptions<T> = Omit<LockedFileOptions<T>, 'parse' | 'stri
 export interface LockedFileUpdateOptions {
   /** Milliseconds to wait for the lock. Default: the `timeout` of the `LockedFile`. */
   timeout?: number;
-  /** Aborting ends the wait for the lock and rejects with signal.reason. Default: the `signal` of the `LockedFile`. */
+  /**
+   * Aborting ends the wait for the lock and rejects with signal.reason. Default:
+   * the `signal` of the `LockedFile`.
+   */
   signal?: HostSignal;
 }
 
 const MEBIBYTE = 2 ** 20;
 const DEFAULT_MAX_BYTES = 64 * MEBIBYTE;
-/** Node reads no larger file at once. */
+/** The maximum size of a file that Node reads at once. */
 const MOST_BYTES = 2 ** 31 - 1;
 const MOST_MODE = 0o7777;
 const DEFAULT_MODE = 0o666;
@@ -69,22 +81,25 @@ const UPDATE_NAMES: Names<LockedFileUpdateOptions> = { timeout: true, signal: tr
 
 /** The limits of a wait for locks. */
 export interface Waiting {
-  /** Milliseconds. */
+  /** The time to wait, in milliseconds. */
   readonly timeout: number;
   readonly signal: HostSignal | undefined;
 }
 
-/** Checked options, with defaults. */
+/** The checked options, with defaults filled in. */
 export interface FileSettings<T> extends Waiting {
   readonly format: FileFormat<T>;
-  /** Undefined if a missing file is an error. */
+  /** Returns the value of a missing file. Undefined if a missing file is an error. */
   readonly initial: (() => T) | undefined;
   readonly mode: number;
   readonly maxBytes: number;
   readonly lock: ProcessLock | undefined;
 }
 
-/** `raw`: the format of a file without `parse` and `stringify`. Throws a TypeError or RangeError for bad options. */
+/**
+ * Checks the options. `raw`: the format of a file without `parse` and `stringify`. Throws a TypeError
+ * or RangeError for bad options.
+ */
 export function resolveFileOptions<T>(options: LockedFileOptions<T>, raw?: FileFormat<T>): FileSettings<T> {
   checkPart(options, raw === undefined ? NAMES : RAW_NAMES, 'options');
   const {
@@ -116,7 +131,7 @@ export function resolveFileOptions<T>(options: LockedFileOptions<T>, raw?: FileF
   };
 }
 
-/** Throws a TypeError or RangeError for bad options. */
+/** Checks the options of an update. Throws a TypeError or RangeError for bad options. */
 export function resolveUpdateOptions(
   options: LockedFileUpdateOptions | undefined,
   { timeout, signal }: Waiting,
@@ -135,7 +150,10 @@ function formatOf<T>({ parse = parseJson, stringify = stringifyJson }: LockedFil
   return textFormat(parse, stringify);
 }
 
-/** A value is encoded and decoded again, so that no update changes the caller's object. */
+/**
+ * The function that returns the initial value. A value that is not a function is copied for each call, by
+ * encoding and decoding it, so that no update changes the caller's object.
+ */
 function initialOf<T>({ initial }: LockedFileOptions<T>, format: FileFormat<T>): (() => T) | undefined {
   if (initial === undefined) return undefined;
   if (typeof initial === 'function') return initial as () => T;

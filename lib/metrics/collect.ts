@@ -4,56 +4,62 @@ import { lockCounts } from '../engine/select.js';
 /** The counters of all locks with one name, summed over the threads of the process. */
 export interface LockMetrics {
   /**
-   * The name of the locks; empty for locks without one. If locks with more than 1000 names were closed, further names
-   * are counted there, too.
+   * The name of the locks. Empty for locks without a name. If locks with more than 1000 different names were
+   * closed, those with further names are counted here, too.
    */
   readonly name: string;
   /** The number of open locks with this name. */
   readonly locks: number;
-  /** Keys held now for a `KeyedLock`, stripes for a `StripedLock`. */
+  /** The number of keys that are held now. For a `StripedLock`, the number of stripes. */
   readonly held: number;
-  /** Acquisitions waiting now. */
+  /** The number of acquisitions that wait now. */
   readonly waiting: number;
   /**
-   * Acquisitions that had to wait. This counter and those below never decrease, even if locks are closed or threads
-   * end.
+   * The number of acquisitions that had to wait. This counter and the counters below never decrease, even if
+   * locks are closed or threads end.
    */
   readonly contended: number;
-  /** Acquisitions that timed out. */
+  /** The number of acquisitions that timed out. */
   readonly timeouts: number;
-  /** Acquisitions that were aborted by their signal. */
+  /** The number of acquisitions that were aborted by their signal. */
   readonly aborts: number;
-  /** Acquisitions that were refused as deadlocks. */
+  /** The number of acquisitions that were refused as deadlocks. */
   readonly deadlocks: number;
-  /** Stripes or keys freed because the holding thread ended. */
+  /** The number of stripes or keys that were freed because the holding thread ended. */
   readonly abandoned: number;
   /**
-   * The durations of all waits that have ended, with any outcome, and started after the first call of {@link collect}.
+   * The durations of all waits that started after the first call of {@link collect}
+   * and have ended, with any outcome.
    */
   readonly waits: WaitTimes;
 }
 
-/** A histogram. */
+/** A histogram of the durations of waits. */
 export interface WaitTimes {
-  /** The upper bounds of the ranges in seconds. They are constant. The last range is unbounded. */
+  /**
+   * The upper bounds of the ranges, in seconds. They are constant. One more
+   * range, the last one, is unbounded.
+   */
   readonly bounds: readonly number[];
   /** The number of waits in each range; one more element than `bounds`. */
   readonly counts: readonly number[];
   /** The total number of waits. */
   readonly count: number;
-  /** The total duration in seconds. */
+  /** The total duration of the waits, in seconds. */
   readonly sum: number;
 }
 
 const NANOSECONDS = 1e9;
 
 /**
- * The counters of `StripedLock`s, `KeyedLock`s and `ProcessLock`s, by name, for all threads of the process that use this
- * package. A `ProcessLock` without a name is listed by its path, and counts this process alone. Any thread may call this; the
- * others need no code for it. Like `lock.stats()`, it reads every stripe or key that was ever used: some milliseconds for a
- * million.
+ * Returns the counters of all `StripedLock`s, `KeyedLock`s and `ProcessLock`s, by name. They include all
+ * threads of the process that use this package. For a `ProcessLock`, they include only this process. A
+ * `ProcessLock` without a name is listed by its path.
  *
- * From the first call on, all threads measure their waits, which costs some tenths of a microsecond per waiting
+ * Any thread may call this, and the other threads need no code for it. Like `lock.stats()`, it reads every
+ * stripe or key that was ever used. That takes a few milliseconds for a million.
+ *
+ * After the first call, all threads measure their waits. This costs some tenths of a microsecond per waiting
  * acquisition. Other acquisitions cost nothing extra.
  *
  * Throws a LockError (ERR_LOCK_ENGINE) without the addon.

@@ -1,19 +1,25 @@
 /** How a field of `LockMetrics` is exported, following OpenTelemetry's conventions. */
 export interface LockInstrument {
-  /** Separated by dots. Prometheus uses underscores instead, and the suffix `_total` for counters. */
+  /**
+   * The name, with dots as separators. Prometheus uses underscores instead, and
+   * the suffix `_total` for counters.
+   */
   readonly name: string;
-  /** A `gauge` can rise and fall. */
+  /** The kind. A `gauge` can rise and fall, a `counter` only rises. */
   readonly kind: 'counter' | 'gauge';
-  /** In UCUM notation. */
+  /** The unit, in UCUM notation. */
   readonly unit: string;
-  /** A readable description. */
+  /** The description that tools show. */
   readonly description: string;
-  /** The exported field. */
+  /** The field of `LockMetrics` that is exported. */
   readonly field:
     'locks' | 'held' | 'waiting' | 'contended' | 'timeouts' | 'aborts' | 'deadlocks' | 'abandoned';
 }
 
-/** The attribute of all instruments: the lock's name. Never a key, because the number of keys is unlimited. */
+/**
+ * The attribute of all instruments, which is the lock's name. Keys are never attributes,
+ * because their number is unlimited.
+ */
 export const LOCK_ATTRIBUTE = 'stripelock.lock.name';
 
 /** All instruments except the histogram. */

@@ -13,7 +13,7 @@ import * as fault from '../engine/contract/file-fault.js';
 import type { Failure } from '../engine/contract/engine.js';
 import type { FileFault, OpenFault, ProcessUse } from '../engine/contract/process-locks.js';
 
-/** A lock as messages name it. */
+/** The properties of a lock that messages mention. */
 interface ShownLock {
   readonly name: string;
   readonly path: string;
@@ -25,7 +25,7 @@ function shownLock({ name, path }: ShownLock): string {
     : `${lockName(name)}, file ${JSON.stringify(path)}`;
 }
 
-/** Of each fault its code and its explanation. */
+/** The error code and the explanation for each fault. */
 const REASONS: Readonly<Record<number, readonly [code: string, why: string]>> = {
   [fault.KIND]: [
     'ERR_LOCK_FILE_KIND',
@@ -63,7 +63,7 @@ const REASONS: Readonly<Record<number, readonly [code: string, why: string]>> = 
   ],
 };
 
-/** The error of a file that could not be opened: the file itself, or one of the files beside it. */
+/** The error for a lock file that could not be opened: the file itself, or one of the files beside it. */
 export function openError(file: string, found: OpenFault): LockError {
   const at = found.part === 0 ? file : `${file}.${found.part}`;
   return found.fault === fault.UNSAFE ? unsafeError(at, found) : fileError(at, found);
@@ -82,13 +82,13 @@ function unsafeError(file: string, { owner, mode }: OpenFault): LockError {
       `To share the lock with other users, use a ProcessLock with the option \`access: '${access}'\``,
   );
 }
-/** The options that must have the file's number. */
+/** The options whose value must be the number that the file's creator chose. */
 const SHAPES: Readonly<Record<number, { code: string; option: string }>> = {
   [fault.FILES]: { code: 'ERR_LOCK_FILE_COUNT', option: 'files' },
   [fault.LIMIT]: { code: 'ERR_LOCK_FILE_LIMIT', option: 'limit' },
 };
 
-/** The error of a file that cannot be used. */
+/** The error for a lock file that cannot be used. */
 export function fileError(file: string, { fault: found, number }: FileFault): LockError {
   const shape = SHAPES[found];
   const cause = number === 0 || shape !== undefined ? undefined : systemError(number, file);
@@ -102,13 +102,16 @@ export function fileError(file: string, { fault: found, number }: FileFault): Lo
   return new LockError(code, `lock file ${JSON.stringify(file)}: ${why}`, { cause });
 }
 
-/** Like the errors of `node:fs`. On Windows it has the system's number instead of a name. */
+/**
+ * An error like those of `node:fs`. On Windows, its code contains the system's
+ * error number instead of a name.
+ */
 function systemError(number: number, file: string): Error {
   const code = process.platform === 'win32' ? `WIN32_${number}` : getSystemErrorName(-number);
   return Object.assign(new Error(`${code}, ${file}`), { code, errno: -number, path: file });
 }
 
-/** The error of an acquisition that failed. `holdersOf`: the holders of keys, as far as known. */
+/** The error for a failed acquisition. `holdersOf`: returns the holders of keys, as far as known. */
 export function failureOf(
   lock: ShownLock,
   outcome: Failure,
@@ -138,7 +141,10 @@ export function failureOf(
   }
 }
 
-/** A stripe's number says nothing in other processes, so errors show none. */
+/**
+ * The stripes for a DeadlockError: -1 for each thread, because a stripe's number has
+ * no meaning in other processes.
+ */
 const noStripes = (threads: readonly number[]): number[] => threads.map(() => -1);
 
 function timeoutError(

@@ -6,12 +6,17 @@ import { KEYED, OpenedLock } from '../lock/handle.js';
 import { KeyedIndex } from '../lock/keyed-index.js';
 import { BaseLock } from '../lock/base-lock.js';
 
-/** All bits of a word but its flags. */
+/** The bits of a word that show its holders, without the other flags. */
 const HOLDER = SHARED | HOLDER_MASK;
-/** As `kElsewhere` of `native/core/table/gate.h`: other processes have the stripe. */
+/**
+ * The same as `kElsewhere` in `native/core/table/gate.h`: another process holds the stripe, or comes first.
+ */
 const ELSEWHERE = HOLDER_MASK;
 
-/** The keys of a file as a `KeyedLock` of the threads of this process, in whose table other processes take part. */
+/**
+ * The keys of a file, as a lock for the threads of this process. It works like a `KeyedLock`, except that
+ * other processes can also hold its keys.
+ */
 export class FileKeys extends BaseLock {
   readonly #table: LockTable;
 
@@ -30,7 +35,7 @@ export class FileKeys extends BaseLock {
   }
 
   /**
-   * Counts this process alone.
+   * The counts of this process only. If another process holds the key, the key counts as free here.
    *
    * @internal
    */

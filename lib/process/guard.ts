@@ -10,22 +10,23 @@ const THREAD_BOUND = threadBound(
   'pass the path of its lock instead, and create a ProcessLock there',
 );
 
-/** The keys of a guard. */
+/** The keys that a {@link ProcessGuard} holds. */
 export interface ProcessHold {
-  /** Undefined until they are acquired. */
+  /** The guard of the keys in this process. Undefined until the keys are acquired. */
   guard: Guard | undefined;
 }
 
 /**
- * Makes a guard before its keys are acquired. After that only {@link ProcessHold.guard} is assigned: a call could overflow the
- * stack, and the keys would stay held (keeps T1).
+ * Creates a guard before its keys are acquired. After the acquisition, only
+ * {@link ProcessHold.guard} is assigned. A function call at that point could overflow the stack, and
+ * the keys would stay held (keeps T1 of `LockTable`).
  */
 export let createProcessGuard: <M extends LockMode>(file: ProcessFile, hold: ProcessHold) => ProcessGuard<M>;
 
-/** The class behind {@link ProcessGuard}. */
+/** The implementation of {@link ProcessGuard}. */
 class HeldKeys<M extends LockMode = LockMode> implements Disposable {
   /**
-   * See {@link threadBound}.
+   * Makes structured clone refuse the guard: see {@link threadBound}.
    *
    * @internal
    */
@@ -43,7 +44,7 @@ class HeldKeys<M extends LockMode = LockMode> implements Disposable {
     return this.#hold.guard!;
   }
 
-  /** The keys as they were passed, duplicates included; `['']` if none was. */
+  /** The keys as they were passed, duplicates included. If no key was passed, `['']`. */
   get keys(): readonly LockKey[] {
     return this.#guard.keys;
   }
@@ -59,23 +60,28 @@ class HeldKeys<M extends LockMode = LockMode> implements Disposable {
   }
 
   /**
-   * True when the thread or the process of an earlier exclusive holder ended without releasing: the protected data may be
-   * half-written. All shared holders see it, and the first exclusive one.
+   * True if the thread or the process of an earlier exclusive holder ended without releasing the key.
+   * The protected data may then be half-written. All later shared holders get true, and so does the
+   * first exclusive holder after them.
    */
   get abandoned(): boolean {
     return this.#guard.abandoned;
   }
 
   /**
-   * Fencing token: greater than the tokens of all earlier holders of these keys, across processes and restarts of the machine.
-   * About the number of nanoseconds since 1970; `0n` without keys. Guards of one process that hold a key at the
+   * The fencing token, which is greater than the tokens of all earlier holders of these keys,
+   * across processes and restarts of the machine. Its value is about the number of nanoseconds
+   * since 1970. A guard of no keys has the token `0n`. Guards of one process that hold a key at the
    * same time may have equal tokens.
    */
   get token(): bigint {
     return (this.#token ??= this.#file.token(stripesOf(this.#guard)));
   }
 
-  /** Releases the keys. Idempotent: it never releases keys that another holder has acquired since. */
+  /**
+   * Releases the keys. Idempotent: a second call does nothing, even if another holder
+   * has acquired the keys in between.
+   */
   release(): void {
     const guard = this.#guard;
     if (!guard.held && takenBy(guard) === 0) return;
@@ -83,12 +89,12 @@ class HeldKeys<M extends LockMode = LockMode> implements Disposable {
     guard.release();
   }
 
-  /** {@link release}, at the end of a `using` block. */
+  /** Calls {@link release} at the end of a `using` block. */
   [Symbol.dispose](): void {
     this.release();
   }
 
-  /** The same as `console.log` shows; bytes as numbers, and the token as text. */
+  /** The fields that `console.log` shows, with bytes as arrays of numbers, and the token as a string. */
   toJSON(): object {
     const { mode, held, abandoned, token } = this;
     const keys = this.keys.map((key) => (typeof key === 'object' ? Array.from(key) : key));
@@ -96,7 +102,7 @@ class HeldKeys<M extends LockMode = LockMode> implements Disposable {
   }
 
   /**
-   * What `console.log` shows.
+   * The text that `console.log` shows.
    *
    * @internal
    */
@@ -110,15 +116,16 @@ class HeldKeys<M extends LockMode = LockMode> implements Disposable {
   }
 }
 
-/** The class of guards, as users know it: only acquisitions make guards. @hidden */
+/** The public class of guards, for `instanceof`. Programs cannot construct guards. @hidden */
 export const ProcessGuard = expose(
   HeldKeys,
   'ProcessGuard',
   'Illegal constructor: a ProcessGuard comes from an acquisition',
 );
 /**
- * Holds its keys, in mode `M`, in all processes, until it is released or its thread or process ends. Only acquisitions make
- * guards; `instanceof` works. It belongs to its thread: posting it to another one throws a DataCloneError.
+ * Holds keys in mode `M`, in all processes, until it is released or its thread or process ends. Only
+ * acquisitions create guards. `guard instanceof ProcessGuard` works. A guard belongs to its thread: posting
+ * it to another thread throws a DataCloneError.
  * @interface
  */
 export type ProcessGuard<M extends LockMode = LockMode> = HeldKeys<M>;

@@ -14,32 +14,42 @@ import { invalidArgType } from '../common/errors.js';
 import type { HostUrl } from '../common/types.js';
 import * as fileAccess from '../engine/contract/file-access.js';
 
-/** For a new `ProcessLock`. */
+/** Options of `new ProcessLock(options)`. */
 export interface ProcessLockOptions {
   /**
-   * The file that all processes lock, on a local disk: its path, or its `file:` URL. If it is missing, it is created; its folder
-   * must exist. It is never deleted, and must have no other contents.
+   * The lock file, as a path or a `file:` URL. It must be on a local disk. All processes that share the lock
+   * pass the same file. If the file is missing, it is created; its folder must exist. It is never deleted,
+   * and must have no other contents.
    */
   path: string | HostUrl;
-  /** Shown in errors; and in metrics, profiles and diagnostics, where a lock without a name has its path. Default ''. */
+  /**
+   * The name that errors, metrics, profiles and diagnostics messages show. Metrics, profiles and diagnostics
+   * messages show the path instead of an empty name. Default ''.
+   */
   name?: string;
-  /** Default time allowed for one whole acquisition, however many keys, in milliseconds. Default 5000. Infinity waits forever. */
+  /**
+   * The default timeout of an acquisition, for all of its keys together, in milliseconds.
+   * Default 5000. Infinity waits forever.
+   */
   timeout?: number;
   /**
-   * The number of files that share the keys, 1 to 64: `path`, and files beside it whose names end with `.1`, `.2` and so on. The
-   * kernel searches all locks of a file each time, so hold thousands of keys at once only with 16 files or more. The process that
-   * creates the file sets the number for all processes, by default 1. Another number is refused later (`ERR_LOCK_FILE_COUNT`).
+   * The number of files that share the keys, 1 to 64: `path`, and files beside it whose names end with `.1`,
+   * `.2` and so on. The kernel searches all locks of a file each time, so use 16 files or more to hold
+   * thousands of keys at once. The process that creates the file sets the number for all processes, by
+   * default 1. After that, another number is refused (`ERR_LOCK_FILE_COUNT`).
    */
   files?: number;
   /**
-   * The users whose processes share the lock: this one, the file's group, or all. A new file gets the permissions 0600, 0660 or 0666.
-   * A file that more users may write, or that another user owns under `'user'`, is refused (`ERR_LOCK_FILE_UNSAFE`): such
-   * users can hold keys for ever, and end processes that use the lock. No effect on Windows. Default 'user'.
+   * The users whose processes share the lock: this user, the file's group, or all users. A new file gets the
+   * permissions 0600, 0660 or 0666. A file is refused (`ERR_LOCK_FILE_UNSAFE`) if other users than these may
+   * write it, or if another user owns it under `'user'`. Such users could hold keys forever, and end
+   * processes that use the lock. No effect on Windows. Default 'user'.
    */
   access?: 'user' | 'group' | 'all';
   /**
-   * The maximum number of acquisitions that may hold a key at once, in all processes together, 1 to 256. Above 1 the lock has
-   * permits and no shared mode. The process that creates the file sets the limit of all its keys, and another one is refused later
+   * The maximum number of acquisitions that may hold a key at once, in all processes together, 1 to
+   * 256. With a limit above 1, the lock has permits and no shared mode. The process that creates the
+   * file sets the limit for all of its keys. After that, another limit is refused
    * (`ERR_LOCK_FILE_LIMIT`). Default 1, an exclusive lock.
    */
   limit?: number;
@@ -56,9 +66,9 @@ const ACCESSES: Readonly<Record<FileAccess, number>> = {
   all: fileAccess.ALL,
 };
 
-/** As `kMostSpread` of `native/core/files/lock_file_header.h`. */
+/** The same as `kMostSpread` in `native/core/files/lock_file_header.h`. */
 const MOST_FILES = 64;
-/** As `kMostPermits` there. */
+/** The same as `kMostPermits` in `native/core/files/lock_file_header.h`. */
 export const MOST_PERMITS = 256;
 
 const NAMES: Names<ProcessLockOptions> = {
@@ -71,16 +81,16 @@ const NAMES: Names<ProcessLockOptions> = {
   trace: true,
 };
 
-/** Checked options, with defaults. */
+/** The checked options, with defaults filled in. */
 export interface ProcessLockSettings {
-  /** Absolute, because the process may change its folder later. */
+  /** An absolute path, because the process may change its working directory later. */
   readonly path: string;
   readonly name: string;
   readonly timeout: number;
-  /** 0 if the option is left out. */
+  /** 0 if the option was not passed. Then any number is accepted. */
   readonly files: number;
   readonly limit: number;
-  /** A number of `file-access.ts`. */
+  /** One of the numbers in `file-access.ts`. */
   readonly access: number;
   readonly trace: boolean;
 }
@@ -108,9 +118,12 @@ export function checkAccess(access: unknown, name: string): number {
   throw invalidArgType(name, "'user', 'group' or 'all'", access);
 }
 
-/** The absolute path. Throws a TypeError for anything but a path or a `file:` URL. `name`: the argument's name. */
+/**
+ * Converts a path or a `file:` URL to an absolute path. Throws a TypeError for any other
+ * value. `name`: the argument's name.
+ */
 export function resolvePath(given: unknown, name: string): string {
-  // As a path it would lead to a folder named "file:".
+  // Used as a path, the text of a URL would lead to a folder named "file:".
   if (typeof given === 'string' && /^file:\/\//i.test(given))
     throw invalidArgType(name, 'a path or a URL object, and not the text of a URL', given);
   const { href } = (given ?? {}) as Partial<Record<'href', unknown>>;

@@ -35,34 +35,46 @@ import {
 
 /** A thread that holds a key or waits for it. */
 export interface ProcessHolder {
-  /** The process. */
+  /** The id of the process. */
   pid: number;
-  /** `threadId` of `node:worker_threads` in that process. If several of its threads share the key, the id of the first. */
+  /**
+   * The thread's id in that process: `threadId` of `node:worker_threads`. If several threads of the process
+   * share the key, the id of the first one.
+   */
   threadId: number;
-  /** `process.title` if the program has set it, otherwise its command line; cut to about 120 bytes. */
+  /**
+   * The title of the process: `process.title` if the program has set it, otherwise the
+   * command line. Cut to about 120 bytes.
+   */
   title: string;
   /**
-   * When the thread acquired the key, or began to wait, in milliseconds since 1970. If several threads of its process share the
-   * key, when the first of them acquired it.
+   * The time at which the thread acquired the key or began to wait, in milliseconds since 1970. If several
+   * threads of the process share the key, the time at which the first one acquired it.
    */
   since: number;
-  /** The source line that acquired the key, for threads of this process that use a lock with `trace`. */
+  /**
+   * The source line that acquired the key. Only for threads of this process
+   * whose lock has the option `trace`.
+   */
   acquiredAt?: string;
 }
 
 /** A key that is held or waited for. */
 export interface ProcessKeyState {
-  /** Undefined if no process shows it: a process shows the keys that it holds, up to 70 bytes each. */
+  /**
+   * The key. Undefined if no process publishes it: a process publishes only the keys that it holds,
+   * and only keys of up to 70 bytes.
+   */
   key: LockKey | undefined;
-  /** The mode in which it is held. If it is not held, the mode of its waiters. */
+  /** The mode in which the key is held. If the key is not held, the mode of a waiter. */
   mode: LockMode;
-  /** The threads that hold it. */
+  /** The threads that hold the key. */
   holders: ProcessHolder[];
-  /** The threads of this process that wait for it, and one thread of each other process. */
+  /** The threads that wait for the key: all of this process, and one of each other process. */
   waiters: ProcessHolder[];
 }
 
-/** The key if none is passed, for programs that need only one lock in the file. */
+/** The key of an acquisition without a key, for programs that need only one lock in the file. */
 const NO_KEY = '';
 
 const THREAD_BOUND = threadBound(
@@ -71,24 +83,27 @@ const THREAD_BOUND = threadBound(
 );
 
 /**
- * Locks on keys between the processes of one machine, and between their threads. The kernel keeps them, as locks on bytes of
- * one file, and frees them when a process ends, however it ends. Equal keys are one lock in all processes that have the same
- * file open, unequal keys are not; the keys `1` and `'1'` differ. Any number of processes and threads make their own
- * `ProcessLock` with the same path; a child inherits nothing.
+ * Locks on keys for the processes of one machine, and for their threads. The kernel keeps the locks, as locks
+ * on bytes of one file. When a process ends for any reason, the kernel frees the locks of that process.
  *
- * Not reentrant, and not for files on another machine: use a lease there. It needs the native addon.
+ * In all processes that have the file open, equal keys are the same lock, and unequal keys are separate
+ * locks. The keys `1` and `'1'` are unequal. Each process and each thread creates its own `ProcessLock` with
+ * the same path. A child process inherits no locks.
+ *
+ * The lock is not reentrant. It does not support files on another machine: use a lease
+ * instead. It needs the native addon.
  */
 export class ProcessLock implements AsyncDisposable {
   /** The file, as an absolute path. */
   readonly path: string;
-  /** Shown in errors. */
+  /** The name that errors show. */
   readonly name: string;
-  /** Default time allowed for one whole acquisition, in milliseconds. */
+  /** The default timeout of an acquisition, for all of its keys together, in milliseconds. */
   readonly timeout: number;
-  /** How many may hold a key at once; 1 for an exclusive lock. */
+  /** The number of acquisitions that may hold a key at once; 1 for an exclusive lock. */
   readonly limit: number;
   /**
-   * See {@link threadBound}.
+   * Makes structured clone refuse the lock: see {@link threadBound}.
    *
    * @internal
    */
@@ -100,8 +115,9 @@ export class ProcessLock implements AsyncDisposable {
   #closed = false;
 
   /**
-   * Opens the file, or creates it, without waiting for holders of keys. Throws a TypeError or RangeError for bad options, and a
-   * LockError (`ERR_LOCK_FILE_…`) if the file cannot be used, or (ERR_LOCK_ENGINE) without the addon.
+   * Opens or creates the file, without waiting for holders of keys. Throws a TypeError or RangeError for bad
+   * options. Throws a LockError (`ERR_LOCK_FILE_…`) if the file cannot be used, or a LockError
+   * (ERR_LOCK_ENGINE) without the addon.
    */
   constructor(options: ProcessLockOptions) {
     const { path: file, name, timeout, files, limit, access, trace } = resolveProcessLockOptions(options);
@@ -112,7 +128,8 @@ export class ProcessLock implements AsyncDisposable {
     const shown = name === '' ? file : name;
     const opened = openFile(file, shown, files, limit, access);
     this.#file = opened;
-    // A pending acquisition refers to these, and so to the lock: its file stays open, even if the program forgets the lock.
+    // A pending acquisition refers to these terms, and through them to the lock. So the file stays open for
+    // the acquisition, even if the program drops the lock.
     this.#terms = {
       pending: this.#pending,
       guardOf: (guard) => createProcessGuard(opened, { guard }),
@@ -125,8 +142,9 @@ export class ProcessLock implements AsyncDisposable {
   }
 
   /**
-   * All keys or none, under one deadline, without blocking this thread. Keeps the event loop alive while it waits. Rejects
-   * with a LockTimeoutError, with signal.reason, or with a LockError if the file cannot be used any more.
+   * Acquires all of the keys or none of them, under one deadline, without blocking this thread. A pending
+   * acquisition keeps the event loop alive. Rejects with a LockTimeoutError at the timeout, with
+   * signal.reason after an abort, or with a LockError if the file can no longer be used.
    */
   acquire<M extends LockMode = 'exclusive'>(
     keys: LockKey | readonly LockKey[] = NO_KEY,
@@ -136,7 +154,8 @@ export class ProcessLock implements AsyncDisposable {
       const wanted = this.#prepare(keys, options, ACQUISITION);
       this.#refuseIfClosed();
       const acquired: Promise<unknown> = this.#keys.acquire(wanted, options);
-      // A guard of no keys does not come from the engine, which makes the others (FileTerms).
+      // An acquisition of no keys never reaches the engine, so
+      // `FileTerms.guardOf` has not been called for it.
       if (isList(wanted) && wanted.length === 0)
         return acquired.then((guard) => this.#terms.guardOf(guard as Guard) as ProcessGuard<M>);
       return acquired as Promise<ProcessGuard<M>>;
@@ -146,9 +165,10 @@ export class ProcessLock implements AsyncDisposable {
   }
 
   /**
-   * The same, blocking this thread. Throws a LockTimeoutError, or a DeadlockError if waiting could never end, as far as
-   * threads of this process are concerned: if this same thread holds a key, or threads wait for each other in a cycle. A
-   * cycle through other processes ends with the timeout.
+   * Like {@link acquire}, but blocks this thread. Throws a LockTimeoutError at the timeout. Throws a
+   * DeadlockError if the wait could never end, because this thread itself holds a key, or because
+   * threads of this process wait for each other in a cycle. A cycle through other processes is not
+   * detected, and ends at the timeout.
    */
   acquireSync<M extends LockMode = 'exclusive'>(
     keys: LockKey | readonly LockKey[] = NO_KEY,
@@ -163,8 +183,8 @@ export class ProcessLock implements AsyncDisposable {
   }
 
   /**
-   * Makes one attempt and never waits, so `mode` is its only option. Undefined if a key is held, or reserved for a process that
-   * has waited. Throws a LockError if the file can no longer be used.
+   * Makes one attempt and never waits, so `mode` is its only option. Returns undefined if a key is held, or
+   * reserved for a process that has waited for it. Throws a LockError if the file can no longer be used.
    */
   tryAcquire<M extends LockMode = 'exclusive'>(
     keys: LockKey | readonly LockKey[] = NO_KEY,
@@ -179,8 +199,8 @@ export class ProcessLock implements AsyncDisposable {
   }
 
   /**
-   * Runs fn while holding the keys; releases them however fn ends. Without keys it takes the empty key, which excludes no
-   * other.
+   * Acquires the keys, runs fn, and releases the keys when fn ends, even with an error. Without keys, it
+   * acquires the empty key, which excludes no other key.
    */
   withLock<T>(fn: (guard: ProcessGuard<'exclusive'>) => T | PromiseLike<T>): Promise<T>;
   withLock<T>(
@@ -210,7 +230,8 @@ export class ProcessLock implements AsyncDisposable {
   }
 
   /**
-   * Blocks this thread until it holds the keys. Throws a TypeError, after releasing, if fn returns a promise: use withLock.
+   * Like {@link withLock}, but blocks this thread until it holds the keys. If fn returns a promise, this
+   * throws a TypeError after the release: use withLock instead.
    */
   withLockSync<T>(fn: (guard: ProcessGuard<'exclusive'>) => SyncResult<T>): T;
   withLockSync<T>(
@@ -245,20 +266,22 @@ export class ProcessLock implements AsyncDisposable {
   }
 
   /**
-   * Whether a key is free, and how many acquisitions hold it and wait for it, in all processes: of each other process one waiter,
-   * and one of those that share the key. A snapshot, as others continue: to act on it, use {@link tryAcquire}. Throws a TypeError
-   * (ERR_INVALID_ARG_TYPE) or RangeError (ERR_OUT_OF_RANGE) for a bad key.
+   * Reports whether a key is free, and how many acquisitions in all processes hold it or wait for it. Of
+   * another process, at most one waiter counts, and only one of the holders that share the key. The result is
+   * a snapshot that may be outdated at once; to act on a free key, use {@link tryAcquire}. Throws a TypeError
+   * (ERR_INVALID_ARG_TYPE) or RangeError (ERR_OUT_OF_RANGE) for a value that is not a key.
    */
   stateOf(key: LockKey = NO_KEY): OneKeyState {
     checkKey(key, ONLY_KEY);
     const uses = usesOf(this.#file, this.#uses(), [key]);
-    // Of this process. A granted acquisition counts as a waiter until its thread has locked a byte of the key.
+    // The counts of this process. A granted acquisition counts as a waiter until its
+    // thread has locked a byte of the key.
     const { holders: granted, waiters: queued } = this.#keys.stateOf(key);
     const holding = uses.filter(({ waits }) => !waits);
     const others = uses.filter(({ title }) => title !== undefined);
     const theirs = others.filter(({ waits }) => !waits).length;
     const shown = holding.length - theirs;
-    // Threads that share a key are each shown once, however many holds they have.
+    // A thread that shares a key is shown only once, even if it has several holds.
     const ours = shown === 0 || this.limit > 1 ? Math.min(shown, granted) : granted;
     const holders = ours + theirs;
     const waiters = queued + (granted - ours) + (others.length - theirs);
@@ -267,32 +290,40 @@ export class ProcessLock implements AsyncDisposable {
     return { free: permitsLeft > 0, mode, holders, waiters, permitsLeft };
   }
 
-  /** Whether an exclusive acquisition of a key would wait for holders: the opposite of `stateOf(key).free`. */
+  /**
+   * Whether an exclusive acquisition of the key would wait for a holder: the opposite of `stateOf(key).free`.
+   */
   isLocked(key: LockKey = NO_KEY): boolean {
     return !this.stateOf(key).free;
   }
 
-  /** Counters of all threads of this process that use the file. A snapshot, as other threads continue meanwhile. */
+  /**
+   * Counters of this process, summed over all of its threads that use the file. They are a snapshot:
+   * other threads keep changing them.
+   */
   stats(): StripedLockStats {
     return this.#keys.stats();
   }
 
-  /** Resolves when no thread of this process holds a key or waits for one. See `drained` of the other locks. */
+  /**
+   * Resolves when no thread of this process holds a key or waits for one. It works
+   * like `drained` of the other locks.
+   */
   drained(options?: DrainedOptions): Promise<void> {
     return this.#keys.drained(options);
   }
 
   /**
-   * The holders and waiters in all processes that have the file open. A snapshot, as others continue meanwhile. It reads records
-   * that processes keep for this purpose, and that never decide who holds a key.
+   * The holders and waiters in all processes that have the file open. A snapshot. It comes from records that
+   * the processes keep only for this purpose; these records never decide which process holds a key.
    */
   inspect(): ProcessKeyState[] {
     return statesOf(this.#uses());
   }
 
   /**
-   * Rejects pending and later acquisitions with a LockError (ERR_LOCK_CLOSED). Guards stay held until they are released; the file
-   * is closed after the last one. Idempotent.
+   * Rejects pending and later acquisitions with a LockError (ERR_LOCK_CLOSED). Guards stay held until they
+   * are released. The file is closed after the last guard is released. Idempotent.
    */
   close(): Promise<void> {
     if (!this.#closed) {
@@ -304,13 +335,13 @@ export class ProcessLock implements AsyncDisposable {
     return Promise.resolve();
   }
 
-  /** {@link close}, at the end of an `await using` block. */
+  /** Calls {@link close} at the end of an `await using` block. */
   [Symbol.asyncDispose](): Promise<void> {
     return this.close();
   }
 
   /**
-   * What `console.log` shows.
+   * The text that `console.log` shows.
    *
    * @internal
    */
@@ -320,7 +351,10 @@ export class ProcessLock implements AsyncDisposable {
     return `${this.constructor.name} ${inspect({ ...shown, closed: this.#closed, pending }, options)}`;
   }
 
-  /** Checks the names of the options and the keys, and copies what could change later. May run the program's code. */
+  /**
+   * Checks the keys and the names of the options, and copies keys that could change
+   * later. May run code of the program.
+   */
   #prepare(
     keys: LockKey | readonly LockKey[],
     options: AcquireOptions | undefined,
@@ -340,7 +374,10 @@ export class ProcessLock implements AsyncDisposable {
     return copies;
   }
 
-  /** After the program's code has run: once the file is closed, its number is given to another one. */
+  /**
+   * Throws if the lock was closed. Call this after the last code of the program has run. The engine may give
+   * the number of a closed file to another file.
+   */
   #refuseIfClosed(): void {
     if (this.#closed) throw closedError(this);
   }
@@ -355,12 +392,15 @@ type Body<M extends LockMode, R> = (guard: ProcessGuard<M>) => R;
 
 const METHODS = methodsOf(ProcessLock.prototype);
 
-/** Closes the files of locks that the program has forgotten. */
+/** Closes the files of locks that were garbage-collected without being closed. */
 const collected = new HostFinalizationRegistry((close: () => void) => {
   close();
 });
 
-/** The holders and waiters of a file, whatever its limit is. Throws what the constructor throws. */
+/**
+ * The holders and waiters of a lock file, with any `files` and any `limit`. Throws the same errors as the
+ * constructor of {@link ProcessLock}.
+ */
 export function inspectFile(file: string, access: FileAccess): ProcessKeyState[] {
   const opened = openFile(file, file, 0, 0, checkAccess(access, 'access'));
   try {
@@ -402,7 +442,7 @@ function statesOf(uses: readonly ProcessUse[]): ProcessKeyState[] {
   return [...states.values()];
 }
 
-/** For a message, which must not fail. */
+/** The holders of keys for an error message. If they cannot be read, returns none instead of throwing. */
 function holdersOf(file: ProcessFile, keys: readonly LockKey[]): readonly ProcessUse[] {
   try {
     const uses = file.inspect();
@@ -421,7 +461,7 @@ function copyOf(key: LockKey): LockKey {
   return isBytes(key) ? copyOfBytes(key) : key;
 }
 
-/** The title of this process that other processes show. */
+/** The title of this process, which other processes show. */
 function ownTitle(): string {
   const { title, argv, execPath, argv0 } = process;
   const set = title !== '' && title !== argv0 && title !== execPath && title !== path.basename(execPath);

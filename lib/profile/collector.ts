@@ -1,99 +1,130 @@
 import type { ContentionRecord, ReleaseRecord, WaitRecord } from '../engine/contract/contention.js';
 
-/** A part of a wait: from the release before, or from its beginning, to the release by this call. */
+/**
+ * A release of the key during a wait. It ends a part of the wait, which began at the previous
+ * release or at the start of the wait.
+ */
 export interface ContentionRelease {
-  /** The id of the thread that released. */
+  /** The id of the thread that released the key. */
   readonly threadId: number;
-  /** When, in milliseconds since the profile began. */
+  /** The time of the release, in milliseconds since the profile began. */
   readonly at: number;
-  /** How long the wait had lasted since the release before, in milliseconds: the holder's share of it. */
+  /** The length of this part of the wait, in milliseconds. It is the holder's share of the wait. */
   readonly share: number;
-  /** The stack of the release, the nearest frame first, without frames of this package. */
+  /** The stack of the release, innermost frame first, without frames of this package. */
   readonly frames: readonly string[];
 }
 
-/** One wait that was recorded. */
+/** A wait that was recorded. */
 export interface ContentionWait {
   /** The lock's name. */
   readonly lock: string;
-  /** The key that was waited for, as errors show it: text in quotes, bytes as hexadecimal digits, and cut if it is long. */
+  /**
+   * The key that was waited for, in the form that errors show: text in quotes, bytes as
+   * hexadecimal digits. A long key is cut.
+   */
   readonly key: string;
   /** The mode of the acquisition. */
   readonly mode: string;
-  /** Whether it blocked its thread, or waited on the event loop. */
+  /** Whether the acquisition blocked its thread, or waited on the event loop. */
   readonly kind: 'sync' | 'async';
-  /** How it ended. `aborted`: by its signal. `interrupted`: as its thread was being ended. */
+  /** How the wait ended. `aborted`: by its signal. `interrupted`: because its thread was being ended. */
   readonly outcome: 'granted' | 'timeout' | 'deadlock' | 'aborted' | 'interrupted' | 'failed';
   /** The id of the thread that waited. */
   readonly threadId: number;
-  /** When it began, in milliseconds since the profile began; negative if that was earlier. */
+  /**
+   * The start of the wait, in milliseconds since the profile began. Negative if the wait
+   * began earlier than the profile.
+   */
   readonly from: number;
-  /** Milliseconds. */
+  /** The duration of the wait, in milliseconds. */
   readonly waited: number;
-  /** How many waits it stands for, as only some of the short ones are recorded: at least 1. */
+  /**
+   * The number of waits that this one represents, at least 1. Only some of the short waits are recorded, so
+   * each of these represents several.
+   */
   readonly weight: number;
   /**
-   * The stack of the acquisition, the nearest frame first, without frames of this package. Empty for some acquisitions if
-   * thousands wait on event loops at once: a thread captures at most ten stacks in a millisecond.
+   * The stack of the acquisition, innermost frame first, without frames of this package. If thousands of
+   * acquisitions wait on event loops at once, the stack is empty for some of them: a thread captures at
+   * most ten stacks per millisecond.
    */
   readonly frames: readonly string[];
-  /** The releases of its key during the wait, in order. The last one ended the wait. Holders that did not release are missing. */
+  /**
+   * The releases of the key during the wait, in order. If the acquisition was granted, the last release ended
+   * the wait. Holders that did not release the key are missing.
+   */
   readonly releases: readonly ContentionRelease[];
-  /** If it was not granted: the ids of the threads that held its stripe then, as far as known. */
+  /**
+   * If the acquisition was not granted: the ids of the threads that held its stripe at the
+   * end of the wait, as far as known.
+   */
   readonly holders: readonly number[];
 }
 
-/** Waits of one kind together: an estimate for all, recorded or not. */
+/** The sums over all similar waits. They are estimates that include waits that were not recorded. */
 export interface Site {
   readonly lock: string;
-  /** A key, or what keys of one kind have in common. */
+  /** A key, or the common part of similar keys: see {@link classOf}. */
   readonly key: string;
   readonly frames: readonly string[];
   waits: number;
-  /** Milliseconds. */
+  /** The total duration of the waits, in milliseconds. */
   waited: number;
   longest: number;
 }
 
 /** Numbers of records and waits that were dropped because a limit was reached. */
 export interface LeftOut {
-  /** Records that were not fetched in time, and records of further locks, keys and call sites beyond the limit. */
+  /**
+   * Records that were not fetched in time. Also records of further locks, keys and call sites, after the
+   * maximum number of these was reached.
+   */
   records: number;
-  /** Waits that count in all sums, and are not in the list of single waits. */
+  /** Waits that are included in all sums, but not in the list of single waits. */
   waits: number;
 }
 
-/** Most single waits that are kept, and most sites of each kind. */
+/** The maximum number of single waits that are kept, and of sites of each kind. */
 const MOST_WAITS = 10_000;
 const MOST_SITES = 4096;
-/** Milliseconds after the end of a wait until all its releases are recorded; and the maximum number of waits kept until then. */
+/**
+ * The time after the end of a wait in which all its releases should be recorded, in milliseconds. Until then,
+ * the wait is pending; the second constant is the maximum number of pending waits.
+ */
 const COMPLETE = 5000;
 const MOST_PENDING = 10_000;
-/** How many releases are remembered for them. */
+/** The maximum number of releases that are remembered for pending waits. */
 const MOST_RELEASES = 20_000;
 const UUID = /[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}/gi;
 const DIGITS = /[0-9a-f]*[0-9][0-9a-f]{7,}|[0-9]+/gi;
 
-/** Puts together what the threads have recorded. Its memory is bounded, however long a profile is taken. */
+/** Combines the records of all threads. Its memory is bounded, however long a profile is taken. */
 export class Collector {
-  /** When it began, on the clock of the records. */
+  /** The start of the profile, on the clock of the records. */
   readonly #began: number;
   readonly leftOut: LeftOut = { records: 0, waits: 0 };
-  /** A random selection (Vitter's algorithm R, 1985). */
+  /** The recorded waits, or a random sample of them (Vitter's algorithm R, 1985). */
   readonly waits: ContentionWait[] = [];
   #seen = 0;
-  /** By lock and key; by the call that waited; and by the call that released. */
+  /** Three sums over all waits: by lock and key, by the call that waited, and by the call that released. */
   readonly keys = new Map<string, Site>();
   readonly waiting = new Map<string, Site>();
   readonly releasing = new Map<string, Site>();
-  /** By lock and stripe, in order. */
+  /** The remembered releases, by lock and stripe, ordered by time. */
   readonly #releases = new Map<string, ReleaseRecord[]>();
-  /** The places of the last releases, in the order in which they were fetched, from `#oldest` on. */
+  /**
+   * The keys in `#releases` of the last releases, in the order in which they were fetched. A ring
+   * buffer, which begins at `#oldest`.
+   */
   readonly #places: string[] = [];
   #oldest = 0;
-  /** Equal stacks are one object. */
+  /** The stacks by their text. Equal stacks share one array. */
   readonly #frames = new Map<string, readonly string[]>();
-  /** In the order in which they were fetched. The releases of the last ones may not have been. */
+  /**
+   * The waits that are not counted yet, in the order in which they were fetched. Some of their releases
+   * may not have been fetched yet.
+   */
   #pending: WaitRecord[] = [];
   #newest = 0;
 
@@ -101,7 +132,10 @@ export class Collector {
     this.#began = began;
   }
 
-  /** A wait counts some seconds later, because a busy thread may record its release that late. */
+  /**
+   * Adds fetched records. A wait is counted some seconds later, because a busy thread may
+   * record the wait's release that late.
+   */
   add(records: readonly ContentionRecord[], leftOut: number): void {
     this.leftOut.records += leftOut;
     for (const record of records) {
@@ -114,7 +148,7 @@ export class Collector {
     this.#count(Math.max(complete < 0 ? this.#pending.length : complete, tooMany));
   }
 
-  /** All that was added counts now. */
+  /** Counts all waits that were added. */
   finish(): void {
     this.#count(this.#pending.length);
   }
@@ -128,7 +162,8 @@ export class Collector {
     const known = this.#releases.get(place) ?? [];
     this.#releases.set(place, known);
     known.push({ ...release, frames: this.#oneOf(release.frames) });
-    // Almost in order: each thread records its releases in order.
+    // Moves the release to its place by time. It is usually near the end, because each thread
+    // records its releases in order.
     for (let i = known.length - 1; i > 0 && known[i]!.at < known[i - 1]!.at; i--)
       [known[i - 1], known[i]] = [known[i]!, known[i - 1]!];
     const last = this.#places[this.#oldest];
@@ -158,7 +193,8 @@ export class Collector {
       releases.push({ threadId: thread, at: at - this.#began, share: at - since, frames: of });
       since = at;
     }
-    // The release drew by the duration of the wait at that time.
+    // The last release decided at random whether the wait is recorded. The probability depended on the
+    // duration of the wait at that time.
     const lasted = since > from ? since - from : to - from;
     const weight = Math.max(1, record.every / lasted);
     const waited = to - from;
@@ -185,7 +221,10 @@ export class Collector {
     });
   }
 
-  /** `times`: how often `waited` counts. */
+  /**
+   * Adds waits to a site. `times`: the factor of `waited`. Returns false if the
+   * maximum number of sites is reached.
+   */
   #addTo(
     sites: Map<string, Site>,
     lock: string,
@@ -220,7 +259,7 @@ export class Collector {
   }
 }
 
-/** The common part of similar keys: a text without its numbers and its long words of hexadecimal digits. */
+/** The common part of similar keys. In a text, numbers and long words of hexadecimal digits are replaced. */
 export function classOf(key: string): string {
   if (key.startsWith('"')) return key.replaceAll(UUID, '*').replaceAll(DIGITS, '*');
   return key.startsWith('<') ? '<bytes>' : '<integer>';

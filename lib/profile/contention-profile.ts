@@ -9,8 +9,9 @@ export class ContentionProfile {
   /** How long the profile was taken, in milliseconds. */
   readonly duration: number;
   /**
-   * Individual waits, ordered by their start. A wait of w milliseconds is recorded with the probability w / `sample`.
-   * If there are more than 10,000, that many are chosen at random; the sums in the other views cover all of them.
+   * Individual waits, ordered by their start. A wait of w milliseconds is recorded with the probability w /
+   * `sample`. If more than 10,000 are recorded, 10,000 of them are chosen at random. The sums in the other
+   * views cover all recorded waits.
    */
   readonly waits: readonly ContentionWait[];
   /** The number of records that were dropped for lack of space. */
@@ -21,12 +22,12 @@ export class ContentionProfile {
   readonly #began: number;
 
   /**
-   * `began`: milliseconds since 1970.
+   * `began`: the start of the profile, in milliseconds since 1970.
    *
    * @internal
    */
   constructor(collector: Collector, began: number, duration: number) {
-    // Copies, because the collector keeps running.
+    // These are copies, because the collector keeps changing the originals.
     this.#keys = copiesOf(collector.keys);
     this.#waiting = copiesOf(collector.waiting);
     this.#releasing = copiesOf(collector.releasing);
@@ -37,23 +38,26 @@ export class ContentionProfile {
   }
 
   /**
-   * A gzipped file for `pprof` and tools that read its format, such as speedscope or Pyroscope. The sample types
-   * `contentions` and `delay` belong to the call that waited. `caused_contentions` and `caused_delay` belong to the
-   * call that released the contended key. Labels: `lock`, and `key` with numbers removed.
+   * A gzipped file for `pprof` and tools that read its format, such as speedscope or Pyroscope. The sample
+   * types `contentions` and `delay` belong to the call that waited. `caused_contentions` and `caused_delay`
+   * belong to the call that released the contended key. Labels: `lock`, and `key` with numbers removed.
    */
   pprof(): Uint8Array {
     return pprofOf(this.#waiting, this.#releasing, this.#began, this.duration);
   }
 
   /**
-   * A JSON file for https://ui.perfetto.dev and other viewers of the Trace Event Format. It has a track for each thread
-   * with its waits and holds, and arrows from each release to the wait that it ended.
+   * A JSON file for https://ui.perfetto.dev and other viewers of the Trace Event Format. It has a track for
+   * each thread with its waits and holds, and arrows from each release to the wait that it ended.
    */
   trace(): TraceFile {
     return traceOf(this.waits, process.pid);
   }
 
-  /** A readable summary with bars: the keys, the waiting calls and the releasing calls that cost most time. */
+  /**
+   * A readable summary with bars: the keys, the waiting calls and the releasing
+   * calls that cost the most time.
+   */
   summary(): string {
     const { duration, leftOut } = this;
     return summaryOf({
@@ -66,8 +70,8 @@ export class ContentionProfile {
   }
 
   /**
-   * Writes a file synchronously: the trace if the name ends in `.json`, the summary if it ends in `.txt`, else the
-   * `pprof` file. Throws the error of the file system.
+   * Writes a file synchronously: the trace if the name ends in `.json`, the summary if it ends in `.txt`,
+   * else the `pprof` file. Throws the error of the file system.
    */
   write(file: string): void {
     if (file.endsWith('.json')) writeFileSync(file, JSON.stringify(this.trace()));

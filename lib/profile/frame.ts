@@ -1,7 +1,7 @@
 /** A frame of a stack, in the form that tools expect. */
 export interface Frame {
   readonly name: string;
-  /** A path; empty if unknown. */
+  /** The path of the file; empty if unknown. */
   readonly file: string;
   readonly line: number;
 }

@@ -4,7 +4,7 @@ import type { Site } from './collector.js';
 import { frameOf } from './frame.js';
 
 const NANOSECONDS = 1e6;
-/** Stands for an unknown call. */
+/** The frames that represent an unknown stack. */
 const UNKNOWN = ['(not captured)'];
 
 /** The tables of a profile, which contain each text, function and location once. */
@@ -67,9 +67,9 @@ class Tables {
 }
 
 /**
- * A gzipped profile for `pprof` and tools that read its format. `contentions` and `delay` belong to the calls that
- * waited, `caused_contentions` and `caused_delay` to the calls that released the contended keys. Each sample has the
- * labels `lock` and `key`.
+ * A gzipped profile for `pprof` and tools that read its format. `contentions` and `delay` belong to the calls
+ * that waited, `caused_contentions` and `caused_delay` to the calls that released the contended keys. Each
+ * sample has the labels `lock` and `key`.
  *
  * The format: https://github.com/google/pprof/blob/main/proto/profile.proto
  *

@@ -8,14 +8,15 @@ import { ContentionProfile } from './contention-profile.js';
 
 /** Options of `profileContention` (`stripelock/profile`). */
 export interface ContentionProfileOptions {
-  /** Only locks with these names. Default: all. */
+  /** The names of the locks to profile. Default: all locks. */
   locks?: readonly string[];
-  /** Shorter waits are ignored, in milliseconds. Default 0.1. */
+  /** Waits that are shorter than this many milliseconds are ignored. Default 0.1. */
   threshold?: number;
   /**
-   * A wait of at least this many milliseconds is always recorded, a shorter one with a proportional probability. So
-   * there is one record per this much waiting time, and the sums stay correct. The value rises while it would produce
-   * more than about 300 records a second in all threads together. Default 1.
+   * A wait of at least this many milliseconds is always recorded. A shorter wait is recorded with a
+   * proportional probability. So there is about one record per this much waiting time, and the sums
+   * stay correct. The value rises while it would produce more than about 300 records a second in
+   * all threads together. Default 1.
    */
   sample?: number;
 }
@@ -35,18 +36,21 @@ const SAMPLE = 1;
 const FETCH = 200;
 
 /**
- * Starts to record where threads wait for `StripedLock`s and `KeyedLock`s. A record of a wait has the lock, key, mode,
- * thread, duration, the call that waited, and the call that released the key. It covers all threads of the process that
- * use this package; they need no code for it.
+ * Starts to record where threads wait for `StripedLock`s, `KeyedLock`s and `ProcessLock`s. The record
+ * of a wait has the lock, key, mode, thread and duration. It also has the call that waited and the
+ * call that released the key. The profile covers all threads of the process that use this package,
+ * and these need no code for it.
  *
- * Only one profile can run at a time. Rejects with a LockError (ERR_LOCK_PROFILE) while another one runs, and with a
- * LockError (ERR_LOCK_ENGINE) without the addon. Rejects with a TypeError or RangeError for bad options. The profile
- * ends with {@link ContentionProfiler.stop}, or when the calling thread ends.
+ * Only one profile can run at a time. The profile ends with {@link ContentionProfiler.stop}, or when the
+ * calling thread ends. Rejects with a LockError (ERR_LOCK_PROFILE) while another profile runs, and with a
+ * LockError (ERR_LOCK_ENGINE) without the addon. Rejects with a TypeError or RangeError for bad options.
  *
- * Without a running profile this costs nothing. A running profile costs a few microseconds per acquisition that waits
- * on the event loop, and some tens of microseconds per record. Acquisitions that need not wait cost nothing extra.
+ * Without a running profile, nothing costs extra. With one, an acquisition that waits on the event loop
+ * costs a few microseconds more, and each record costs some tens of microseconds. Acquisitions that
+ * need not wait cost nothing extra.
  *
- * The design follows Go's mutex and block profiles, which attribute contention to the releasing and the waiting call.
+ * The design follows Go's mutex and block profiles, which attribute contention to the
+ * releasing and the waiting call.
  */
 export function profileContention(options: ContentionProfileOptions = {}): Promise<ContentionProfiler> {
   try {
@@ -56,7 +60,7 @@ export function profileContention(options: ContentionProfileOptions = {}): Promi
   }
 }
 
-/** {@link profileContention} without a promise. */
+/** Like {@link profileContention}, but returns the profiler at once and throws errors. */
 export function startProfiler(options: ContentionProfileOptions): Profiler {
   checkPart(options, NAMES, 'options');
   const { locks, threshold = THRESHOLD, sample = SAMPLE } = options;

@@ -8,9 +8,9 @@ type WholeProgram = typeof WholeProgramModule;
 let isStarted = false;
 
 /**
- * Starts a profile of the whole program if the environment requests one: `STRIPELOCK_PROFILE` is the name of its file. Each
- * lock that is opened calls this, and only the first call in a thread reads the environment. The profiler is loaded only on
- * request.
+ * Starts a profile of the whole program if the environment variable `STRIPELOCK_PROFILE` is set, to the name
+ * of the profile's file. Each lock that is opened calls this. Only the first call in a thread reads the
+ * environment. The profiler's code is loaded only on request.
  */
 export function startRequestedProfile(): void {
   if (isStarted) return;

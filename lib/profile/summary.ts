@@ -1,6 +1,6 @@
 import type { LeftOut, Site } from './collector.js';
 
-/** The number of lines of each part, and the length of a bar in characters. */
+/** The maximum number of sites in each part, and the length of a bar in characters. */
 const LINES = 5;
 const BAR = 20;
 /** The number of frames shown of a stack. */
@@ -15,7 +15,7 @@ export interface Summarized {
   readonly leftOut: LeftOut;
 }
 
-/** A readable summary: the keys, the waiting calls and the releasing calls that cost most time. */
+/** A readable summary: the keys, the waiting calls and the releasing calls that cost the most time. */
 export function summaryOf({ duration, keys, waiting, releasing, leftOut }: Summarized): string {
   const all = [...keys];
   const waits = all.reduce((sum, site) => sum + site.waits, 0);

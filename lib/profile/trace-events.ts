@@ -26,7 +26,7 @@ export interface TraceEvent {
 
 /** The contents of a file in that format. */
 export interface TraceFile {
-  /** In no particular order. */
+  /** The events, in no particular order. */
   readonly traceEvents: readonly TraceEvent[];
   /** The unit in which viewers show times. */
   readonly displayTimeUnit: 'ms';
@@ -34,7 +34,7 @@ export interface TraceFile {
 
 const CATEGORY = 'stripelock';
 const MICROSECONDS = 1000;
-/** The first track of a thread is its id times this. */
+/** The id of a thread's first track is the thread's id times this number. */
 const TRACKS = 1000;
 
 /** An activity of a thread. Times are milliseconds. */
@@ -52,12 +52,12 @@ interface Hold extends Slice {
 }
 
 /**
- * Converts waits to slices for the waits and for the holds that they waited for, with arrows from each release to the
- * wait that it ended. For Perfetto and other viewers of the Trace Event Format
- * (https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU).
+ * Converts waits to slices for Perfetto and other viewers of the Trace Event Format
+ * (https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU). There is a slice for
+ * each wait, and for each hold that it waited for. An arrow leads from a release to the wait that it ended.
  *
- * Each thread has a track, and further tracks for simultaneous activities. Of a hold, only the part that others waited
- * for is known.
+ * Each thread has a track, and further tracks for simultaneous activities. The start of a hold is not
+ * recorded, so its slice covers only the part that others waited for.
  */
 export function traceOf(waits: readonly ContentionWait[], pid: number): TraceFile {
   const holds = new Map<string, Hold>();
@@ -111,7 +111,10 @@ export function traceOf(waits: readonly ContentionWait[], pid: number): TraceFil
   };
 }
 
-/** Several waits may belong to one hold, which starts with the first of them. */
+/**
+ * The hold that a release ended. Several waits may have waited for the same hold. Its slice
+ * starts with the first of them.
+ */
 function holdOf(
   holds: Map<string, Hold>,
   name: string,
@@ -128,7 +131,7 @@ function holdOf(
   return holds.get(key)!;
 }
 
-/** A hold starts after its holder's own wait. */
+/** Makes each hold start after the wait in which its holder acquired the key. */
 function startAfterOwnWaits(holds: Iterable<Hold>, waits: readonly Slice[]): void {
   const placeOf = ({ threadId, args }: Slice): string =>
     `${threadId} ${String(args['lock'])} ${String(args['key'])}`;
@@ -145,7 +148,10 @@ function startAfterOwnWaits(holds: Iterable<Hold>, waits: readonly Slice[]): voi
   }
 }
 
-/** Assigns slices to tracks so that no two on a track overlap. Returns each track's name and time span, by track id. */
+/**
+ * Assigns slices to tracks so that no two slices on a track overlap. Returns each track's
+ * name and time span, by track id.
+ */
 function spread(slices: Slice[]): Map<number, { name: string; from: number; to: number }> {
   const tracks = new Map<number, { name: string; from: number; to: number }>();
   slices.sort((a, b) => a.from - b.from);

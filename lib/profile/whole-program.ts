@@ -2,12 +2,13 @@ import path from 'node:path';
 import { isMainThread, threadId } from 'node:worker_threads';
 import { startProfiler, type Profiler } from './profiler.js';
 
-/** Writes the profile on demand. Node itself uses SIGUSR1. */
+/** The signal that makes the program write the profile. Node itself uses SIGUSR1. */
 const SIGNAL = 'SIGUSR2';
 
 /**
- * Profiles the whole program until this thread ends, unless another profile is running, and writes the file then. In
- * the main thread, the signal also writes the file. Other threads add their id to the file name.
+ * Profiles the whole program until this thread ends, unless another profile is running. The file is
+ * written when the thread ends. In the main thread, the signal also writes the file. Other threads
+ * add their id to the file's name.
  */
 export function profileWholeProgram(file: string): void {
   let profiler: Profiler;
@@ -24,7 +25,8 @@ export function profileWholeProgram(file: string): void {
     try {
       profiler.snapshot().write(path.join(dir, name));
     } catch (error) {
-      // Not a warning, because those are printed asynchronously, after the process has ended.
+      // This is not a process warning: Node prints warnings asynchronously, which is
+      // too late when the process exits.
       process.stderr.write(`STRIPELOCK_PROFILE: the profile could not be written: ${String(error)}\n`);
     }
   };

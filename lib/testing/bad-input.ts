@@ -21,7 +21,7 @@ const NO_TTLS: readonly Wrong[] = [
   [NaN, RANGE],
   [Infinity, RANGE],
   [-Infinity, RANGE],
-  // Too large: added to the current time, it is not exact in milliseconds.
+  // Too large: the sum of this TTL and the current time is not exact in milliseconds.
   [Number.MAX_SAFE_INTEGER, RANGE],
   [Number.MAX_VALUE, RANGE],
   [undefined, TYPE],

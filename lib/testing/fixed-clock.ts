@@ -2,8 +2,8 @@ import { invalidArgType, outOfRange } from '../common/errors.js';
 import type { AdvancingClock } from '../lease/contract/lease-store.js';
 
 /**
- * A clock that stands still until it is advanced, so that tests need not sleep. Advancing it notifies managers and
- * waiting acquisitions synchronously, on the thread that advances it.
+ * A clock that stands still until it is advanced, so that tests need not sleep. Advancing it notifies
+ * managers and waiting acquisitions synchronously, on the thread that advances it.
  */
 export class FixedClock implements AdvancingClock {
   #now: number;

@@ -20,13 +20,13 @@ export interface ContractFramework {
   expect?: Expect;
 }
 
-/** A store, and how the suite may use it. */
+/** A store, and the ways in which the suite may use it. */
 export interface StoreUnderTest {
   /** A new store in which no key is held. */
   store: LeaseStore;
   /**
-   * Further clients of the same store: other connections, threads or processes. The suite sends its operations through
-   * all clients in turn, so that it checks its rules across them.
+   * Further clients of the same store: other connections, threads or processes. The suite sends its
+   * operations through all clients in turn, so that it checks its rules across them.
    */
   peers?: readonly LeaseStore[];
   /** Lets this many milliseconds pass for the store. Default: waits slightly longer than that. */
@@ -34,14 +34,14 @@ export interface StoreUnderTest {
   /** Called after each test. Default: calls `close` of each store that has one. */
   dispose?(): void | Promise<void>;
   /**
-   * The TTL that tests wait for, in whole milliseconds. Default 400, or 10_000 with `advance`. Use a longer one for a
-   * slow store: several operations must fit into it. If a machine is too slow for it, the test restarts with a longer
-   * one.
+   * The TTL that tests wait for, in whole milliseconds. Default 400, or 10_000 with `advance`. Use a
+   * longer one for a slow store: several operations must fit into it. If a machine is too slow for it, the
+   * test restarts with a longer one.
    */
   ttl?: number;
   /**
-   * The maximum number of milliseconds by which the store may end a lease late, if its clock is coarse. Default 0. A
-   * lease must never end early.
+   * The maximum number of milliseconds by which the store may end a lease late, if its clock is coarse.
+   * Default 0. A lease must never end early.
    */
   late?: number;
   /** Whether the store keeps infos. It must then follow the rules of `InfoLeaseStore`. Default false. */
@@ -65,7 +65,7 @@ export interface Scene {
   /** A different client on each access, so that consecutive operations use different clients. */
   readonly store: LeaseStore;
   readonly ttl: number;
-  /** See {@link StoreUnderTest}. */
+  /** The number of milliseconds by which the store may end a lease late. */
   readonly late: number;
   /** Lets time pass. */
   pass(milliseconds: number): Promise<void>;
@@ -75,8 +75,8 @@ export interface Scene {
   now(): number;
   readonly keepsInfo: boolean;
   /**
-   * Declares that the following checks are valid only if fewer than `milliseconds` have passed since `since`. A slower
-   * machine proves nothing, so the test restarts with a longer TTL.
+   * Declares that the following checks are valid only if fewer than `milliseconds` have passed since `since`.
+   * A slower machine proves nothing, so the test restarts with a longer TTL.
    */
   requireWithin(milliseconds: number, since: number): void;
   expect: Expect;
@@ -86,7 +86,9 @@ export type Sentence = readonly [name: string, test: (scene: Scene) => Promise<v
 
 /** Milliseconds by which a real clock and the store's clock may disagree. */
 const MARGIN = 30;
-/** The maximum number of restarts of a test. Each makes the TTL longer by half of the first. */
+/**
+ * The maximum number of attempts to run a test. Each restart makes the TTL longer, by half of the first TTL.
+ */
 const STARTS = 10;
 
 const NAMES: Names<StoreUnderTest> = {
@@ -156,7 +158,8 @@ async function runOnce(
   try {
     await test(scene);
   } catch (error) {
-    // A store gives a grant back if it has already expired, and fails.
+    // If a grant arrives after its TTL, it is given back, and the acquisition fails with this code.
+    // Then the machine was too slow.
     if ((error as { code?: unknown }).code === 'ERR_LEASE_STORE') scene.requireWithin(ttl, asked);
     throw error;
   } finally {

@@ -4,7 +4,7 @@ import { codeOf, type Scene, type Sentence } from './framework.js';
 
 /** A TTL that does not expire in these tests, in milliseconds. */
 const LONG = 600_000;
-/** Contains characters of every length in UTF-8, and characters that need escaping. */
+/** A text with characters of every length in UTF-8, and with characters that need escaping. */
 const TEXT = 'host "a" \\ pid 7: 50 % of ä, €, 😀\n\0\ud800 done';
 
 /** The next client of the store. */

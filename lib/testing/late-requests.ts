@@ -6,7 +6,10 @@ import { oneStep } from './several-keys.js';
 /** A TTL that does not expire in these tests, in milliseconds. */
 const LONG = 600_000;
 
-/** The store, if its releases can name a grant. Otherwise the rule does not apply. */
+/**
+ * Returns the store if its releases can name a grant. Otherwise returns undefined,
+ * because the rule does not apply.
+ */
 function exact(store: LeaseStore): ExactLeaseStore | undefined {
   return isExact(store) ? store : undefined;
 }
@@ -19,7 +22,7 @@ async function grantTo(on: Scene, owner: string, ttl = LONG): Promise<bigint> {
 
 const CHANGES = ['renew', 'keep', 'release', 'renewAll', 'releaseAll'];
 
-/** The store for a manager, and a function that sends all renewals and releases so far again. */
+/** Returns the store for a manager, and a function that sends all earlier renewals and releases again. */
 function replayed(store: LeaseStore): { store: LeaseStore; replay: () => Promise<void> } {
   const sent: (() => unknown)[] = [];
   const proxy = new Proxy(store, {

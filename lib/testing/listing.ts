@@ -6,13 +6,13 @@ import { ODD } from './odd-texts.js';
 /** A TTL that does not expire in these tests, in milliseconds. */
 const LONG = 600_000;
 
-/** Undefined if the next client of the store cannot list. */
+/** The listed leases. Undefined if the next client of the store cannot list. */
 function listed(on: Scene, options?: ListLeasesOptions): Promise<readonly ListedLease[]> | undefined {
   const { store } = on;
   return canList(store) ? store.list(options) : undefined;
 }
 
-/** The listed keys. Only for a store that can list. */
+/** The listed keys. The store must be able to list. */
 async function keysOf(on: Scene, options?: ListLeasesOptions): Promise<string[]> {
   return (await listed(on, options)!).map(({ key }) => key);
 }

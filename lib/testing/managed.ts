@@ -6,7 +6,7 @@ import { codeOf, type Sentence } from './framework.js';
 /** A TTL that does not expire in these tests, in milliseconds. */
 const ttl = 600_000;
 
-/** The store through a client whose connection breaks once, after a grant and before its reply. */
+/** Returns a client of the store whose connection breaks once, after a grant and before its reply. */
 function losingOneGrant(store: LeaseStore): LeaseStore {
   let lost = false;
   return {
@@ -62,7 +62,8 @@ export const managed: readonly Sentence[] = [
       const held = await one.acquire('key');
       on.expect(await codeOf(() => other.acquire('key', { timeout: 30 }))).toBe('ERR_LOCK_TIMEOUT');
       on.expect(await held.release()).toBe(true);
-      // An attempt in progress may still be granted, or may just have been. Its grant is then given back.
+      // The last attempt of `other` may still be granted, or may just have been granted.
+      // That grant is then given back.
       const next = new LeaseManager({ store: on.store, ttl, backoff: { initial: 5, max: 20 } });
       const lease = await next.acquire('key', { timeout: 30_000 });
       on.expect(await lease.release()).toBe(true);

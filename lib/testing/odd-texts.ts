@@ -6,8 +6,8 @@ import { oneStep } from './several-keys.js';
 const LONG = 600_000;
 
 /**
- * Strings that are operators, fields, parameters, patterns or quotes in some query language. A store that builds a
- * query from one of them would interpret it.
+ * Strings that are operators, fields, parameters, patterns or quotes in some query language. A store that
+ * builds a query from one of them would interpret it.
  */
 export const ODD = [
   '$owner',
@@ -55,7 +55,10 @@ export const ODD = [
 /** The length of a key of 10 KB, in characters. */
 const LONG_KEY = 10 * 1024;
 
-/** Digits that do not repeat, so that they cannot be compressed: databases may limit the size of index entries. */
+/**
+ * Returns digits that do not repeat and so cannot be compressed, because databases may
+ * limit the size of index entries.
+ */
 function digits(length: number): string {
   let text = '';
   // A 31-bit Lehmer generator. The digits only have to look random.

@@ -7,7 +7,10 @@ import { codeOf, type Scene, type Sentence } from './framework.js';
 const LONG = 600_000;
 const KEYS = ['a', 'b', 'c'];
 
-/** The store, if it can acquire these keys in one step. Otherwise the rule does not apply. */
+/**
+ * Returns the store if it can acquire these keys in one step. Otherwise returns undefined,
+ * because the rule does not apply.
+ */
 export function oneStep(
   store: LeaseStore,
   keys: readonly string[] = KEYS,

@@ -5,8 +5,8 @@ import { notSupported } from './errors.js';
 import { EXCLUSIVE_MODE, MODE_NAMES, modeNamed, type Mode } from '../engine/contract/mode.js';
 
 /*
- * Converts the arguments of a request as Web IDL prescribes: in order, and the members of the options in alphabetical
- * order. Each is read once.
+ * Converts the arguments of a request as Web IDL prescribes: the arguments in order, and the members of the
+ * options in alphabetical order. Each is read once.
  */
 
 /** The converted options of a request. */
@@ -15,7 +15,7 @@ export interface RequestOptions {
   readonly ifAvailable: boolean;
   readonly steal: boolean;
   readonly signal: HostSignal | undefined;
-  /** Milliseconds. */
+  /** The timeout in milliseconds. */
   readonly timeout: number;
 }
 
@@ -28,7 +28,8 @@ export const DEFAULTS: RequestOptions = {
 };
 
 /**
- * Throws a TypeError if this is not an object or a member has a wrong type, and a RangeError for an invalid timeout.
+ * Converts the options. Throws a TypeError if the value is not an object or a member has a wrong type. Throws
+ * a RangeError for an invalid timeout.
  */
 export function readOptions(value: unknown): RequestOptions {
   if (value === undefined || value === null) return DEFAULTS;
@@ -36,7 +37,7 @@ export function readOptions(value: unknown): RequestOptions {
     throw invalidArgType('options', 'an object', value);
   }
   const options = value as Readonly<Record<keyof RequestOptions, unknown>>;
-  // The standard prescribes this order.
+  // The members are read in the order that the standard prescribes.
   const ifAvailable = Boolean(options.ifAvailable);
   const { mode: givenMode } = options;
   const mode = givenMode === undefined ? EXCLUSIVE_MODE : toMode(givenMode);
@@ -54,7 +55,7 @@ function toMode(value: unknown): Mode {
   throw invalidArgType('options.mode', MODE_NAMES.map((name) => `'${name}'`).join(' or '), value);
 }
 
-/** A string of any UTF-16 units. Throws a TypeError for a symbol. */
+/** Converts a value to a string, which may contain any UTF-16 code units. Throws a TypeError for a symbol. */
 export function toDomString(value: unknown, what: string): string {
   if (typeof value === 'symbol') throw invalidArgType(what, 'a string', value);
   return String(value);

@@ -1,6 +1,7 @@
 /**
- * The result of a callback that returned an object. The request's promise is resolved with this, so {@link then} is
- * called in a microtask, with the functions that settle the promise. That costs less than an intermediate promise.
+ * The result of a callback that returned an object. The request's promise is resolved with this thenable. So
+ * {@link then} is called in a microtask, with the functions that settle the request's promise. That costs
+ * less than an intermediate promise.
  */
 export class CallbackResult {
   #resolve: ((value: unknown) => void) | undefined = undefined;
@@ -9,7 +10,7 @@ export class CallbackResult {
   #hasFailed = false;
   #outcome: unknown = undefined;
 
-  /** Only the first call counts. */
+  /** Sets the result. Only the first call counts. */
   settle(outcome: unknown, hasFailed: boolean): void {
     if (this.#isSettled) return;
     this.#isSettled = true;

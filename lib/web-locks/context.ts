@@ -1,6 +1,6 @@
 import type { WebLocks } from '../engine/contract/web-locks.js';
 
-/** A manager, as this thread's requests see it. It opens the engine's manager on first use. */
+/** A manager, as the requests of one thread use it. The engine's manager is opened on first use. */
 export class ManagerContext {
   readonly name: string;
   readonly #open: () => WebLocks;
@@ -11,7 +11,10 @@ export class ManagerContext {
     this.#open = open;
   }
 
-  /** Throws a LockError if another version of this package uses the addon in this thread. */
+  /**
+   * The engine's manager. Throws a LockError if another version of this package
+   * uses the addon in this thread.
+   */
   get locks(): WebLocks {
     return (this.#locks ??= this.#open());
   }

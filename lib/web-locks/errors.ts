@@ -1,4 +1,4 @@
-/** The host's class, captured at import. */
+/** The host's class, captured at import, because the program may replace it later. */
 const { DOMException } = globalThis;
 
 /** The error for combinations that the standard forbids. */
@@ -11,7 +11,7 @@ export function stolenError(): Error {
   return new DOMException('the lock was stolen by another request', 'AbortError');
 }
 
-/** The error of a request that timed out. It has the name of the reason of `AbortSignal.timeout`. */
+/** The error of a request that timed out. It has the same name as the reason of `AbortSignal.timeout`. */
 export function timeoutError(timeout: number): Error {
   return new DOMException(`the lock was not granted within ${timeout} ms`, 'TimeoutError');
 }

@@ -21,7 +21,10 @@ export function handleOf(number: number, name: string): { readonly kind: typeof 
   return Object.freeze<HandleFields>({ kind: KIND, engine, id, number, name });
 }
 
-/** Throws a TypeError or RangeError if this is not a handle, and a LockError if this thread cannot open it. */
+/**
+ * Opens the manager of a handle. Throws a TypeError or RangeError for a value that is not a handle, and a
+ * LockError if this thread cannot open it.
+ */
 export function openHandle(handle: unknown): { locks: WebLocks; name: string } {
   if (typeof handle !== 'object' || handle === null || (handle as Partial<HandleFields>).kind !== KIND) {
     throw invalidArgType('handle', 'the handle of a LockManager', handle);

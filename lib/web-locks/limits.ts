@@ -3,13 +3,13 @@ import { performance } from '../common/host.js';
 
 /** A request with a timeout. */
 export interface Expiring {
-  /** Called by a timer, possibly after the request has ended. */
+  /** Called at the timeout. The request may already have ended. */
   expire(): void;
 }
 
 /** The timeout of a request. */
 export class Limit implements Timed {
-  /** Milliseconds. */
+  /** The timeout in milliseconds. */
   readonly timeout: number;
   readonly deadline: number;
   place = -1;
@@ -33,7 +33,8 @@ export class Limit implements Timed {
 }
 
 /**
- * The deadlines of this thread's requests. The timer need not keep the event loop alive, because waiting requests do.
+ * The deadlines of this thread's requests. The timer does not keep the event loop alive,
+ * because waiting requests already do.
  */
 const timer = new DeadlineTimer<Limit>(() => performance.now(), onTime, false);
 

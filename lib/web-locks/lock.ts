@@ -31,7 +31,8 @@ export class Lock {
   }
 
   static {
-    // The constructor takes no arguments, as in the standard.
+    // The name and the mode are passed in variables, because in the standard the
+    // constructor takes no arguments.
     createLock = (name, mode) => {
       newName = name;
       newMode = mode;

@@ -15,18 +15,20 @@ import type {
 } from './types.js';
 
 /**
- * Locks on names, like `navigator.locks` in browsers: the Web Locks API. {@link locks} is one manager for all threads
- * of the process. A new manager has a separate set of names, for the threads that have its {@link handle}.
+ * Locks on names, like `navigator.locks` in browsers: the Web Locks API. {@link locks} is one
+ * manager for all threads of the process. A new manager has a separate set of names, for the
+ * threads that have its {@link handle}.
  *
- * A name is any string, and is locked exactly. Requests for a name are served strictly in order. If a thread ends, its
- * locks are released and its pending requests are dropped. Deadlocks are not detected; `query()` shows them.
+ * A name is any string, and is locked exactly. Requests for a name are served strictly in order. If a
+ * thread ends, its locks are released and its pending requests are dropped. Deadlocks are not
+ * detected; `query()` shows them.
  */
 export class LockManager {
   readonly #context: ManagerContext;
 
   /**
-   * Throws a TypeError for bad options, and a LockError if another version of this package uses the addon in this
-   * thread.
+   * Throws a TypeError for bad options, and a LockError if another version of this package
+   * uses the addon in this thread.
    */
   constructor(options?: LockManagerOptions) {
     this.#context =
@@ -36,27 +38,27 @@ export class LockManager {
   }
 
   /**
-   * Opens the manager of a handle, in another thread or again in this one. Throws a TypeError or RangeError if this is
-   * not a handle. Throws a LockError (ERR_LOCK_ENGINE) for a handle of another process; for one of another thread, it
-   * does so unless the addon is loaded in both threads.
+   * Opens the manager of a handle, in another thread or again in this one. Throws a TypeError or RangeError
+   * for a value that is not a handle. Throws a LockError (ERR_LOCK_ENGINE) for a handle of another process.
+   * Without the addon in both threads, it also throws this LockError for a handle of another thread.
    */
   static from(handle: HandleOf<'stripelock/lock-manager'>): LockManager {
     const { name, locks: opened } = openHandle(handle);
     return new LockManager(new ManagerContext(name, () => opened));
   }
 
-  /** Structured-cloneable: send it to another thread, and open it there with {@link LockManager.from}. */
+  /** A structured-cloneable object that other threads open with {@link LockManager.from}. */
   get handle(): HandleOf<'stripelock/lock-manager'> {
     return handleOf(this.#context.locks.number, this.#context.name);
   }
 
   /**
-   * Calls the callback once the lock is granted, in a microtask at the earliest. The lock is held until the callback's
-   * result settles; the promise then settles in the same way.
+   * Calls the callback once the lock is granted, in a microtask at the earliest. The lock is held until the
+   * callback's result settles. The promise then settles in the same way.
    *
-   * All errors reject the promise: errors of the callback; a TypeError, RangeError or DOMException (NotSupportedError)
-   * for bad arguments; the reason of the signal. If the lock is stolen, it is a DOMException named AbortError, and
-   * after a timeout one named TimeoutError.
+   * All errors reject the promise. After a bad argument, the reason is a TypeError, a RangeError or a
+   * DOMException named NotSupportedError. After an abort, it is signal.reason. After a timeout, it is a
+   * DOMException named TimeoutError. If the lock is stolen, it is a DOMException named AbortError.
    *
    * A waiting request keeps the event loop of its thread alive.
    */
@@ -99,7 +101,7 @@ export class LockManager {
     for (const member of ['request', 'query', 'handle']) {
       Object.defineProperty(prototype, member, { enumerable: true });
     }
-    // The number of required arguments.
+    // In the standard, this is the number of required arguments.
     Object.defineProperty(Reflect.get(prototype, 'request'), 'length', { value: 2 });
     Object.defineProperty(this, 'length', { value: 0 });
     Object.defineProperty(prototype, Symbol.toStringTag, { value: 'LockManager', configurable: true });
@@ -115,14 +117,14 @@ function create(options: LockManagerOptions | undefined): ManagerContext {
   return new ManagerContext(name, () => opened);
 }
 
-/** The engine's state of a request, in the form of the standard. */
+/** Converts the engine's state of a request to the form of the standard. */
 function infoOf({ name, mode, threadId }: WebLockState): LockInfo {
   return { name, mode: mode.name, clientId: `node-${process.pid}-${threadId}` };
 }
 
 /**
- * One manager for all threads of the process. If the addon cannot be loaded, each thread has a separate manager, with a
- * warning.
+ * One manager for all threads of the process. If the addon cannot be loaded, each thread has a
+ * separate manager, with a warning.
  */
 export const locks: LockManager = new LockManager(
   new ManagerContext('', () => webLockEngine().open(DEFAULT_MANAGER)),

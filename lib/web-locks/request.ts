@@ -13,18 +13,18 @@ import { createLock } from './lock.js';
 import type { LockGrantedCallback } from './types.js';
 
 /**
- * Where a request stands:
+ * The stages of a request:
  *
- * | stage         | the engine has it          | next                                                       |
+ * | stage         | known to the engine        | next                                                       |
  * | ------------- | -------------------------- | ---------------------------------------------------------- |
- * | `UNSENT`      | no, or it is yet to answer | one of those below, within the same call                   |
+ * | `UNSENT`      | no, or not answered yet    | one of the stages below, within the same call              |
  * | `PENDING`     | in the queue of its name   | `GRANTED`, `ABORTED`, `TIMED_OUT`                          |
  * | `GRANTED`     | as held                    | `RUNNING`, or `ABORTED` in the same tick                   |
  * | `RUNNING`     | as held, unless stolen     | `ENDED`                                                    |
- * | `UNAVAILABLE` | no                         | its callback is called with null                           |
- * | `ABORTED`     | no                         | its promise rejects                                        |
- * | `TIMED_OUT`   | no                         | its promise rejects                                        |
- * | `BROKEN`      | perhaps                    | it is withdrawn, and its promise rejects                   |
+ * | `UNAVAILABLE` | no                         | the callback is called with null                           |
+ * | `ABORTED`     | no                         | the promise rejects                                        |
+ * | `TIMED_OUT`   | no                         | the promise rejects                                        |
+ * | `BROKEN`      | perhaps                    | the request is withdrawn, and the promise rejects          |
  * | `ENDED`       | no                         |                                                            |
  */
 const UNSENT = 0;
@@ -37,9 +37,9 @@ const TIMED_OUT = 6;
 const BROKEN = 7;
 const ENDED = 8;
 
-/** The last argument of {@link keepWake}. */
+/** The function that {@link keepWake} received last. */
 const last: { wake: ((request: LockRequest) => void) | undefined } = { wake: undefined };
-/** A single executor for all promises: a closure for each would cost more than the promise. */
+/** The executor of all promises. A closure for each promise would cost more than the promise. */
 const keepWake = (resolve: (request: LockRequest) => void): void => {
   last.wake = resolve;
 };
@@ -47,12 +47,13 @@ const keepWake = (resolve: (request: LockRequest) => void): void => {
 const ignore = (): void => undefined;
 
 /**
- * One request of `LockManager.request`. Its promise comes from a microtask that calls the callback. So the callback
- * runs in the request's context (`AsyncLocalStorage`), and its errors reject the promise. A request that waits has a
- * second promise, which the engine's grant resolves first.
+ * One request of `LockManager.request`. A microtask calls the callback, and the request's promise settles
+ * with the result of that microtask. So the callback runs in the request's context (`AsyncLocalStorage`), and
+ * its errors reject the promise. If the request has to wait, a second promise is resolved at the end of the
+ * wait, and a reaction of that promise calls the callback.
  *
- * The microtask is scheduled before the engine is called. If something fails after that, such as adding a listener, the
- * microtask withdraws the request from the engine.
+ * The microtask is scheduled before the engine is called. If something fails after that, such as adding a
+ * listener, the microtask withdraws the request from the engine.
  */
 export class LockRequest implements WebLockRequester, Abortable, Expiring {
   ticket = -1;
@@ -63,13 +64,15 @@ export class LockRequest implements WebLockRequester, Abortable, Expiring {
   readonly #signal: AbortSignal | undefined;
   #stage = UNSENT;
   #isStolen = false;
-  /** Continues a waiting request in another microtask. */
+  /** Ends the wait: resolves the second promise with the request. Undefined if the request does not wait. */
   #wake: ((request: this) => void) | undefined = undefined;
   #limit: Limit | undefined = undefined;
   /** The error of the failure. In stage `BROKEN` it may also be a promise that is rejected with the error. */
   #reason: unknown = undefined;
   #result: CallbackResult | undefined = undefined;
-  /** When the request was made, or later granted; undefined if the channel has no subscriber. */
+  /**
+   * The time at which the request was made or, later, granted. Undefined if the channel has no subscriber.
+   */
   #since: number | undefined = undefined;
 
   static readonly #goOn = (request: LockRequest): unknown => request.#afterWait();
@@ -88,7 +91,7 @@ export class LockRequest implements WebLockRequester, Abortable, Expiring {
     if (webLockChannel.hasSubscribers) this.#since = performance.now();
   }
 
-  /** Sends the request. Throws only if it was not sent. */
+  /** Sends the request to the engine. Throws only if the request was not sent. */
   send({ ifAvailable, steal, timeout }: RequestOptions): Promise<unknown> {
     const promise = defer(() => this.#afterCall(timeout), undefined) as Promise<unknown>;
     try {
@@ -117,7 +120,8 @@ export class LockRequest implements WebLockRequester, Abortable, Expiring {
 
   stolen(): void {
     this.#isStolen = true;
-    // As in the standard, the callback of a granted request is called even if the lock was stolen since.
+    // The standard requires this: the callback of a granted request is called even if the
+    // lock was stolen since the grant.
     if (this.#stage !== RUNNING) return;
     this.#result?.settle(stolenError(), true);
     this.#publish('stolen');
@@ -134,19 +138,19 @@ export class LockRequest implements WebLockRequester, Abortable, Expiring {
 
   expire(): void {
     if (this.#stage !== PENDING) return;
-    // If it was granted meanwhile, the engine does not notify it any more.
+    // If the request was granted in the meantime, the engine no longer notifies it.
     this.#stage = this.#manager.locks.cancel(this) ? TIMED_OUT : GRANTED;
     this.#wake!(this);
   }
 
   /**
-   * Makes the request wait. Undefined after a stack overflow, which left nothing to wake it; the microtask then
-   * rejects.
+   * Makes the request wait, and returns the promise for it. Returns undefined after a stack overflow, because
+   * then nothing could wake the request; the microtask rejects instead.
    */
   #wait(timeout: number): Promise<unknown> | undefined {
     const granted = new Promise(keepWake);
     const { wake } = last;
-    // A reference here would keep the promise alive, and with it the request.
+    // A leftover reference would keep the promise alive, and with it the request.
     last.wake = undefined;
     if (wake === undefined) {
       this.#reason = granted;
@@ -160,7 +164,7 @@ export class LockRequest implements WebLockRequester, Abortable, Expiring {
     return promise;
   }
 
-  /** The microtask of each request. Its result is unused if the request waits. */
+  /** Runs in the microtask of each request. If the request waits, the result is unused. */
   #afterCall(timeout: number): unknown {
     if (this.#stage === BROKEN) {
       this.#withdraw();
@@ -186,10 +190,10 @@ export class LockRequest implements WebLockRequester, Abortable, Expiring {
     throw isLate ? timeoutError(this.#limit!.timeout) : this.#reason;
   }
 
-  /** Calls the callback. The promise gets its result. */
+  /** Calls the callback, and returns the result for the promise. */
   #run(): unknown {
     const signal = this.#signal;
-    // A signal needs no listener for a wait of one microtask.
+    // An abort between the grant and this microtask is noticed only here, without a listener.
     if (signal?.aborted === true) {
       this.#stage = ABORTED;
       this.#manager.locks.release(this);
@@ -203,7 +207,7 @@ export class LockRequest implements WebLockRequester, Abortable, Expiring {
     let result: unknown;
     try {
       result = callback(createLock(this.#name, this.#mode.name));
-      // Only objects can be promises.
+      // Only objects and functions can be promises.
       if ((typeof result === 'object' && result !== null) || typeof result === 'function') {
         return this.#holdUntil(result);
       }
@@ -219,7 +223,7 @@ export class LockRequest implements WebLockRequester, Abortable, Expiring {
     const result = new CallbackResult();
     this.#result = result;
     if (this.#isStolen) {
-      // It was stolen before it ran, so the callback's result is not used.
+      // The lock was stolen before the callback ran, so the callback's result is not used.
       Promise.resolve(object).then(ignore, ignore);
       result.settle(stolenError(), true);
     } else {
@@ -231,7 +235,10 @@ export class LockRequest implements WebLockRequester, Abortable, Expiring {
     return result;
   }
 
-  /** The callback's result has settled. If the lock was stolen, the promise has already been rejected. */
+  /**
+   * Called when the callback's result has settled. If the lock was stolen, the
+   * promise has already been rejected.
+   */
   #settle(outcome: unknown, hasFailed: boolean): void {
     if (this.#stage !== RUNNING) return;
     try {
@@ -243,12 +250,12 @@ export class LockRequest implements WebLockRequester, Abortable, Expiring {
     this.#result!.settle(outcome, hasFailed);
   }
 
-  /** Ends the request after its callback. Throws if the lock was stolen before. */
+  /** Ends the request after its callback. Throws if the lock was stolen during the callback. */
   #end(): void {
     if (this.#stage !== RUNNING) return;
     this.#stage = ENDED;
     if (this.#isStolen) throw stolenError();
-    // Releasing first grants the next request before this one's promise settles.
+    // The release comes first, so the next request is granted before this one's promise settles.
     const kept = this.#manager.locks.release(this);
     this.#publish(kept ? 'released' : 'stolen');
     if (!kept) throw stolenError();
@@ -260,7 +267,7 @@ export class LockRequest implements WebLockRequester, Abortable, Expiring {
     if (this.ticket >= 0 && !locks.cancel(this)) locks.release(this);
   }
 
-  /** Ends the wait. */
+  /** Removes the listener and the timeout of a wait. */
   #forget(): void {
     if (this.#signal !== undefined) forgetAbort(this.#signal, this);
     this.#limit?.end();
@@ -277,8 +284,8 @@ export class LockRequest implements WebLockRequester, Abortable, Expiring {
   }
 
   static {
-    // Promises are resolved with requests. A `then` that other code adds to all objects must not make a request look
-    // like a promise.
+    // A promise is resolved with the request itself. If other code adds a `then` to all objects, a request
+    // must still not count as a promise.
     Object.defineProperty(this.prototype, 'then', { value: undefined });
   }
 }

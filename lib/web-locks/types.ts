@@ -3,29 +3,33 @@ import type { Lock } from './lock.js';
 
 /** Options of `locks.request(name, options, callback)` (`stripelock/web-locks`). */
 export interface LockOptions {
-  /** Default 'exclusive'. Shared requests are granted together, but never pass an earlier exclusive request. */
+  /**
+   * Default 'exclusive'. Shared requests are granted together, but never pass an earlier exclusive request.
+   */
   mode?: LockMode;
-  /** Call the callback with null if the lock cannot be granted at once. Default false. */
+  /** If the lock cannot be granted at once, the callback is called with null. Default false. */
   ifAvailable?: boolean;
   /**
-   * Take the lock from all holders, ahead of all waiting requests. The promises of the previous holders reject with an
-   * AbortError; their callbacks keep running. Default false.
+   * Takes the lock from all holders, ahead of all waiting requests. The promises of the previous holders
+   * reject with an AbortError, but their callbacks keep running. Default false.
    */
   steal?: boolean;
   /**
-   * Aborting withdraws a request that is not granted yet; its promise rejects with signal.reason. It has no effect once
-   * the callback runs.
+   * Aborting withdraws a request that is not granted yet, and its promise rejects with signal.reason.
+   * Aborting has no effect once the callback runs.
    */
   signal?: HostSignal;
   /**
-   * Timeout in milliseconds. If the lock is not granted in time, the promise rejects with a DOMException named
-   * TimeoutError. 0 makes one attempt. Default: Infinity, which waits forever. Not part of the standard.
+   * Timeout in milliseconds. If the lock is not granted in time, the promise rejects with a
+   * DOMException named TimeoutError. 0 makes one attempt. Default: Infinity, which waits
+   * forever. Not part of the standard.
    */
   timeout?: number;
 }
 
 /**
- * Called with the lock once it is granted, or with null: see `ifAvailable`. The lock is held until the result settles.
+ * Called with the lock once the lock is granted, or with null: see `ifAvailable`. The lock is
+ * held until the result settles.
  */
 export type LockGrantedCallback<T> = (lock: Lock | null) => T;
 
