@@ -9,71 +9,91 @@ import type { Requester } from './store-requests.js';
 import type { LeaseSource } from './lease-source.js';
 
 /**
- * How often an acquisition goes to the line of another key while it holds nothing. A set of keys that many want one by
- * one may never be free at the same time. So after that it keeps what it has while it waits for the rest, in the order
- * that all share.
+ * An acquisition of several keys moves between the waiting lines of its keys while it holds none of them. If
+ * there is high demand for each key, all of them may never be free at the same time. So after this many
+ * moves, the acquisition takes one key after the other, in the order that all acquisitions share. It then
+ * keeps the keys that it has while it waits for the rest.
  */
 const ROUNDS = 3;
-/** Milliseconds: a timer is later than this only if the event loop was blocked. */
+/** Milliseconds. If a timer is late by this much or more, the event loop was blocked. */
 const BLOCKED = 5;
-/** After a refusal, an error mentions an unanswered attempt only if the store has been silent for more milliseconds than this. */
+/**
+ * If the store has refused the acquisition before, a timeout error mentions that the store is silent only
+ * after this many milliseconds of silence.
+ */
 const SILENCE = 100;
 
-/** Nothing was taken: another owner has the key, or goes first. */
+/**
+ * The result of an attempt that took nothing: another owner holds a key, or another acquisition goes first.
+ */
 export interface Refusal {
-  /** The key. */
+  /** The key that was refused. */
   readonly refused: string;
 }
 
-/** The granted holds, which the requester uses, or the refusal. */
+/** The result of an attempt: the holds that were granted, or the refusal. */
 export type Answer = readonly Hold[] | Refusal;
 
-/** A store's answers to attempts, with times on the real clock. */
+/** A summary of the store's answers to attempts. Times are in milliseconds of real time. */
 export interface Answers {
-  /** The error of the last answer; undefined if it did not fail. */
+  /** The error of the last attempt that the store answered; undefined if that attempt did not fail. */
   readonly failure: unknown;
-  /** When it last granted or refused; undefined if it never did. */
+  /** When the store last granted or refused an attempt; undefined if it never did. */
   readonly answeredAt: number | undefined;
-  /** When the oldest attempt was sent that no answer has followed; undefined if none is under way. */
+  /**
+   * When the first attempt since the last answer was sent; undefined if no attempt is waiting for an answer.
+   */
   readonly silentSince: number | undefined;
 }
 
 /**
- * An acquisition of one key or several. Its states:
+ * An acquisition of one or more keys. It has three states:
  *
- *   together     It stands in the line of the key that was refused last, initially of its first key. It asks for all keys,
- *                and takes all or none. So it holds no key while another job holds one of the others for long.
- *   one by one   After ROUNDS changes of line, it asks only for the key in whose line it stands, and keeps the keys before.
+ *   together     It waits in the line of its first key, and later in the line of the last refused key. Each
+ *                attempt takes all keys or none. So while another owner holds one of the keys for a long
+ *                time, the other keys stay free for other acquisitions.
+ *   one by one   After `ROUNDS` moves to other lines, each attempt asks only for the key in whose line the
+ *                acquisition waits. It keeps the keys that it already has.
  *   settled      It was granted, failed, timed out or was aborted. It gives back later grants.
  *
- * An acquisition that keeps a key waits only for later keys, so acquisitions cannot wait in a cycle. It gets its turn in each
- * line, so it does not starve. It waits for one key at a time, and changes lines only after its attempt has ended.
+ * An acquisition that keeps a key waits only for later keys in the common order, so acquisitions cannot wait
+ * for each other in a cycle. It gets its turn in each line, so it does not starve. It waits in one line at a
+ * time, and moves to another line only after its attempt has ended.
  */
 export class Acquisition implements Due, Abortable {
   readonly promise: Promise<Lease | undefined>;
   deadline = Infinity;
   place = -1;
-  /** Its number among those that wait, by arrival. Set when it joins a line. */
+  /**
+   * The place of this acquisition in the order of arrival: an acquisition with a lower number joined its line
+   * earlier. Set when it joins a line.
+   */
   arrival = Infinity;
-  /** The slot that it was granted, if its key has a limit. */
+  /** The slot that was granted, if its key has a limit. */
   slot: number | undefined;
-  /** When its timeout expires, on the real clock. */
+  /** The time when the timeout expires, in milliseconds of real time. */
   readonly endsAt: number;
   readonly #grants: LeaseSource;
   readonly #keys: readonly string[];
   readonly #terms: LeaseTerms;
   readonly #wait: Wait;
-  /** All attempts have one owner. If the answer with a grant was lost, the next attempt is granted the same again. */
+  /**
+   * The owner of all attempts. If the answer to a granted attempt is lost, the store grants the key to the
+   * same owner again in the next attempt.
+   */
   #requester: Requester;
-  /** The holds that it keeps while it waits for the rest. If it takes one key after the other, they are its first keys. */
+  /**
+   * The holds that this acquisition already has. In the state "one by one", they are the holds of its first
+   * keys.
+   */
   readonly #taken: Hold[] = [];
-  /** The key in whose line it stands; undefined if it does not wait. */
+  /** The key in whose line this acquisition waits; undefined if it does not wait. */
   #at: string | undefined;
   #round = 0;
   #settled = false;
   #asking = false;
   #isPutOff = false;
-  /** The key that it was refused last, and when, on the real clock. */
+  /** The key that was refused last, and when, in milliseconds of real time. */
   #refused: string | undefined;
   #refusedAt: number | undefined;
   #failure: unknown;
@@ -96,7 +116,10 @@ export class Acquisition implements Due, Abortable {
     if (signal) awaitAbort(signal, this);
   }
 
-  /** Waits in lines; with a timeout of 0 it asks once. Rejects with a LockTimeoutError, or with the signal's reason. */
+  /**
+   * Waits in lines until the keys are granted. With a timeout of 0, makes a single attempt. Rejects with a
+   * LockTimeoutError, with the signal's reason, or with the store's permanent error.
+   */
   wait(): Promise<Lease> {
     if (this.#wait.timeout === 0) return this.#onceOrTimeout();
     const { waiting } = this.#grants;
@@ -106,7 +129,10 @@ export class Acquisition implements Due, Abortable {
     return this.promise as Promise<Lease>;
   }
 
-  /** Asks once, before those that wait. Undefined if another owner has one of the keys. Rejects if the store fails. */
+  /**
+   * Makes a single attempt, ahead of acquisitions that wait. Undefined if another owner holds one of the
+   * keys. Rejects if the store fails.
+   */
   once(): Promise<Lease | undefined> {
     this.#attempt(false).then(
       () => {
@@ -133,14 +159,17 @@ export class Acquisition implements Due, Abortable {
   }
 
   /**
-   * It is its turn: true if it was granted what it asked for. `slots`: which of a key with a limit it tries, in that order.
-   * Rejects if the store fails.
+   * Makes an attempt. Call when it is this acquisition's turn in its line. True if the attempt was granted.
+   * `slots`: the slots to try, in this order, if the key has a limit. Rejects if the store fails.
    */
   attempt(slots: readonly number[]): Promise<boolean> {
     return this.#attempt(true, slots);
   }
 
-  /** Called by the schedule: the timeout. If the event loop was blocked, the answer may have arrived. */
+  /**
+   * Called by the schedule when the timeout expires. If the event loop was blocked, an answer may have
+   * arrived that was not read yet, so the timeout is extended once.
+   */
   run(now: number): void {
     const { schedule } = this.#grants.waiting;
     const late = now - this.endsAt;
@@ -148,7 +177,7 @@ export class Acquisition implements Due, Abortable {
     if (late < 0) {
       schedule.set(this, this.endsAt);
     } else if (late >= BLOCKED && this.#asking && !this.#isPutOff) {
-      // It gets as much more time as the block lasted.
+      // The timeout is extended by the length of the block, at most by the timeout itself.
       this.#isPutOff = true;
       schedule.set(this, schedule.now() + Math.min(late, this.#wait.timeout));
     } else {
@@ -156,7 +185,7 @@ export class Acquisition implements Due, Abortable {
     }
   }
 
-  /** The signal was aborted. */
+  /** Called when the signal aborts. */
   abort(reason: unknown): void {
     this.fail(reason);
   }
@@ -165,7 +194,7 @@ export class Acquisition implements Due, Abortable {
     if (this.#settle()) this.#reject(reason);
   }
 
-  /** The error if nothing was granted in time. */
+  /** The error for an acquisition that was not granted in time. */
   timeoutError(): Error {
     const own = { failure: this.#failure, answeredAt: this.#refusedAt, silentSince: undefined };
     const answers =
@@ -175,7 +204,10 @@ export class Acquisition implements Due, Abortable {
     return leaseTimeout(this.#keys, this.#wait.timeout, reason, failure ?? this.#failure);
   }
 
-  /** Why nothing was granted, though the store has not failed: no more than is known. */
+  /**
+   * Explains a timeout if the store has not failed: the key is held, or the store has not answered. The text
+   * claims no more than is known.
+   */
   #reason({ answeredAt = -Infinity, silentSince }: Answers): string {
     const now = this.#grants.waiting.schedule.now();
     const key = this.#refused ?? this.#at ?? this.#keys[0]!;
@@ -190,8 +222,8 @@ export class Acquisition implements Due, Abortable {
   }
 
   /**
-   * The keys to ask for. The key of its line comes first: if the store refuses that key, a store that takes one key at a
-   * time has taken nothing.
+   * The keys of the next attempt. The key in whose line this acquisition waits comes first. So if a store
+   * acquires one key at a time and refuses this key, it has nothing to roll back.
    */
   get #wanted(): readonly string[] {
     const at = this.#at;
@@ -234,7 +266,7 @@ export class Acquisition implements Due, Abortable {
 
   #ended(): void {
     if (this.#settled) this.#giveBack();
-    // The timeout was put off for this answer only.
+    // The timeout was extended only to wait for this answer, which has not granted all keys.
     else if (this.#isPutOff) this.fail(this.timeoutError());
     else if (this.#requester.isSpent) this.#replaceRequester();
   }
@@ -271,7 +303,10 @@ export class Acquisition implements Due, Abortable {
     this.#grants.lines.join(key, this, wasRefused);
   }
 
-  /** Moves to the line of another key. It joins that line after the line it leaves was notified that the attempt has ended. */
+  /**
+   * Moves this acquisition to the line of another key. It joins that line in a microtask, because the old
+   * line must first be notified that the attempt has ended.
+   */
   #move(key: string, wasRefused: boolean): void {
     const before = this.#at!;
     if (key === before) return;
@@ -282,13 +317,16 @@ export class Acquisition implements Due, Abortable {
     });
   }
 
-  /** Only while it holds nothing, or has given it back. */
+  /**
+   * Continues with a new owner. Call only while this acquisition holds nothing. Keys that the old owner may
+   * still hold are given back.
+   */
   #replaceRequester(): void {
     this.#grants.giveBack(this.#requester, this.#terms);
     this.#requester = this.#grants.newRequester();
   }
 
-  /** `mayBeFree`: see `WaitingLines.leave`. */
+  /** Ends the acquisition. False if it had already ended. `mayBeFree`: see `WaitingLines.leave`. */
   #settle(mayBeFree = false): boolean {
     if (this.#settled) return false;
     this.#settled = true;
@@ -304,13 +342,13 @@ export class Acquisition implements Due, Abortable {
     return true;
   }
 
-  /** Everything: what it has, and what it may have been granted without an answer. */
+  /** Gives back all its holds, and the keys that may have been granted in an answer that was lost. */
   #giveBack(): void {
     this.#grants.giveBack(this.#requester, this.#terms, this.#taken.splice(0));
   }
 }
 
-/** The order that all acquisitions share: by UTF-16 code units. */
+/** Compares holds by key, in the order that all acquisitions share: by UTF-16 code units. */
 function byKey(one: Hold, other: Hold): number {
   return one.key < other.key ? -1 : 1;
 }

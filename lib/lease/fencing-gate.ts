@@ -16,9 +16,12 @@ const DEFAULT_CAPACITY = 65_536;
 const MOST_CAPACITY = 2 ** 24;
 const MOST_TOKEN = 2n ** 64n;
 
-/** For `new FencingGate(options)`. */
+/** Options of `new FencingGate(options)`. */
 export interface FencingGateOptions {
-  /** How many keys are remembered one by one, 1 … 16_777_216. Default 65_536, about 10 MB when full. */
+  /**
+   * The maximum number of keys that the gate remembers, 1 … 16_777_216. Default 65_536, about 10 MB when
+   * full.
+   */
   capacity?: number;
 }
 
@@ -32,23 +35,28 @@ class OpenedGate {
 }
 
 /**
- * Remembers the highest token seen per key, for all threads; a fenced resource asks it before each write. Check and
- * write must be one step. If several threads write, do both under a lock that all of them take (`lock.withLockSync(key,
- * () => { gate.admit(key, token); write(); })`). If only one thread writes, await nothing in between.
+ * Remembers the highest token of each key, for all threads. A protected resource calls {@link admit} before
+ * each write. Admission and write must be one step. If several threads write, do both under a lock that all
+ * of them take (`lock.withLockSync(key, () => { gate.admit(key, token); write(); })`). If only one thread
+ * writes, await nothing between them.
  *
- * Memory is bounded: beyond its capacity the gate forgets the keys with the lowest tokens, and keeps the highest token
- * that it has forgotten. A key that it does not remember admits no token lower than that one. So a stale token is never
- * admitted. But the holder of a forgotten key may be refused although it has no successor: its token is then older than the
- * tokens of all remembered keys. It must take a new lease.
+ * Memory is bounded. Beyond its capacity, the gate forgets the keys with the lowest tokens, and remembers
+ * only the highest of these tokens. For a key that it does not remember, it refuses tokens that are lower
+ * than that highest one. So it never admits a stale token. But it may refuse the holder of a forgotten key,
+ * although the key has no later holder. The holder's token is then older than the tokens of all remembered
+ * keys, and the holder must take a new lease.
  */
 export class FencingGate {
   /**
-   * Enumerable, so that structured clone refuses it.
+   * An enumerable property that cannot be cloned, so that structured clone refuses the whole object.
    *
    * @internal
    */
   protected readonly threadBound = THREAD_BOUND;
-  /** Structured-cloneable; see {@link FencingGate.from}. */
+  /**
+   * The value with which another thread opens this gate: see {@link FencingGate.from}. It is
+   * structured-cloneable.
+   */
   readonly handle: HandleOf<'stripelock/fencing-gate'>;
   readonly #gate: GateTable;
 
@@ -63,8 +71,9 @@ export class FencingGate {
   }
 
   /**
-   * The same gate, in another thread (or again in this one). Throws a TypeError for what is not a handle, a LockError
-   * (ERR_LOCK_ENGINE) for a handle of another process, or if the addon cannot be loaded in both threads.
+   * Opens the same gate in another thread, or again in this one. Throws a TypeError for a value that is not a
+   * handle. Throws a LockError (ERR_LOCK_ENGINE) for a handle of another process, or if the addon cannot be
+   * loaded in both threads.
    */
   static from(handle: HandleOf<'stripelock/fencing-gate'>): FencingGate {
     const fields = checkHandle(handle, KIND, 'the handle of a FencingGate') as GateHandle;
@@ -73,14 +82,15 @@ export class FencingGate {
     return new FencingGate(new OpenedGate(gate) as FencingGateOptions);
   }
 
-  /** Keys that are remembered one by one. */
+  /** The number of keys that the gate remembers. */
   get size(): number {
     return this.#gate.size;
   }
 
   /**
-   * Throws StaleTokenError (code ERR_STALE_TOKEN) if a higher token was admitted before, by any thread, or may have
-   * been admitted for a key that the gate has forgotten. The same token is admitted any number of times.
+   * Admits a write with this token. Throws a StaleTokenError (code ERR_STALE_TOKEN) if any thread has
+   * admitted a higher token before. If the gate has forgotten the key, throws if a higher token may have been
+   * admitted. The same token is admitted any number of times.
    */
   admit(key: string, token: FencingToken): void {
     checkKey(key);
@@ -91,7 +101,7 @@ export class FencingGate {
   }
 
   /**
-   * What `console.log` shows.
+   * The text that `console.log` shows.
    *
    * @internal
    */

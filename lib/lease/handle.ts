@@ -9,7 +9,7 @@ export interface HandleFields {
   readonly number: number;
 }
 
-/** Throws a TypeError for anything but a handle of that kind. */
+/** Returns the handle. Throws a TypeError for any value that is not a handle of this kind. */
 export function checkHandle(handle: unknown, kind: string, expected: string): HandleFields {
   if (typeof handle !== 'object' || handle === null || (handle as Partial<HandleFields>).kind !== kind) {
     throw invalidArgType('handle', expected, handle);
@@ -17,7 +17,10 @@ export function checkHandle(handle: unknown, kind: string, expected: string): Ha
   return handle as HandleFields;
 }
 
-/** The number of the table or gate in this thread's engine. Throws a LockError if another engine made the handle. */
+/**
+ * The number of the table or gate in this thread's engine. Throws a LockError if another engine created the
+ * handle.
+ */
 export function numberOf({ engine, id, number }: HandleFields): number {
   const here = leaseEngine();
   if (!Array.isArray(id)) throw invalidArgType('handle.id', 'an array', id);

@@ -8,40 +8,44 @@ import { EXPIRED, type Hold } from './hold.js';
 import type { Schedule } from './schedule.js';
 import type { StoreRequests } from './store-requests.js';
 
-/** Releases under way at once. Thousands would wait for one another in the client until each exceeds its time limit. */
+/**
+ * The maximum number of releases that are sent at once. Thousands would queue in the store's client until
+ * they exceed their time limits.
+ */
 const MOST_RELEASES = 50;
 
-/** A manager's knowledge of its owners' grants. */
+/** A manager's record of the grants to its owners. */
 export interface KnownGrants {
   /**
-   * Whether owners outlive their leases. The store cannot distinguish two leases of such an owner, so operations on them must
-   * not overtake each other.
+   * Whether owners are stable: the same owner has several leases in turn. The store cannot distinguish two
+   * leases of such an owner, so operations on them must not overtake each other.
    */
   readonly stableOwners: boolean;
-  /** Whether the owner may have been granted the key again after this hold. */
+  /** Whether the same owner was granted the key again after this hold. */
   hasLater(hold: Hold): boolean;
-  /** The hold was lost, or its key was freed. */
+  /** Removes the hold from the record, because it was lost or its key was freed. */
   forget(hold: Hold): void;
-  /** After a release, the store keeps the key taken for this many more milliseconds. */
+  /** Records that after a release, the store keeps the key taken for this many more milliseconds. */
   keepTaken(name: string, milliseconds: number): void;
 }
 
 /**
- * The only writer of the keys that are held: it renews them, by timers and by hand, changes their infos, and ends them. One
- * owner's operations on a key are sent one after the other, so none overtakes another.
+ * Sends all operations on held keys: renewals by timers and by calls of `renew`, changes of infos, and
+ * releases. If the order matters, the operations of one owner on one key are sent one after the other.
  *
- * There is one for each manager, and, for leases that are renewed in the background, one in the renewing thread. A hold is
- * renewed by one of them: by that thread as long as it has a `background`.
+ * Each manager has a heartbeat. If leases are renewed in the background, the renewing thread has another
+ * heartbeat for the same store. Only one of the two renews a hold: the one in the renewing thread while the
+ * hold has a `background`, otherwise the manager's.
  */
 export class Heartbeat {
   readonly schedule: Schedule<Hold>;
   readonly #requests: StoreRequests;
   readonly #backoff: Backoff;
-  /** Undefined in a thread that only renews what another one holds. */
+  /** Undefined in the renewing thread, which renews leases that another thread holds. */
   readonly #grants: KnownGrants | undefined;
-  /** For each hold, or for each key of a stable owner: the last operation, settled without a result. */
+  /** For each lane (see {@link inOrder}), a promise that resolves when the last operation has ended. */
   readonly #last = new Map<unknown, Promise<void>>();
-  /** Releases under way, and renewing threads that are stopping. */
+  /** Releases that have no answer yet, and background renewals that are being stopped. */
   readonly #ending: PendingOperations;
 
   constructor(
@@ -63,9 +67,9 @@ export class Heartbeat {
   }
 
   /**
-   * Runs the operation after earlier operations on the same lane have ended. A lane is a hold, or a key of a stable owner. The
-   * operation must not wait for later operations on its lane. `patience`: the milliseconds after which it runs in any case,
-   * because a store may never answer.
+   * Runs the operation after all earlier operations in the same lane have ended. A lane is a hold, or a key
+   * of a stable owner. The operation must not wait for a later operation in its lane. `patience`: the
+   * operation runs after this many milliseconds in any case, because a store may never answer.
    */
   async inOrder<T>(lane: unknown, operation: () => Promise<T>, patience = Infinity): Promise<T> {
     const { turn, leave } = this.enter(lane);
@@ -78,8 +82,9 @@ export class Heartbeat {
   }
 
   /**
-   * Takes a place in the lane, before any listener can start another operation there. `turn` resolves when earlier operations
-   * have ended; undefined if the lane is empty. Later operations wait until `leave` is called.
+   * Adds an operation to the lane synchronously, so that no listener can add another one first. `turn`
+   * resolves when the earlier operations have ended; it is undefined if the lane is empty. Later operations
+   * wait until `leave` is called.
    */
   enter(lane: unknown): { readonly turn: Promise<void> | undefined; readonly leave: () => void } {
     const turn = this.#last.get(lane);
@@ -94,25 +99,27 @@ export class Heartbeat {
   }
 
   /**
-   * Extends it to `ttl` milliseconds from now. False if it is not held any more. Rejects with a LeaseStoreError; it is then
-   * still held until its deadline.
+   * Extends the lease of a hold to `ttl` milliseconds from now. False if the hold has ended. Rejects with the
+   * store's error if the store fails; the lease is then still held until its deadline.
    */
   async renew(held: Hold, ttl: number, info?: string): Promise<boolean> {
     if (!held.checkHeld()) return false;
     const renewed = await held.during(() => this.#inOrderOf(held, () => this.#renew(held, ttl, info)));
     if (renewed !== 'late') return renewed;
-    // No holder uses the extended lease, so others need not wait for its end.
+    // The store extended a lease that is already lost here. The key is freed, so that other owners need not
+    // wait until it expires.
     await held.freeExpired().catch(() => undefined);
     return false;
   }
 
   /**
-   * Frees the key of a hold that has ended, or leaves the rest of its `minHold` to the store. True if this freed it. Frees no
-   * later grant of the same owner. Rejects with a LeaseStoreError, or the store's permanent error.
+   * Releases the key of a hold that has ended. If its `minHold` has not passed, the store keeps the key taken
+   * for the rest of that time. True if this call ended the grant. Never ends a later grant of the same owner.
+   * Rejects with a LeaseStoreError, or with the store's permanent error.
    */
   end(hold: Hold): Promise<boolean> {
-    // The owner of a lease is used once, unless it is stable. A renewal that reaches the store after such a release finds
-    // nothing to extend, so the release need not wait for its answer.
+    // An owner that is not stable has only one lease. If a renewal reaches the store after this release, it
+    // finds nothing to extend. So the release need not wait for the renewal's answer.
     if (!this.stableOwners && hold.minHoldLeft === 0) {
       if (hold.background !== undefined) void this.#ending.add(hold.detach());
       return this.#ending.add(this.#end(hold));
@@ -141,17 +148,19 @@ export class Heartbeat {
     }
   }
 
-  /** As {@link repeat} for the ends of these holds. */
+  /** Releases these holds. Failed releases are repeated as in {@link repeat}. */
   endAll(holds: readonly Hold[]): Promise<LockError | undefined> {
-    // In real time: the manager's clock may stand still.
+    // The offset from the manager's clock to real time. Repeats use real time, because the manager's clock
+    // may stand still.
     const ahead = localNow() - this.schedule.now();
     return this.repeat(holds.map((hold) => ({ send: () => this.end(hold), endsAt: hold.expiresAt + ahead })));
   }
 
   /**
-   * Sends the releases, a few at a time. One that fails is repeated, by the backoff, until its lease expires. Resolves to the
-   * error of the first that failed to the end. `closing`: when it aborts, they are sent once more at once, and never again. With
-   * it, pauses do not keep the process alive.
+   * Sends the releases, at most `MOST_RELEASES` at a time. A release that fails is repeated after growing
+   * pauses, until its lease expires. Resolves to the error of the first release that was given up; undefined
+   * if there is none. `closing`: when this signal aborts, failed releases are sent once more, immediately,
+   * and then given up. With `closing`, the pauses do not keep the process alive.
    */
   async repeat(releases: readonly Release[], closing?: AbortSignal): Promise<LockError | undefined> {
     const { initial, max } = this.#backoff;
@@ -168,13 +177,16 @@ export class Heartbeat {
     }
   }
 
-  /** Call after a hold was lost: no renewal follows. */
+  /** Call after a hold was lost. Ends its renewals in the background. */
   lost(hold: Hold): void {
     this.#grants?.forget(hold);
     if (hold.background !== undefined) void this.stop(hold);
   }
 
-  /** Makes the renewing thread stop, after the operations sent before. Later operations wait for that. */
+  /**
+   * Stops the renewals of the hold in the background, after earlier operations on it have ended. Later
+   * operations wait until they have stopped.
+   */
   stop(held: Hold): Promise<void> {
     return this.#ending.add(this.#inOrderOf(held, () => held.detach(), this.#timeLeft(held)));
   }
@@ -189,17 +201,22 @@ export class Heartbeat {
 
   async #renew(held: Hold, ttl: number, info: string | undefined): Promise<boolean | 'late'> {
     if (!held.checkHeld()) return false;
-    // A shorter time than is left counts from now on.
+    // If `ttl` is shorter than the remaining time, it shortens the local deadline. So the hold must be
+    // checked by then.
     held.plan(this.schedule.now() + ttl);
     return held.background?.renew(ttl, info) ?? this.#send(held, ttl, info);
   }
 
-  /** `late`: extended, but the answer came too late to count. */
+  /**
+   * Sends the renewal to the store. `late`: the store extended the lease, but the hold had ended before the
+   * answer came.
+   */
   async #send(held: Hold, ttl: number, info: string | undefined): Promise<boolean | 'late'> {
     const { schedule } = this;
-    // The deadline counts from before the request.
+    // The new deadline counts from before the request, so that it is never later than the store's.
     const until = schedule.now() + ttl;
-    // A store that breaks the rule may shorten the lease although its answer is lost.
+    // A store that breaks its contract may shorten the lease, and its answer may be lost. So a shorter
+    // deadline applies at once.
     if (until < held.expiresAt) held.expiresAt = until;
     let renewed: boolean;
     try {
@@ -226,7 +243,7 @@ export class Heartbeat {
 /** The release of a lease. */
 interface Release {
   readonly send: () => Promise<unknown>;
-  /** When the lease expires, in real time. */
+  /** The time when the lease expires, in real time. */
   readonly endsAt: number;
 }
 
@@ -234,7 +251,10 @@ interface FailedRelease extends Release {
   readonly error: LockError;
 }
 
-/** Resolves to the releases that failed. After the first failure, expired leases are skipped. */
+/**
+ * Sends the releases, and resolves to those that failed. After the first failure, releases of expired leases
+ * are skipped.
+ */
 async function sendEach(releases: readonly Release[]): Promise<readonly FailedRelease[]> {
   const rest = releases.values();
   const failed: FailedRelease[] = [];

@@ -9,59 +9,81 @@ import type { Backoff, LeaseTerms } from './contract/options.js';
 import type { Heartbeat } from './heartbeat.js';
 import type { Due } from './schedule.js';
 
-/** Notified when a hold is lost: an AbortController, or the other holds of a lease. */
+/**
+ * Is notified when a hold is lost. It is an AbortController, or an object that ends the other holds of the
+ * lease.
+ */
 export interface LossListener {
   abort(error: LeaseLostError): void;
 }
 
-/** The reason if a hold was lost only because it expired. */
+/** The reason that is given if a hold was lost because it expired. */
 export const EXPIRED = 'it expired';
-/** The reason if a hold ended because another hold of its lease was lost. */
+/** The reason that is given if a hold was lost because another hold of the same lease was lost. */
 export const OTHER_LOST = 'the lease of another of its keys was lost';
-/** A renewal may be sent early by this part of the time between two renewals, so that it can go together with others. */
+/**
+ * A renewal may be sent early by 1/`EARLY` of the time between two renewals, so that it can share a request
+ * with others.
+ */
 const EARLY = 10;
-/** Milliseconds: a shorter time is not enough for a round trip. */
+/**
+ * The shortest pause before a retry near the deadline, in milliseconds. A shorter time is not enough for a
+ * round trip.
+ */
 const SHORTEST_RETRY = 2;
 
-/** The reason if its last holder has released it. */
+/** The value of `#ended` after the last user has released the hold. */
 const RELEASED = 'it was released';
 
-/** A local deadline, in milliseconds. */
+/** The local deadline of a lease: the time, in milliseconds, until which its holder can rely on it. */
 export interface LocalDeadline {
   time: number;
 }
 
-/** The renewing thread, for a hold that it renews, with the deadline that this thread has last set. Nothing here may throw. */
+/**
+ * The connection of a hold to the renewing thread, which renews the hold and sets this deadline. No member
+ * may throw synchronously.
+ */
 export interface Background extends LocalDeadline {
-  /** As {@link Heartbeat.renew}. */
+  /** Renews the lease in the renewing thread, as {@link Heartbeat.renew} does. */
   renew(ttl: number, info?: string): Promise<boolean>;
-  /** Stops its renewals. Resolves once everything that it has sent is answered. */
+  /**
+   * Stops the renewals in the renewing thread. Resolves when the store has answered all renewals that were
+   * sent.
+   */
   end(): Promise<void>;
 }
 
-/** A key that was granted. */
+/** A key that the store has granted. */
 export interface Grant {
   readonly key: string;
-  /** The key in the store, which differs for permits. */
+  /** The key in the store. It differs from `key` for a slot above 0. */
   readonly name: string;
-  /** The owner as the store knows it. */
+  /** The name of the owner in the store. */
   readonly owner: string;
   readonly terms: LeaseTerms;
   readonly token: FencingToken;
-  /** The time of the grant, on the heartbeat's clock, like all times here. */
+  /**
+   * The time just before the request for the key was sent. Like all times of a hold, it is on the clock of
+   * the heartbeat's schedule.
+   */
   readonly since: number;
 }
 
 /**
- * A key that was granted, and that a heartbeat renews: its state, its local deadline and the time of its next renewal. The
- * deadline counts from the moment before the last answered request was sent, so it is never later than the store's. Its state is
+ * A granted key, with its local deadline and the time of its next renewal. A heartbeat renews it. The
+ * deadline counts from the time just before the last answered request was sent, so it is never later than the
+ * store's deadline. A hold has three states:
  *
- *   held       its local deadline is ahead; if the last renewal failed, it is lost at the deadline unless a retry succeeds
- *   lost       the deadline has passed, or the store has said so, or another grant has replaced it
- *   released   its last user has released it
+ *   held       The local deadline has not passed. If the last renewal failed, the hold will be lost at the
+ *              deadline unless a retry succeeds.
+ *   lost       The deadline has passed, the store reported the loss, another grant has replaced this one,
+ *              another key of its lease was lost, or its manager was closed.
+ *   released   Its last user has released it.
  *
- * It never leaves the latter two. Leases of the manager's thread use it. If another thread renews it, that thread has a separate
- * hold of the grant, with the same deadline, which only renews.
+ * A hold that is lost or released never changes its state again. Leases of the manager's thread use the hold.
+ * If another thread renews it, that thread has a second hold of the same grant. Both holds share the
+ * deadline, and the second hold only renews.
  */
 export class Hold implements Due, Grant {
   readonly key: string;
@@ -70,11 +92,14 @@ export class Hold implements Due, Grant {
   readonly terms: LeaseTerms;
   readonly token: FencingToken;
   readonly since: number;
-  /** When the schedule runs it next: to renew it, to warn its holder, or because it expires. */
+  /**
+   * The time when the schedule runs this hold next: to renew it, to warn its holder, or to check whether it
+   * has expired.
+   */
   deadline = Infinity;
   place = -1;
   readonly heartbeat: Heartbeat;
-  /** Why it was lost, or {@link RELEASED}. */
+  /** The reason why the hold was lost, or {@link RELEASED}. Undefined while it is held. */
   #ended: string | undefined;
   #local: LocalDeadline;
   #failure: LockError | undefined;
@@ -82,7 +107,7 @@ export class Hold implements Due, Grant {
   #failures = 0;
   /** When the next renewal is due; Infinity for never. */
   #next: number;
-  /** How many renewals have no answer yet, sent or not. */
+  /** The number of renewals without an answer, including renewals that are not sent yet. */
   #renewals = 0;
   #background: Background | undefined;
   #isPostponed = false;
@@ -91,8 +116,9 @@ export class Hold implements Due, Grant {
   #mayBeReplaced = false;
   #users = 0;
   /**
-   * The lease, until the first renewal. Only then is it registered with the garbage collector, because registering costs half as
-   * much as an acquisition.
+   * The lease that uses this hold; undefined after the first renewal. Only at that renewal is the lease
+   * registered for notification of its garbage collection, because registering costs half as much as an
+   * acquisition.
    */
   #kept: object | undefined;
   #wasRenewed = false;
@@ -100,7 +126,7 @@ export class Hold implements Due, Grant {
   /** Whether the holder has been warned of the current failures. */
   #warned = false;
 
-  /** The schedule does not have it yet. */
+  /** The new hold is not scheduled before {@link plan} is called. */
   constructor(heartbeat: Heartbeat, grant: Grant, local?: LocalDeadline) {
     const { terms, since } = grant;
     this.heartbeat = heartbeat;
@@ -120,7 +146,7 @@ export class Hold implements Due, Grant {
     return this.#local.time;
   }
 
-  /** A key that has ended must not appear to be held again. */
+  /** Ignored after the hold has ended: it must not appear to be held again. */
   set expiresAt(time: number) {
     if (!this.ended) this.#local.time = time;
   }
@@ -133,38 +159,38 @@ export class Hold implements Due, Grant {
     return this.#ended === RELEASED;
   }
 
-  /** Undefined unless it is lost. */
+  /** The reason why the hold was lost; undefined unless it was lost. */
   get lostReason(): string | undefined {
     return this.isReleased ? undefined : this.#ended;
   }
 
-  /** The error of the last renewal; undefined if that succeeded. */
+  /** The error of the last renewal; undefined if that renewal succeeded. */
   get failure(): LockError | undefined {
     return this.#failure;
   }
 
-  /** The thread that renews it, if that is not this one. */
+  /** The connection to the thread that renews this hold; undefined if the current thread does. */
   get background(): Background | undefined {
     return this.#background;
   }
 
-  /** From now on that thread renews it. */
+  /** From now on, another thread renews this hold. */
   attach(background: Background): void {
     this.#background = background;
     this.#local = background;
   }
 
-  /** Resolves when no other thread renews it any more. */
+  /** Stops the renewals by another thread, if there is one. Resolves when they have stopped. */
   async detach(): Promise<void> {
     const background = this.#background;
     if (background === undefined) return;
     await background.end();
     this.#background = undefined;
-    // The last deadline that the other thread has set.
+    // Keeps the last deadline that the other thread has set.
     if (this.#local === background) this.#local = { time: background.time };
   }
 
-  /** This thread renews it in place of the one that it is detached from. */
+  /** Stops the renewals by another thread, and continues them in this thread. */
   async takeOver(): Promise<void> {
     const { ttl, every } = this.terms;
     this.#next = this.#failure !== undefined ? this.heartbeat.schedule.now() : this.expiresAt - ttl + every;
@@ -172,7 +198,10 @@ export class Hold implements Due, Grant {
     if (!this.ended) this.plan();
   }
 
-  /** Whether it is held now. Reads the clock, so that late timers do not matter. */
+  /**
+   * Whether the key is held now. Reads the clock, because timers may be late. If the deadline has passed,
+   * marks the hold as lost.
+   */
   checkHeld(): boolean {
     if (this.ended) return false;
     if (this.heartbeat.schedule.now() < this.expiresAt) return true;
@@ -180,19 +209,25 @@ export class Hold implements Due, Grant {
     return false;
   }
 
-  /** `error`: of the key that was lost first. */
+  /**
+   * Marks the hold as lost, unless it has already ended. `error`: if another key of the lease was lost first,
+   * the error of that key.
+   */
   lose(reason: string, error?: LeaseLostError): void {
     if (this.ended) return;
     this.#end(reason);
     this.wasLost(reason, error);
   }
 
-  /** No code uses it any more: no renewal follows. */
+  /** Marks the hold as released: no code uses it any more. It is not renewed again. */
   protected wasReleased(): void {
     this.#end(RELEASED);
   }
 
-  /** It stays in the schedule while the renewal waits for earlier operations: it may expire, or its manager may be closed. */
+  /**
+   * Runs a renewal, which may have to wait for earlier operations. During that time the hold stays in the
+   * schedule, because it may expire, and its manager may be closed.
+   */
   async during<T>(renewal: () => Promise<T>): Promise<T> {
     this.#renewals++;
     this.plan();
@@ -204,14 +239,18 @@ export class Hold implements Due, Grant {
     }
   }
 
-  /** A renewal was answered in time: it is held until then. Whatever its time, as much is left at the next beat as at others. */
+  /**
+   * Call when a renewal was answered in time. `until`: the new deadline. The next automatic renewal is
+   * planned for the time at which as much is left until the deadline as usual, even if `ttl` differs from the
+   * lease's own TTL.
+   */
   extended(until: number, ttl: number): void {
     this.expiresAt = until;
     this.#next = until - this.terms.ttl + this.terms.every;
     this.announceRenewal(ttl);
   }
 
-  /** The store has answered a renewal: with yes or no, but without an error. */
+  /** Call when the store has answered a renewal without an error, whether or not it extended the lease. */
   answered(): void {
     this.#failures = 0;
     this.#failure = undefined;
@@ -222,15 +261,16 @@ export class Hold implements Due, Grant {
     if (kept !== undefined) this.keep(kept);
   }
 
-  /** A renewal has failed. */
+  /** Call when a renewal has failed. */
   failed(failure: LockError): void {
     this.#failure = failure;
     this.announceFailure('renew', failure);
   }
 
   /**
-   * After a failure. Never for a lease that is renewed by hand only. The pause is never more than half of the time that is left.
-   * So an outage that ends before the deadline costs nothing, and the nearer the deadline, the sooner its end is noticed.
+   * Call after a failed renewal: plans a retry, unless the lease has no automatic renewals. The pause before
+   * the retry is at most half of the time until the deadline. So the nearer the deadline, the sooner a retry
+   * notices that the store works again.
    */
   retryBy({ initial, max }: Backoff): void {
     const { every } = this.terms;
@@ -240,12 +280,12 @@ export class Hold implements Due, Grant {
     this.#next = now + Math.min(initial * 2 ** this.#failures++, max, every, half);
   }
 
-  /** See {@link Due}. A retry has its own pauses. */
+  /** See {@link Due}. A retry is never sent early, so the slack is 0 after a failure. */
   get slack(): number {
     return this.#failures === 0 && this.#renewsAt < this.expiresAt ? this.terms.every / EARLY : 0;
   }
 
-  /** Schedules it for its renewal, or for the time when it expires, or for its warning; or for `latest`, if that is earlier. */
+  /** Schedules the hold for its renewal, its warning, its deadline or `latest`, whichever is first. */
   plan(latest = Infinity): void {
     this.heartbeat.schedule.set(this, Math.min(this.#renewsAt, this.expiresAt, this.#warnAt, latest));
   }
@@ -259,7 +299,8 @@ export class Hold implements Due, Grant {
       this.plan();
       return;
     }
-    // Failures of the store are retried until the deadline, and then the lease is lost. No other code needs the error.
+    // After a failure of the store, the renewal is retried until the deadline, and then the lease is lost. So
+    // the error is not needed here.
     this.heartbeat.renew(this, this.terms.ttl).catch(() => undefined);
   }
 
@@ -268,19 +309,21 @@ export class Hold implements Due, Grant {
     return this.expiresAt - this.heartbeat.schedule.now();
   }
 
-  /** How many milliseconds the store must keep the key taken after a release; 0 for none. */
+  /** Milliseconds for which the store must keep the key taken if the hold is released now; 0 for none. */
   get minHoldLeft(): number {
     const minHold = this.#minHold;
     if (minHold === 0) return 0;
     return Math.min(Math.max(0, Math.ceil(this.since + minHold - this.heartbeat.schedule.now())), minHold);
   }
 
-  /** Drops the `minHold` of a hold whose only user never used it. */
+  /**
+   * Drops the `minHold`, because a user did not get to use the key. Does nothing if the hold has other users.
+   */
   skipMinHold(): void {
     if (this.users <= 1) this.#minHold = 0;
   }
 
-  /** How many leases, and acquisitions that have no lease yet, use it. */
+  /** The number of leases that use this hold, including acquisitions that have no lease yet. */
   get users(): number {
     return this.#users;
   }
@@ -289,24 +332,30 @@ export class Hold implements Due, Grant {
     this.#users++;
   }
 
-  /** True if the last user has left. */
+  /** Removes a user. True if that was the last user. */
   leave(): boolean {
     return --this.#users === 0;
   }
 
-  /** Notices if the lease is garbage-collected, until {@link drop}. */
+  /**
+   * Calls {@link forgotten} if the lease is garbage-collected before {@link drop}. Until the first renewal,
+   * the hold keeps the lease alive instead (see `#kept`).
+   */
   keep(lease: object): void {
     if (this.#kept === undefined && !this.#wasRenewed) this.#kept = lease;
     else collected.register(lease, this, lease);
   }
 
-  /** The lease was released. */
+  /** Call when the lease is released: ends {@link keep}. */
   drop(lease: object): void {
     if (this.#kept === lease) this.#kept = undefined;
     else collected.unregister(lease);
   }
 
-  /** A lease was garbage-collected, so no code can release it. Others that share the hold continue. */
+  /**
+   * Called when a lease was garbage-collected without a release. The hold is then no longer renewed, unless
+   * other leases use it.
+   */
   forgotten(): void {
     if (this.ended || !this.leave()) return;
     void this.heartbeat.stop(this);
@@ -314,12 +363,15 @@ export class Hold implements Due, Grant {
     warnForgotten(this.key);
   }
 
-  /** Whether its last user has left. It is not renewed any more. */
+  /** Whether the last user has left. An unused hold is not renewed. */
   get unused(): boolean {
     return this.#users === 0;
   }
 
-  /** The token that a release names. Undefined if the store may have replaced the grant by a newer one, whose answer was lost. */
+  /**
+   * The token to pass to a release. Undefined if the store may have replaced this grant by a newer grant
+   * whose answer was lost.
+   */
   get knownToken(): FencingToken | undefined {
     return this.#mayBeReplaced ? undefined : this.token;
   }
@@ -329,8 +381,9 @@ export class Hold implements Due, Grant {
   }
 
   /**
-   * Call it when the same owner asks for the key again. A grant would then replace the grant of this hold, even if its answer is
-   * lost, and last until `until`. Returns a function to call if nothing was granted.
+   * Call before the same owner asks for the key again. A new grant would replace the grant of this hold and
+   * last until `until`, even if its answer is lost. So the deadline is moved to `until` if that is earlier.
+   * The returned function restores the old deadline; call it if nothing was granted.
    */
   mayEndAt(until: number): () => void {
     const { expiresAt, deadline } = this;
@@ -365,13 +418,16 @@ export class Hold implements Due, Grant {
     return new LeaseLostError(this.key, this.token, why, failure);
   }
 
-  /** Releases it for a caller who did not get to use it, whatever its `minHold`. */
+  /** Releases the hold for a user that did not get to use the key, so its `minHold` does not matter. */
   giveBack(): Promise<boolean> {
     this.skipMinHold();
     return this.leave() ? this.release() : Promise.resolve(false);
   }
 
-  /** True if this call freed it. Rejects with a LeaseStoreError; then it can be called again. */
+  /**
+   * Releases the hold. True if this call freed the key. Rejects if the store fails; this can then be called
+   * again.
+   */
   release(): Promise<boolean> {
     const { schedule } = this.heartbeat;
     if (this.checkHeld()) {
@@ -379,13 +435,16 @@ export class Hold implements Due, Grant {
       if (leaseChannels.released.hasSubscribers)
         leaseChannels.released.publish({ ...this.#message, held: schedule.now() - this.since });
     }
-    // If another key of the lease was lost and this one has not expired, the store may still have this grant. The heartbeat ends
-    // only this grant, and no later one of the same owner.
+    // If only another key of the lease was lost, the store may still have this grant until it expires. The
+    // heartbeat ends only this grant, and no later grant of the same owner.
     const isOurs = this.lostReason === OTHER_LOST && schedule.now() < this.expiresAt;
     return this.isReleased || isOurs ? this.heartbeat.end(this) : this.freeExpired();
   }
 
-  /** A stable owner may have another lease of the key by now, so its lost lease is left to expire. */
+  /**
+   * Frees the key in the store if the hold was lost because it expired. With a stable owner, the key is left
+   * to expire in the store, because the same owner may have another lease of it by now.
+   */
   freeExpired(): Promise<boolean> {
     const { heartbeat } = this;
     if (this.lostReason !== EXPIRED || heartbeat.stableOwners) return Promise.resolve(false);
@@ -416,14 +475,14 @@ export class Hold implements Due, Grant {
     return { key: this.key, token: this.token, holder: this.owner, threadId };
   }
 
-  /** When to warn its holder; Infinity for never. */
+  /** The time to warn the holder; Infinity for never. */
   get #warnAt(): number {
     const { expiresAt, failure } = this;
     const { warning, ttl, every } = this.terms;
     if (!warning || this.#warned) return Infinity;
     const at = expiresAt - warning.before;
     if (failure !== undefined || this.#renewals > 0) return at;
-    // By the later of these times, the renewing thread should have renewed the lease.
+    // By the later of these two times, the renewing thread should have renewed the lease.
     return this.background === undefined ? Infinity : Math.max(at, expiresAt - ttl + every);
   }
 
@@ -433,7 +492,8 @@ export class Hold implements Due, Grant {
     try {
       this.terms.warning!.call({ key, token, holder: owner, remaining: expiresAt - now, cause: failure });
     } catch (error) {
-      // Uncaught, like an error of an event listener. The timer that called this serves other leases, too.
+      // The error is thrown in a microtask, so it is uncaught like an error of an event listener. The timer
+      // that called this must continue with other leases.
       queueMicrotask(() => {
         throw error;
       });
@@ -445,7 +505,7 @@ export class Hold implements Due, Grant {
     this.heartbeat.schedule.clear(this);
   }
 
-  /** When a timer renews it; Infinity for never. */
+  /** The time at which a timer renews the hold; Infinity for never. */
   get #renewsAt(): number {
     const { since, terms } = this;
     if (this.#renewals > 0 || this.#background !== undefined || this.unused) return Infinity;
@@ -453,8 +513,10 @@ export class Hold implements Due, Grant {
   }
 
   /**
-   * Whether it has expired while a renewal has no answer yet. If the event loop was blocked, the answer may have arrived, and
-   * Node runs timers before it reads sockets. So the verdict waits until the event loop has turned.
+   * If the deadline has passed while a renewal has no answer, postpones the decision whether the hold is
+   * lost. The event loop may have been blocked, and the answer may already be in a socket, because Node runs
+   * timers before it reads sockets. So the decision is made after the event loop has turned. True if it was
+   * postponed.
    */
   #postpones(now: number): boolean {
     if (!this.heartbeat.schedule.hasTimers || this.#renewals === 0 || now < this.expiresAt) return false;

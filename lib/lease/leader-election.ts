@@ -19,13 +19,19 @@ const THREAD_BOUND = threadBound(
   'create one there, over a LeaseManager or a ProcessLock of that thread',
 );
 
-/** Milliseconds. See {@link LeaderElectionOptions.ttl}. */
+/** The default TTL, in milliseconds. See {@link LeaderElectionOptions.ttl}. */
 const DEFAULT_TTL = 10_000;
-/** The milliseconds that a candidate pauses after a failure. The pause doubles with each failure until it has led for a TTL. */
+/**
+ * Milliseconds that a candidate pauses after a failure. Each further failure doubles the pause, up to
+ * `LONGEST_PAUSE`. After a term that is longer than the TTL, the pause is `FIRST_PAUSE` again.
+ */
 const FIRST_PAUSE = 1000;
 const LONGEST_PAUSE = 30_000;
 
-/** The place of an election: the store of a manager, or the file of a lock between the processes of a machine. */
+/**
+ * The object over which an election is held: a manager with its store, or a lock with its file, which the
+ * processes of a machine share.
+ */
 export type ElectionGround = LeaseManager | ProcessLock;
 
 /** A leader's hold: a lease of the manager, or a guard of the lock. */
@@ -33,31 +39,34 @@ export type ElectionHold<G extends ElectionGround = LeaseManager> = G extends Pr
   ? ProcessGuard<'exclusive'>
   : Lease;
 
-/** For `new LeaderElection(ground, name, options)`. */
+/** Options of `new LeaderElection(ground, name, options)`. */
 export interface LeaderElectionOptions<G extends ElectionGround = LeaseManager> {
   /**
-   * Called when this candidate becomes the leader, with its lease or guard. Pass the token of the lease or guard with every
-   * write. The term does not end when the function returns, but when the signal aborts, or when the function throws or
-   * rejects. `signal` aborts when the term ends for any reason: with a LeaseLostError, or with a LockError (ERR_LEASE_RESIGNED)
-   * on `resign` and `close`. `aborted` reads the clock, as `lease.signal` does. The next call waits until the last one settles.
+   * Called when this candidate becomes the leader. `held` is its lease or guard: pass its token with every
+   * write. The term ends when `signal` aborts, or when this function throws or rejects, but not when it
+   * returns. `signal` aborts with a LeaseLostError if the lease is lost, and with a LockError
+   * (ERR_LEASE_RESIGNED) after `resign` or `close`. Reading `signal.aborted` reads the clock, as with
+   * `lease.signal`. The next call waits until the promise of the last call has settled.
    */
   onElected: (held: ElectionHold<G>, signal: HostSignal) => void | PromiseLike<void>;
   /**
-   * Called when the term has ended without `resign` or `close`: with the LeaseLostError, or with the error of `onElected`. Its
-   * own errors are not caught.
+   * Called when the term has ended without `resign` or `close`. `reason` is the LeaseLostError, or the error
+   * of `onElected`. Errors of this function are not caught.
    */
   onLost?: (reason: Error) => void;
   /**
-   * Called each time the store or the file permanently refuses, as for missing rights or a client that has ended, with the
-   * error of the acquisition. The election retries after a pause of 1 to 30 seconds. Default: one process warning, code
-   * STRIPELOCK_ELECTION_FAILED, until it is elected again. Its errors are not caught.
+   * Called each time an acquisition fails permanently, with its error. For example, permissions are missing,
+   * or the store's client was closed. The election retries after a pause of 1 to 30 seconds. Default: one
+   * process warning, code STRIPELOCK_ELECTION_FAILED, until this candidate is elected again. Errors of this
+   * function are not caught.
    */
   onError?: (error: Error) => void;
   /**
-   * Milliseconds, whole, 1 … 2^42. Default 10_000, less than for other leases, because no leader is elected for this time after
-   * one was killed. The lease is renewed every third of it, so a leader stays leader while its store or event loop does not
-   * respond for two thirds. Over a ProcessLock it only limits how long `resign` waits for `onElected`, because the kernel
-   * frees the keys of a process that ends.
+   * The time to live of the leader's lease: whole milliseconds, 1 … 2^42. Default 10_000. After a leader was
+   * killed, no other leader is elected for this time, so the default is shorter than that of other leases.
+   * The lease is renewed every ttl/3. So a leader stays the leader even if its store or event loop does not
+   * respond for two thirds of the TTL. Over a ProcessLock, the kernel frees the keys of a process that ends.
+   * The TTL then only limits how long `resign` waits for `onElected`.
    */
   ttl?: number;
 }
@@ -69,10 +78,13 @@ const OPTIONS: Names<LeaderElectionOptions<ElectionGround>> = {
   ttl: true,
 };
 
-/** The elections that stand, by name. Only of managers that take their own leases again. */
+/**
+ * The active elections of each manager, by name. Used only for managers with a `holder`, because such a
+ * manager can take its own leases again.
+ */
 const standing = new WeakMap<ElectionGround, Map<string, object>>();
 
-/** The hold of a leader. `lost` aborts if it ends before its release. */
+/** The hold of a leader. `lost` aborts if the hold ends before it is released. */
 interface Won<T> {
   readonly held: T;
   readonly lost: AbortSignal;
@@ -81,26 +93,28 @@ interface Won<T> {
 /** The `lost` signal of a guard, which never aborts, because a guard cannot be lost. */
 const NEVER = new AbortController().signal;
 
-/** The codes of acquisitions after the manager, or the lock, was closed. */
+/** The codes of the errors of acquisitions after the manager or the lock was closed. */
 const CLOSED: ReadonlySet<unknown> = new Set(['ERR_LEASE_MANAGER_CLOSED', 'ERR_LOCK_CLOSED']);
 
 /**
- * One leader at a time among all that stand for the same name: over one store in threads, processes and machines, or over the
- * file of one `ProcessLock` in the threads and processes of a machine. The leader holds the lease, or the key, of the name.
- * When the leader resigns, closes, dies or loses the lease, the next one is elected: after a resignation as soon as the
- * release is reported, after a death when the lease expires. Over a `ProcessLock`, the kernel elects the next one when the
- * leader's process ends.
+ * Elects one leader at a time among all candidates with the same name. Over a `LeaseManager`, the candidates
+ * are in threads, processes and machines that share a store. Over a `ProcessLock`, they are in threads and
+ * processes of one machine that share a file. The leader holds the lease, or the key, with that name.
  *
- * No lease can promise that a former leader has stopped: see `Lease`. Check the signal, the deadline and the token. A leader
- * over a `ProcessLock` leads as long as its thread lives.
+ * When the leader resigns, closes, dies or loses the lease, the next one is elected: after a resignation as
+ * soon as the release is reported, and after a death when the lease expires. Over a `ProcessLock`, the kernel
+ * frees the key when the leader's process ends.
  *
- * It keeps the process alive from {@link start} to {@link resign}. Except for the TTL, the manager's options apply. A manager
- * with a `holder` accepts one election of a name at a time, and a `reentrant` manager none. Close the manager, or the lock,
- * after its elections.
+ * No lease can promise that a former leader has stopped: see `Lease`. Check the signal, the deadline and the
+ * token. Over a `ProcessLock`, a leader cannot lose its key while its thread lives.
+ *
+ * An election keeps the process alive from {@link start} to {@link resign}. The manager's options apply to
+ * its leases, except for the TTL. A manager with a `holder` accepts one election of a name at a time, and a
+ * `reentrant` manager accepts none. Close the manager, or the lock, after its elections.
  */
 export class LeaderElection<G extends ElectionGround = LeaseManager> implements AsyncDisposable {
   /**
-   * Enumerable, so that structured clone refuses it.
+   * An enumerable property that cannot be cloned, so that structured clone refuses the whole object.
    *
    * @internal
    */
@@ -110,21 +124,22 @@ export class LeaderElection<G extends ElectionGround = LeaseManager> implements 
   readonly #ground: G;
   readonly #options: LeaderElectionOptions<G>;
   readonly #ttl: number;
-  /** The hold of the last term, and the signal of that term. */
+  /** The hold and the signal of the last term; undefined before the first term. */
   #term: { readonly held: ElectionHold<ElectionGround>; readonly signal: AbortSignal } | undefined;
-  /** The last call of `onElected`. */
+  /** Resolves when the last call of `onElected` has settled. */
   #work: Promise<void> = Promise.resolve();
-  /** Whether a failure was reported since it was last elected. */
+  /** Whether a failure was reported since this candidate was last elected. */
   #hasWarned = false;
-  /** Ends the candidature. Undefined if it does not stand. */
+  /** Aborts when this candidate resigns. Undefined if it does not stand for election. */
   #candidate: AbortController | undefined;
-  /** Resolves when the last candidature has ended. */
+  /** Resolves when this candidate no longer stands for election, and no longer leads. */
   #ended: Promise<void> = Promise.resolve();
   #closed = false;
 
   /**
-   * It does not stand before {@link start}. Throws a TypeError (ERR_INVALID_ARG_TYPE) or RangeError (ERR_OUT_OF_RANGE) for
-   * bad arguments, and for a TTL that does not fit the manager's options for leases.
+   * The candidate does not stand for election before {@link start}. Throws a TypeError (ERR_INVALID_ARG_TYPE)
+   * or RangeError (ERR_OUT_OF_RANGE) for bad arguments, and for a TTL that does not fit the manager's options
+   * for leases.
    */
   constructor(ground: G, name: string, options: LeaderElectionOptions<G>) {
     if (!(ground instanceof LeaseManager) && !(ground instanceof ProcessLock))
@@ -143,16 +158,20 @@ export class LeaderElection<G extends ElectionGround = LeaseManager> implements 
     this.#options = options;
   }
 
-  /** Whether it leads now. Reads the clock, so it is right even after the event loop was blocked. */
+  /**
+   * Whether this candidate leads now. Reads the clock, so the result is right even after the event loop was
+   * blocked.
+   */
   get leading(): boolean {
     const term = this.#term;
     return term !== undefined && !term.signal.aborted && term.held.held;
   }
 
   /**
-   * Stands for the election until {@link resign} or {@link close}. Nothing if it does already. Throws a LockError:
-   * ERR_LEASE_ELECTION_CLOSED after `close`, ERR_LEASE_ELECTION_DUPLICATE if the manager has a `holder` and another election
-   * of this name has not resigned, or its `resign` has not ended.
+   * Stands for election until {@link resign} or {@link close}. Does nothing if this candidate already stands.
+   * Throws a LockError (ERR_LEASE_ELECTION_CLOSED) after `close`. Throws a LockError
+   * (ERR_LEASE_ELECTION_DUPLICATE) if the manager has a `holder`, and another election of this name is
+   * active. An election is active until its `resign` has ended.
    */
   start(): void {
     if (this.#closed) throw new LockError('ERR_LEASE_ELECTION_CLOSED', 'the LeaderElection was closed');
@@ -168,10 +187,10 @@ export class LeaderElection<G extends ElectionGround = LeaseManager> implements 
   }
 
   /**
-   * Stops leading, or standing for it, until {@link start} is called again. Aborts the signal of `onElected`, waits until
-   * that has settled, for one TTL at most, and then releases the lease: the next leader does not begin before the last has
-   * ended its work. So `onElected` must not wait for it. Never rejects; a lease that the store fails to release ends with
-   * its TTL.
+   * Stops leading, or standing for election, until {@link start} is called again. Aborts the signal of
+   * `onElected`. Then waits until `onElected` has settled, for one TTL at most, and releases the lease. So
+   * the next leader does not begin before this one has ended its work. `onElected` must not wait for the
+   * returned promise. Never rejects: a lease that the store fails to release ends with its TTL.
    */
   resign(): Promise<void> {
     this.#candidate?.abort(new LockError('ERR_LEASE_RESIGNED', `the leader of '${this.name}' has resigned`));
@@ -179,7 +198,7 @@ export class LeaderElection<G extends ElectionGround = LeaseManager> implements 
     return this.#ended;
   }
 
-  /** Resigns for good. The manager stays open: it belongs to the caller. */
+  /** Resigns, and cannot be started again. The manager or lock stays open: it belongs to the caller. */
   close(): Promise<void> {
     this.#closed = true;
     return this.resign();
@@ -191,7 +210,7 @@ export class LeaderElection<G extends ElectionGround = LeaseManager> implements 
   }
 
   /**
-   * What `console.log` shows.
+   * The text that `console.log` shows.
    *
    * @internal
    */
@@ -199,7 +218,10 @@ export class LeaderElection<G extends ElectionGround = LeaseManager> implements 
     return inspectBound(this, options);
   }
 
-  /** Two elections would take the lease from each other, again and again. */
+  /**
+   * Registers this election. Throws if the manager has a `holder` and another election of this name is
+   * active: both would take the lease from each other again and again.
+   */
   #enter(): void {
     const ground = this.#ground;
     if (ground instanceof ProcessLock || !takesItsOwn(ground)) return;
@@ -211,11 +233,14 @@ export class LeaderElection<G extends ElectionGround = LeaseManager> implements 
 
   #leave(): void {
     const elections = standing.get(this.#ground);
-    // After several resignations in a row, another one may have entered.
+    // After several resignations in a row, another election of this name may already be registered.
     if (elections?.get(this.name) === this) elections.delete(this.name);
   }
 
-  /** Is elected again and again. Never rejects. */
+  /**
+   * Stands for election and leads, again and again, until this candidate resigns or the manager or lock is
+   * closed. Never rejects.
+   */
   async #stand(resigned: AbortSignal): Promise<void> {
     let length = FIRST_PAUSE;
     while (!resigned.aborted) {
@@ -231,7 +256,10 @@ export class LeaderElection<G extends ElectionGround = LeaseManager> implements 
     }
   }
 
-  /** Resolves when the last call of `onElected` has settled, or when this resigns. Its timer keeps the process alive. */
+  /**
+   * Resolves when the last call of `onElected` has settled, or when this candidate resigns. The timer of
+   * `pause` keeps the process alive.
+   */
   async #workSettled(resigned: AbortSignal): Promise<void> {
     const settled = new AbortController();
     const end = (): void => settled.abort();
@@ -241,7 +269,11 @@ export class LeaderElection<G extends ElectionGround = LeaseManager> implements 
     resigned.removeEventListener('abort', end);
   }
 
-  /** Undefined if the store or the file refuses for good, which its owner may change. Other failures are retried. */
+  /**
+   * Waits until this candidate is elected. Undefined if the acquisition failed permanently, or if this
+   * candidate has resigned. `closed`: the manager or lock is closed. The acquisition itself retries after
+   * other failures.
+   */
   async #win(signal: AbortSignal): Promise<Won<ElectionHold<G>> | 'closed' | undefined> {
     const ground: ElectionGround = this.#ground;
     const wait = { timeout: Infinity, signal };
@@ -261,7 +293,10 @@ export class LeaderElection<G extends ElectionGround = LeaseManager> implements 
     }
   }
 
-  /** The callback's errors are uncaught, as in {@link #reportLoss}. */
+  /**
+   * Reports a failure to `onError`, or as a warning. Errors of `onError` are uncaught, as in
+   * {@link #reportLoss}.
+   */
   #report(error: Error): void {
     const { onError } = this.#options;
     if (onError !== undefined) queueMicrotask(() => onError(error));
@@ -269,7 +304,10 @@ export class LeaderElection<G extends ElectionGround = LeaseManager> implements 
     this.#hasWarned = true;
   }
 
-  /** Leads until it resigns or loses the lease. True if `onElected` has failed. */
+  /**
+   * Leads until this candidate resigns, loses the lease, or `onElected` fails. True if `onElected` has
+   * failed.
+   */
   async #lead({ held, lost }: Won<ElectionHold<G>>, resigned: AbortSignal): Promise<boolean> {
     const { onElected } = this.#options;
     const term = new AbortController();
@@ -279,7 +317,7 @@ export class LeaderElection<G extends ElectionGround = LeaseManager> implements 
     }
     const stop = (): void => term.abort(resigned.aborted ? resigned.reason : lost.reason);
     for (const signal of [resigned, lost]) signal.addEventListener('abort', stop);
-    // To read `lost.aborted` after a block aborts both.
+    // After a block of the event loop, reading `lost.aborted` aborts `lost`, and so this signal.
     const signal = heldSignal(term.signal, () => !lost.aborted);
     this.#term = { held, signal };
     this.#hasWarned = false;
@@ -290,7 +328,7 @@ export class LeaderElection<G extends ElectionGround = LeaseManager> implements 
       outcome.failed = true;
       term.abort(error instanceof Error ? error : new Error(messageOf(error), { cause: error }));
     });
-    // Its timer keeps the process alive.
+    // The timer of `pause` keeps the process alive.
     while (!term.signal.aborted) await pause(Infinity, term.signal);
     for (const signal of [resigned, lost]) signal.removeEventListener('abort', stop);
     if (term.signal.reason !== resigned.reason) this.#reportLoss(term.signal.reason as Error);
@@ -299,13 +337,13 @@ export class LeaderElection<G extends ElectionGround = LeaseManager> implements 
     return outcome.failed;
   }
 
-  /** The callback's errors are uncaught, like the errors of an event listener. */
+  /** Calls `onLost`. Its errors are uncaught, like the errors of an event listener. */
   #reportLoss(reason: Error): void {
     queueMicrotask(() => this.#options.onLost?.(reason));
   }
 }
 
-/** Releases what a leader held. A lease that its store fails to release ends with its TTL. */
+/** Releases the hold of a leader. Does not reject if the store fails: the lease then ends with its TTL. */
 async function release(held: ElectionHold<ElectionGround>): Promise<void> {
   if (Symbol.asyncDispose in held) await held[Symbol.asyncDispose]();
   else held.release();

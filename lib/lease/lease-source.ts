@@ -30,52 +30,68 @@ import { type Requester, StoreRequests } from './store-requests.js';
 import type { Acquisition, Answer } from './acquisition.js';
 import { wakeNext, WaitingLines } from './waiting-lines.js';
 
-/** Milliseconds between two checks whether all leases have ended. Notifying of each end would make releases slower. */
+/**
+ * Milliseconds between two checks whether all leases have ended. A notification of the end of each lease
+ * would make releases slower.
+ */
 const DRAIN_LOOK = 5;
-/** Below this number of released keys, no release searches for those whose `minHold` has passed. */
+/** If `#kept` has fewer entries than this, a release does not search it for entries whose time has passed. */
 const FEW_KEPT = 100;
-/** With more holds, no error says which of them are this manager's: each timeout would search all of them. */
+/**
+ * Above this number of holds, an error does not say whether this manager holds the key. Each timeout would
+ * have to search all holds.
+ */
 const FEW_HOLDS = 1000;
 
 /**
  * Acquires, shares, replaces and frees the leases that one manager has in its store.
  *
- * Owners are stable if they are named or share their leases. The store then cannot distinguish one lease of an owner
- * from the next, so there is at most one hold of each key. The operations on one key are then sent one after the other:
- * otherwise a store could execute a later one first.
+ * Owners are stable if the manager has a `holder` or is `reentrant`: all its leases then have the same owner.
+ * The store cannot distinguish two leases of one owner, so there is at most one hold of each key. The
+ * operations on one key are sent one after the other. Otherwise a store could execute a later operation
+ * first.
  */
 export class LeaseSource implements KnownGrants {
   readonly schedule: Schedule<Hold>;
   readonly backoff: Backoff;
   readonly stableOwners: boolean;
-  /** The acquisitions that wait, and their timeouts, in real time whatever the manager's clock is. They keep the process alive. */
+  /**
+   * The waiting acquisitions, and the schedule of their timeouts, which keep the process alive. The schedule
+   * uses real time, whatever the manager's clock is.
+   */
   readonly waiting = { acquisitions: new Set<Acquisition>(), schedule: new Schedule(undefined, true) };
   readonly lines: WaitingLines;
   readonly #requests: StoreRequests;
   readonly #heartbeat: Heartbeat;
   readonly #inspectNow: ((key: string) => LeaseState | undefined) | undefined;
-  /** Renews leases while the event loop is blocked. Undefined if the store cannot be opened by another thread. */
+  /**
+   * Renews leases while the event loop is blocked. Undefined if no other thread can open the store, or if the
+   * manager has a `clock`.
+   */
   readonly #background: BackgroundStore | undefined;
   readonly #reentrant: boolean;
-  /** The owner of all leases; undefined if each acquisition has its own. */
+  /** The owner of all leases; undefined if each acquisition has a separate owner. */
   readonly #owner: string | undefined;
-  /** Makes this manager's owners unique. */
+  /** A random name that makes the owners of this manager unique. */
   readonly #name = randomName();
   #owners = 0;
   #isClosed = false;
-  /** With stable owners only, for each key of the store: the last hold that was granted, until it is lost or freed. */
+  /** With stable owners only: the last hold of each key of the store, until it is lost or freed. */
   readonly #latest = new Map<string, Hold>();
-  /** With stable owners only, for each key: until when a key that was released too early stays taken, on the manager's clock. */
+  /**
+   * With stable owners only: the keys that stay taken after a release because of their `minHold`. The values
+   * are the times at which they become free, on the manager's clock.
+   */
   readonly #kept = new Map<string, number>();
-  /** How many of them are kept before those are removed whose time has passed. */
+  /** Once `#kept` has this many entries, the entries whose time has passed are removed. */
   #purgeAt = FEW_KEPT;
-  /** Attempts and releases that the store has not answered, and renewing threads that are stopping. */
+  /** Attempts and releases that have no answer yet, and background renewals that are being stopped. */
   readonly #operations = new PendingOperations();
-  /** Keys that may have been granted in an answer that was lost, and are being given back. */
+  /** Releases of keys that may have been granted in an answer that was lost. */
   readonly #givingBack = new PendingOperations();
-  /** Aborts when such a key is tried only once more. */
+  /** Aborts when the manager closes. The releases in `#givingBack` are then sent only once more. */
   readonly #closing = new AbortController();
-  /** The first failure to give back a grant that came after the manager was closed. */
+  /** The first error of a release of a grant that arrived after the manager was closed. */
   #lateFailure: unknown;
 
   constructor(store: LeaseStore, settings: ManagerSettings) {
@@ -94,15 +110,16 @@ export class LeaseSource implements KnownGrants {
     this.lines = new WaitingLines(this, store);
   }
 
-  /** For an acquisition. Each has a separate owner, unless owners are stable. */
+  /** Creates the requester of an acquisition. Unless owners are stable, it has a separate owner. */
   newRequester(): Requester {
     const owner = this.#owner ?? `${this.#name}:${this.#owners++}`;
     return { owner, unsure: undefined, isSpent: false, isCancelled: false };
   }
 
   /**
-   * One attempt of an acquisition, all or none; of a key with a limit, at any of its slots. `slots`: those to try, in that
-   * order, if not all. Rejects with a LeaseStoreError.
+   * Makes one attempt to acquire all keys or none. If the key has a limit, tries its slots until one of them
+   * is granted. `slots`: the slots to try, in this order; default: all. Rejects with a LeaseStoreError, or
+   * with the store's permanent error.
    */
   tryAll(
     keys: readonly string[],
@@ -115,7 +132,10 @@ export class LeaseSource implements KnownGrants {
     return this.stableOwners ? this.#tryStable(keys, requester, terms) : this.#ask(keys, requester, terms);
   }
 
-  /** Releases, in reverse, the holds that the requester uses, and gives back what it may have been granted without an answer. */
+  /**
+   * Releases these holds of the requester, in reverse order. Also releases the keys that it may have been
+   * granted in an answer that was lost.
+   */
   giveBack(requester: Requester, terms: LeaseTerms, holds: readonly Hold[] = []): void {
     for (let i = holds.length - 1; i >= 0; i--) void this.#leave(holds[i]!, requester, terms);
     const { unsure } = requester;
@@ -124,13 +144,17 @@ export class LeaseSource implements KnownGrants {
     for (const key of unsure) this.#giveBackLater(key, requester.owner, terms.ttl);
   }
 
-  /** Whether another acquisition waits for the key, and goes first. */
+  /**
+   * Whether another acquisition waits for the key and goes first. False if the new acquisition can share a
+   * lease of the key.
+   */
   isAwaited(key: string): boolean {
     return this.lines.isAwaited(key) && this.#shared(key) === undefined;
   }
 
   /**
-   * Why the store refuses the key, with as much of its holder as is known at once. `isNamed`: the text names the key, because there are others.
+   * Text that says why the key was refused, with its holder if that is known without a request. `isNamed`:
+   * the text names the key, because the acquisition has others.
    */
   whyRefused(key: string, limit: number, isNamed: boolean): string {
     const refused =
@@ -147,12 +171,12 @@ export class LeaseSource implements KnownGrants {
       const by = own.length === 0 ? keyName(owner) : `this LeaseManager as ${keyName(owner)}`;
       return `${refused} by ${by}, for ${Math.ceil(remaining)} ms unless it is renewed`;
     } catch {
-      // A clock of the caller's own failed. The error is about the key.
+      // The caller's clock failed. The timeout error is about the key, not about the clock.
       return refused;
     }
   }
 
-  /** Throws if leases with these terms cannot be renewed as they say. */
+  /** Throws if the terms require background renewal, and the store does not support it. */
   checkTerms({ background }: LeaseTerms): void {
     if (background && this.#background === undefined) throw cannotReopen();
   }
@@ -162,7 +186,10 @@ export class LeaseSource implements KnownGrants {
     return latest !== undefined && latest !== hold;
   }
 
-  /** With stable owners: whether the `minHold` of the key's last lease still runs. Until it ends, this manager does not take the key. */
+  /**
+   * With stable owners: whether the `minHold` of the key's last lease has not passed yet. Until then this
+   * manager does not take the key.
+   */
   #isKept(name: string): boolean {
     if (this.schedule.now() < (this.#kept.get(name) ?? -Infinity)) return true;
     this.#kept.delete(name);
@@ -173,25 +200,26 @@ export class LeaseSource implements KnownGrants {
     if (!this.stableOwners) return;
     const now = this.schedule.now();
     this.#kept.set(key, now + milliseconds);
-    // All entries are looked at once for each doubling, so that thousands of releases take linear time.
+    // Entries are removed only each time their number has doubled, so that thousands of releases take linear
+    // time.
     if (this.#kept.size < this.#purgeAt) return;
     for (const [other, until] of this.#kept) if (until <= now) this.#kept.delete(other);
     this.#purgeAt = Math.max(FEW_KEPT, 2 * this.#kept.size);
   }
 
-  /** From now on every later grant is released. */
+  /** Refuses all later attempts, and releases all later grants. */
   refuse(): void {
     this.#isClosed = true;
   }
 
-  /** Ends waiting acquisitions. Resolves when nothing is held any more, or when the signal aborts. */
+  /** Rejects the waiting acquisitions. Resolves when no lease is held any more, or when the signal aborts. */
   async drain(ends: AbortSignal): Promise<void> {
     this.#endWaiting();
     while (!ends.aborted && this.schedule.size > 0) await pause(DRAIN_LOOK, ends);
   }
 
   /**
-   * Ends waiting acquisitions, and releases everything, including later grants. Holders learn that their leases are lost.
+   * Rejects the waiting acquisitions. Marks all leases as lost, and releases them and all later grants.
    * Rejects with the error of a release that failed until its lease expired.
    */
   async close(): Promise<void> {
@@ -211,24 +239,34 @@ export class LeaseSource implements KnownGrants {
     for (const acquisition of [...this.waiting.acquisitions]) acquisition.fail(managerClosed());
   }
 
-  /** The hold that acquisitions of the key must share, if there is one. */
+  /** The hold of the key that new acquisitions must share; undefined if there is none. */
   #shared(key: string): Hold | undefined {
     if (!this.#reentrant) return undefined;
     const hold = this.#latest.get(key);
     return hold?.checkHeld() && !hold.unused && hold.terms.limit === 1 ? hold : undefined;
   }
 
-  /** With stable owners: the last hold of the key of the store, until it is lost or freed. */
+  /**
+   * With stable owners: the last hold of this key of the store, until it is lost or freed. Otherwise
+   * undefined.
+   */
   latest(name: string): Hold | undefined {
     return this.#latest.get(name);
   }
 
-  /** With stable owners: whether this manager holds the key of the store, or keeps it, so that the store would grant it again. */
+  /**
+   * With stable owners: whether this manager holds this key of the store, or keeps it taken because of a
+   * `minHold`. The store would grant it to the same owner again.
+   */
   #isOwn(name: string): boolean {
     return this.latest(name)?.checkHeld() === true || this.#isKept(name);
   }
 
-  /** The same for a lease that is not a permit, which may replace this manager's lease. A reentrant manager shares no permits. */
+  /**
+   * With stable owners: whether an attempt for a key without a limit must be refused here, although the store
+   * would grant it. In general, a new lease may replace this manager's lease. But a reentrant manager must
+   * not replace a lease of a key with a limit.
+   */
   #isTaken(name: string): boolean {
     const limit = this.latest(name)?.terms.limit ?? 1;
     return this.#reentrant && limit > 1 ? this.#isOwn(name) : this.#isKept(name);
@@ -238,12 +276,18 @@ export class LeaseSource implements KnownGrants {
     if (this.#latest.get(hold.name) === hold) this.#latest.delete(hold.name);
   }
 
-  /** With stable owners: the store has granted the key to the same owner again, in place of the last hold. */
+  /**
+   * With stable owners: marks the last hold of the key as lost, because the store has granted the key to the
+   * same owner again.
+   */
   #replaced(name: string): void {
     this.#latest.get(name)?.lose('this same holder has taken it again');
   }
 
-  /** One slot after the other. If the store fails for one, because of a foreign value for instance, another may do. */
+  /**
+   * Tries one slot after the other. If the store fails for one slot, the next may still be granted. The key
+   * of one slot may have a value of another program, for example.
+   */
   async #trySlots(
     key: string,
     requester: Requester,
@@ -260,7 +304,8 @@ export class LeaseSource implements KnownGrants {
         });
         if (answer !== undefined && !('refused' in answer)) return answer;
       } catch (error) {
-        // After a second failure the store is probably unreachable, and each slot could cost its time limit.
+        // After a second failure the store is probably unreachable, and each further slot could take the
+        // whole time limit of a request.
         if (failure !== undefined || isPermanent(error)) throw error;
         failure = error;
       }
@@ -269,7 +314,10 @@ export class LeaseSource implements KnownGrants {
     return { refused: key };
   }
 
-  /** One attempt of a stable owner. */
+  /**
+   * Makes one attempt with a stable owner. Starts again if a lease that it has joined is lost before the
+   * store is asked.
+   */
   async #tryStable(keys: readonly string[], requester: Requester, terms: LeaseTerms): Promise<Answer> {
     for (;;) {
       const answer = await this.#tryInOrder(keys, requester, terms);
@@ -278,8 +326,9 @@ export class LeaseSource implements KnownGrants {
   }
 
   /**
-   * Joins the leases that this owner has, if it shares them, and asks for the other keys after earlier operations on them. A
-   * renewal of a joined lease does not wait for the other keys. Undefined if a joined lease was lost before those were asked for.
+   * Joins the leases that this owner already has, if they can be shared. Asks the store for the other keys,
+   * after earlier operations on these keys have ended. Renewals of the joined leases need not wait for this.
+   * Undefined if a joined lease was lost before the store was asked.
    */
   async #tryInOrder(
     keys: readonly string[],
@@ -297,7 +346,7 @@ export class LeaseSource implements KnownGrants {
       return others.delete(key);
     };
     try {
-      // In the order that all attempts share, so that they do not wait for each other in a cycle.
+      // All attempts use the same order, so that they cannot wait for each other in a cycle.
       for (const key of [...keys].sort()) {
         if (joins(key)) continue;
         const { turn, leave } = this.#heartbeat.enter(key);
@@ -319,7 +368,7 @@ export class LeaseSource implements KnownGrants {
     }
   }
 
-  /** Releases what the requester uses. A release that fails is repeated. Never rejects. */
+  /** Releases a hold of the requester. If that fails, the release is repeated later. Never rejects. */
   async #leave(hold: Hold, requester: Requester, { ttl }: LeaseTerms): Promise<void> {
     try {
       await hold.giveBack();
@@ -329,9 +378,12 @@ export class LeaseSource implements KnownGrants {
     }
   }
 
-  /** Asks the store: at once, unless renewal in another thread must be prepared or ended first. */
+  /**
+   * Asks the store for the keys. The request is sent immediately, unless background renewals must be started
+   * or stopped first.
+   */
   #ask(keys: readonly string[], requester: Requester, terms: LeaseTerms): Promise<Answer> {
-    // The manager may have been closed while this waited for an earlier operation.
+    // The manager may have been closed while the attempt waited for an earlier operation.
     if (this.#isClosed) return Promise.reject(managerClosed());
     return this.#operations.add(this.#askNow(keys, requester, terms));
   }
@@ -342,7 +394,8 @@ export class LeaseSource implements KnownGrants {
       await this.#background!.ready().catch((error: unknown) => failBackground(names, error));
     }
     for (const name of names) {
-      // The store will not be able to distinguish the new lease from this one.
+      // The store cannot distinguish the new lease from the last one. So the other thread must not renew the
+      // last one any more.
       const latest = this.latest(name);
       if (latest?.background !== undefined) await latest.takeOver();
     }
@@ -370,7 +423,7 @@ export class LeaseSource implements KnownGrants {
       return { refused: keyAt(keys, answer) };
     }
     checkTokens(keys, answer);
-    // The time of a lease counts from before the request was sent.
+    // The TTL counts from before the request was sent.
     if (this.#isClosed || this.schedule.now() - at >= ttl) {
       await this.#giveBackLate(names, owner, answer);
       if (this.#isClosed) throw managerClosed();
@@ -396,28 +449,37 @@ export class LeaseSource implements KnownGrants {
     return holds;
   }
 
-  /** Runs it after earlier operations on the key of a stable owner. */
+  /**
+   * With stable owners, runs the operation after earlier operations on this key of the store. Otherwise runs
+   * it immediately.
+   */
   #inOrder<T>(name: string, operation: () => Promise<T>): Promise<T> {
     return this.stableOwners ? this.#heartbeat.inOrder(name, operation) : operation();
   }
 
   /**
-   * Gives back a key that may have been granted although the attempt failed, because the answer was lost. A release that fails is
-   * repeated, by the backoff, until the lease would have expired; after {@link close} once. It does not keep the process alive.
+   * Releases a key that may have been granted although the attempt failed, because the answer was lost. If
+   * the release fails, it is repeated after growing pauses until the lease would have expired. After
+   * {@link close}, it is sent only once more. The pauses do not keep the process alive.
    */
   #giveBackLater(key: string, owner: string, ttl: number): void {
     const release = { send: () => this.#releaseUnheld(key, owner), endsAt: localNow() + ttl };
     void this.#givingBack.add(this.#heartbeat.repeat([release], this.#closing.signal));
   }
 
-  /** Gives back what an attempt may have been granted, unless the same owner holds the key through another attempt. */
+  /**
+   * Releases a key that an attempt may have been granted, unless the same owner holds the key by another
+   * attempt.
+   */
   #releaseUnheld(key: string, owner: string): Promise<boolean> {
     return this.#inOrder(key, async () => {
       return this.latest(key) === undefined && (await this.#release(key, owner));
     });
   }
 
-  /** Releases a grant that is not held. Without a token, the grant that the store has for the owner ends. */
+  /**
+   * Releases a grant for which there is no hold. Without a token, ends the owner's current grant of the key.
+   */
   #release(key: string, owner: string, token?: FencingToken): Promise<boolean> {
     const released = this.#requests.release(key, owner, token).catch((error: unknown) => {
       const failure = storeFailure('release', key, error);
@@ -460,7 +522,7 @@ function failBackground(keys: readonly string[], error: unknown): never {
   throw storeFailure('renew in the background', keys, error);
 }
 
-/** Publishes to `stripelock:lease:failed`, about a key that this manager does not hold. */
+/** Publishes a failure on the channel `stripelock:lease:failed`, for a key that has no hold. */
 function announceUnheldFailure(
   operation: 'acquire' | 'release',
   key: string,

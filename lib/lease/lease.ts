@@ -7,20 +7,26 @@ import { type Hold, type LossListener, OTHER_LOST } from './hold.js';
 
 const THREAD_BOUND = threadBound('Lease', 'create a LeaseManager there, over the same store, and acquire');
 
-/** For managers only: a lease of these holds, in the order in which their keys are taken. */
+/**
+ * For managers only: creates a lease of these holds. They must be in the order in which acquisitions take
+ * keys.
+ */
 export let createLease: (holds: readonly Hold[]) => Lease;
-/** For managers only: releases a lease that its caller did not use, whatever its `minHold`. */
+/**
+ * For managers only: releases a lease that its caller did not get to use, without regard to its `minHold`.
+ */
 export let giveBackLease: (lease: Lease) => Promise<boolean>;
 
 /**
- * A key that is held in a store for a limited time, and renewed on request. It belongs to the thread that acquired it.
+ * A lease holds a key in a store for a limited time, and can be renewed. It belongs to the thread that
+ * acquired it.
  *
- * It may have several keys: then it is held while all of them are, has one deadline, and is renewed and released as a
- * whole. Each key has a separate token: see {@link tokens}.
+ * A lease can have several keys. It is held while all of its keys are held, and has one deadline. All its
+ * keys are renewed and released together. Each key has a separate token: see {@link tokens}.
  *
- * A lease can expire at any time: between reading {@link held} and the next step, the process can be paused for longer
- * than the lease lasts. So pass {@link token} along with every write, and have the resource refuse tokens lower than
- * the highest that it has seen (see `FencingGate`).
+ * A lease can expire at any time. Between a check of {@link held} and the next statement, the process can be
+ * paused for longer than the lease lasts. So pass {@link token} along with every write, and let the resource
+ * refuse tokens that are lower than the highest it has seen (see `FencingGate`).
  */
 export class Lease implements AsyncDisposable {
   /**
@@ -31,11 +37,11 @@ export class Lease implements AsyncDisposable {
   protected readonly threadBound = THREAD_BOUND;
   readonly #holds: readonly Hold[];
   #controller: AbortController | undefined = undefined;
-  /** The result of the last call of {@link release}. */
+  /** The result of the last call of {@link release}; undefined before the first call. */
   #releasing: Promise<boolean> | undefined = undefined;
-  /** Ends the other holds when one of several is lost. */
+  /** Ends the other holds if one of several holds is lost. Undefined for a single hold. */
   readonly #others: LossListener | undefined;
-  /** The holds of which this lease was the last user when it was released, and which are not freed yet. */
+  /** After a release: the holds that have no other user and are not freed yet. */
   #toFree: Hold[] | undefined = undefined;
 
   private constructor(holds: readonly Hold[]) {
@@ -44,27 +50,28 @@ export class Lease implements AsyncDisposable {
     for (const hold of holds) hold.keep(this);
   }
 
-  /** The key that is held. Throws a LockError (ERR_LEASE_KEYS) if the lease has several keys, or none. */
+  /** The key of the lease. Throws a LockError (ERR_LEASE_KEYS) if the lease has several keys, or none. */
   get key(): string {
     return singleHold('key', this.#holds).key;
   }
 
-  /** The keys that are held, each once, in the order in which they are taken: by their UTF-16 code units. */
+  /** The keys of the lease, each once, in the order in which they are taken: by their UTF-16 code units. */
   get keys(): readonly string[] {
     return Object.freeze(this.#holds.map(({ key }) => key));
   }
 
   /**
-   * The number of this holder among the holders of a key with a limit, 0 … limit - 1. It stays the same while the lease is
-   * held, and no other holder has it during that time. 0 without a limit.
+   * The slot of the lease, if its key has a limit: a number from 0 to limit - 1. It stays the same while the
+   * lease is held, and no other holder has it during that time. 0 without a limit.
    */
   get slot(): number {
     return this.#holds[0]?.terms.slot ?? 0;
   }
 
   /**
-   * Greater than the token of every earlier holder of the key; with a limit, of its {@link slot}. Stays the same when the lease is renewed. Throws a
-   * LockError (ERR_LEASE_KEYS) if the lease has several keys, or none: tokens of different keys cannot be compared.
+   * The fencing token of the lease. It is higher than the tokens of all earlier holders of the key, or, with
+   * a limit, of the same {@link slot}. Renewals do not change it. Throws a LockError (ERR_LEASE_KEYS) if the
+   * lease has several keys, or none: tokens of different keys cannot be compared.
    */
   get token(): FencingToken {
     return singleHold('token', this.#holds).token;
@@ -75,36 +82,40 @@ export class Lease implements AsyncDisposable {
     return new Map(this.#holds.map(({ key, token }) => [key, token]));
   }
 
-  /** The owner that was passed to the store; '' without keys. */
+  /** The name of the lease's owner in the store. Empty if the lease has no keys. */
   get holder(): string {
     return this.#holds[0]?.owner ?? '';
   }
 
   /**
-   * On the manager's clock, in milliseconds. Local, and not later than the store's own expiry. With several keys, the
-   * earliest; Infinity without keys.
+   * The local deadline of the lease, in milliseconds on the manager's clock. It is never later than the
+   * store's deadline. With several keys, it is the earliest deadline; without keys, Infinity.
    */
   get expiresAt(): number {
     return this.#holds.reduce((earliest, { expiresAt }) => Math.min(earliest, expiresAt), Infinity);
   }
 
   /**
-   * How many leases of this manager use it now, where `reentrant` lets them share it; this one counts until it is
-   * released. With several keys, the most that use one of them.
+   * The number of leases that currently share the hold of the key, including this lease until it is released.
+   * Only managers with `reentrant` share holds. With several keys, the highest number for any of them.
    */
   get users(): number {
     if (this.#holds.length === 0) return this.#releasing === undefined ? 1 : 0;
     return Math.max(...this.#holds.map(({ users }) => users));
   }
 
-  /** Whether it is held now. Reads the clock, so it is right even after the event loop was blocked. */
+  /**
+   * Whether the lease is held now. Reads the clock, so the result is right even after the event loop was
+   * blocked.
+   */
   get held(): boolean {
     return this.#releasing === undefined && checkHeld(this.#holds);
   }
 
   /**
-   * Aborts with LeaseLostError when the lease is lost or its local deadline passes, even while a renewal hangs. Not
-   * on release. `aborted` reads the clock, as {@link held} does.
+   * A signal that aborts with a LeaseLostError when the lease is lost. A lease is also lost when its local
+   * deadline passes while a renewal has no answer. A release does not abort the signal. Reading `aborted`
+   * reads the clock, as {@link held} does.
    */
   get signal(): HostSignal {
     if (this.#controller) return this.#controller.signal;
@@ -116,14 +127,18 @@ export class Lease implements AsyncDisposable {
       if (lost !== undefined) return (this.#controller = abortedBy(lost)).signal;
       for (const hold of holds) hold.addLossListener(controller);
     }
-    // The signal must not refer to this lease: the holds have the signal, and would keep a forgotten lease alive.
+    // The signal must not refer to this lease. The holds refer to the signal, so they would keep a lease
+    // alive that the program has forgotten.
     return heldSignal(
       controller.signal,
       () => holds.every((hold) => hold.hasLossListener(controller)) && checkHeld(holds),
     );
   }
 
-  /** Throws LeaseLostError unless the local deadline is still ahead. Right even after the event loop was blocked. */
+  /**
+   * Throws a LeaseLostError unless the lease is held now. Reads the clock, so the result is right even after
+   * the event loop was blocked.
+   */
   assertHeld(): void {
     if (this.held) return;
     const hold = firstLost(this.#holds) ?? this.#holds[0];
@@ -132,8 +147,9 @@ export class Lease implements AsyncDisposable {
   }
 
   /**
-   * Extends it to `ttl` milliseconds from now; default: its own ttl. False if it is not held any more; the signal is then
-   * aborted, too. Rejects with LeaseStoreError when the store fails; the lease is then held until its deadline.
+   * Extends the lease to `ttl` milliseconds from now. Default: its own TTL. False if the lease was released
+   * or lost. If it was lost, its signal is also aborted. Rejects with a LeaseStoreError if the store fails;
+   * the lease is then still held until its deadline.
    */
   async renew(ttl: number = longestTtl(this.#holds)): Promise<boolean> {
     checkTtl(ttl);
@@ -141,9 +157,9 @@ export class Lease implements AsyncDisposable {
   }
 
   /**
-   * Replaces the text that the store keeps with the lease and `inspect` shows, and renews the lease by its own ttl. At most
-   * 1024 bytes in UTF-8; '' for none. Resolves and rejects as {@link renew} does. Leases that share a key share its info. A
-   * store that keeps no infos ignores it.
+   * Renews the lease, and replaces the text that the store keeps with it and that `inspect` shows. At most
+   * 1024 bytes in UTF-8; an empty text removes it. Resolves and rejects as {@link renew} does. Leases that
+   * share a key share its info. A store that keeps no infos ignores the text.
    */
   async setInfo(info: string): Promise<boolean> {
     checkInfo(info);
@@ -151,16 +167,17 @@ export class Lease implements AsyncDisposable {
   }
 
   /**
-   * True if this call freed it, with all of its keys. Idempotent; never frees another holder's lease; never rejects because it was lost.
-   * If its `minHold` has not expired, it leaves the rest of that time to the store, and also returns true. Rejects with
-   * LeaseStoreError when the store fails. Then the lease is not renewed any more and ends with its TTL at the latest, and the
-   * call can be repeated.
+   * Releases the lease. True if this call freed all of its keys. If its `minHold` has not passed, the store
+   * keeps the key taken for the rest of that time, and the result is also true. Idempotent. Never frees
+   * another holder's lease, and does not reject if the lease was lost. Rejects with a LeaseStoreError if the
+   * store fails. The call can then be repeated. Even without that, the lease ends with its TTL, because it is
+   * no longer renewed.
    */
   release(): Promise<boolean> {
     const before = this.#releasing;
     const holds = this.#holds;
     if (before !== undefined) return (this.#releasing = freeAgain(before, this.#toFree ?? [...holds]));
-    // If it had already expired, its signal is aborted, also for those who read it later.
+    // If the lease has already expired, this aborts its signal before the signal's listener is removed.
     const controller = this.#controller;
     if (controller !== undefined) {
       checkHeld(holds);
@@ -178,13 +195,14 @@ export class Lease implements AsyncDisposable {
     return this.#releasing;
   }
 
-  /** Releases it. A failing store is not an error here: the lease ends with its TTL. */
+  /** Releases the lease. Does not reject if the store fails: the lease then ends with its TTL. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.release().catch(() => undefined);
   }
 
   /**
-   * What `console.log` shows. `remaining`: milliseconds until the local deadline; 0 if it is not held.
+   * The text that `console.log` shows. `remaining`: milliseconds until the local deadline; 0 if the lease is
+   * not held.
    *
    * @internal
    */
@@ -208,7 +226,7 @@ function checkHeld(holds: readonly Hold[]): boolean {
   return holds.every((hold) => hold.checkHeld());
 }
 
-/** The hold that was lost first. */
+/** The hold whose loss ended the lease. Undefined if no hold is lost. */
 function firstLost(holds: readonly Hold[]): Hold | undefined {
   let other: Hold | undefined;
   for (const hold of holds) {
@@ -220,8 +238,9 @@ function firstLost(holds: readonly Hold[]): Hold | undefined {
 }
 
 /**
- * If one of the holds is lost, the others are not renewed any more, unless other leases share them. The store keeps them
- * until the holder, who may still be working, releases the lease, or until they expire.
+ * Creates the listener that ends all holds of a lease when one of them is lost, except for holds that other
+ * leases share. The ended holds are not renewed any more. But their keys stay taken until the lease is
+ * released or they expire, because the holder may still be working.
  */
 function othersOf(holds: readonly Hold[]): LossListener {
   const others: LossListener = {
@@ -247,7 +266,10 @@ function abortedBy(lost: Hold): AbortController {
   return controller;
 }
 
-/** Holds may have different TTLs, if other leases share them. 1 without keys, where it does not matter. */
+/**
+ * The longest TTL of these holds. Holds that are shared with other leases may have different TTLs. Without
+ * holds, the result does not matter.
+ */
 function longestTtl(holds: readonly Hold[]): number {
   let longest = 1;
   for (const { terms } of holds) longest = Math.max(longest, terms.ttl);
@@ -258,7 +280,10 @@ function renewAll(holds: readonly Hold[], ttl: number, info?: string): Promise<b
   return Promise.allSettled(holds.map((hold) => hold.heartbeat.renew(hold, ttl, info))).then(everyTrue);
 }
 
-/** Leaves in the list what could not be freed. True if all were freed, and these are all holds of the lease. */
+/**
+ * Frees these holds. Those that could not be freed stay in the list. True if all were freed and `isWhole`:
+ * the list contains all holds of the lease.
+ */
 async function freeAll(holds: Hold[], isWhole = true): Promise<boolean> {
   if (holds.length === 1 && isWhole) return holds[0]!.release();
   const results = await Promise.allSettled(holds.map((hold) => hold.release()));
@@ -267,7 +292,7 @@ async function freeAll(holds: Hold[], isWhole = true): Promise<boolean> {
   return everyTrue(results) && isWhole;
 }
 
-/** Throws the first error. */
+/** Whether all results are true. Throws the first error, if there is one. */
 function everyTrue(results: readonly PromiseSettledResult<boolean>[]): boolean {
   const failed = results.find((result) => result.status === 'rejected');
   if (failed) throw failed.reason;
@@ -282,8 +307,8 @@ function freeAgain(before: Promise<boolean>, holds: Hold[]): Promise<boolean> {
 }
 
 /**
- * Makes a signal call `check` before it answers. A timer sends its event, and a blocked event loop delays timers. Code
- * that reads the signal first after such a block must see the current state.
+ * Makes the signal call `check` each time its state is read. The signal is aborted by a timer, which is late
+ * if the event loop is blocked. Code that reads the signal right after a block must see the current state.
  */
 export function heldSignal(signal: AbortSignal, check: () => boolean): AbortSignal {
   const inherited = (name: 'aborted' | 'reason'): (() => unknown) => {

@@ -27,17 +27,20 @@ import { MemoryLeaseStore } from './memory-store.js';
 
 const THREAD_BOUND = threadBound('LeaseManager', 'create one there, over the same store');
 
-/** Throws as an acquisition with these options would, and if other acquisitions of the key would share the lease. */
+/**
+ * For elections only. Throws if an acquisition with these options would throw. Also throws if the manager is
+ * reentrant, because other acquisitions of the key would share the lease.
+ */
 export let checkUnshared: (leases: LeaseManager, options: TryAcquireLeaseOptions) => void;
-/** Whether the store grants a key that this manager holds to the manager again. */
+/** Whether the manager has a `holder`. The store then grants it a key again that it already holds. */
 export let takesItsOwn: (leases: LeaseManager) => boolean;
 
 /**
- * Takes leases in a store, keeps them alive, and reports when they are lost. It belongs to the thread that made it;
- * threads and processes share the store.
+ * Acquires leases in a store, renews them, and reports their loss. A manager belongs to the thread that
+ * created it. Threads and processes share the store.
  *
- * All its leases share one timer, which does not keep the process alive; a waiting `acquire` does. Nothing that it does
- * by itself ever causes an unhandled rejection.
+ * All leases of a manager share one timer, which does not keep the process alive. A waiting `acquire` keeps
+ * it alive. Renewals that no code awaits never cause an unhandled rejection.
  */
 export class LeaseManager {
   /**
@@ -46,17 +49,18 @@ export class LeaseManager {
    * @internal
    */
   protected readonly threadBound = THREAD_BOUND;
-  /** Where its leases live. */
+  /** The store of its leases. */
   readonly store: LeaseStore;
   readonly #settings: ManagerSettings;
   readonly #grants: LeaseSource;
   #closed: Promise<void> | undefined;
-  /** Aborts when leases that are held are not waited for any more. */
+  /** Aborts when `close` stops waiting for held leases. */
   readonly #drain = new AbortController();
 
   /**
-   * Throws a TypeError (ERR_INVALID_ARG_TYPE) or RangeError (ERR_OUT_OF_RANGE) for bad options, a LockError
-   * (ERR_LEASE_BACKGROUND) for renewal in the background over a store that no other thread can open.
+   * Throws a TypeError (ERR_INVALID_ARG_TYPE) or RangeError (ERR_OUT_OF_RANGE) for bad options. Throws a
+   * LockError (ERR_LEASE_BACKGROUND) if the options require background renewal, and no other thread can open
+   * the store.
    */
   constructor(options?: WarningLeaseManagerOptions) {
     const settings = resolveManagerOptions(options);
@@ -69,8 +73,9 @@ export class LeaseManager {
   }
 
   /**
-   * One attempt. Resolves to undefined if another live holder has the key, or one of several keys. Rejects with LeaseStoreError if
-   * the store fails, or if its grant arrives after the lease has expired; such a lease is never returned.
+   * Makes one attempt. Resolves to undefined if another owner holds the key, or one of several keys. Rejects
+   * with a LeaseStoreError if the store fails, or if its grant arrives after the lease has expired. Such a
+   * lease is never returned.
    */
   async tryAcquire(
     keys: string | readonly string[],
@@ -81,15 +86,17 @@ export class LeaseManager {
   }
 
   /**
-   * Waits up to timeout (default 5000 ms), which keeps the process alive. Rejects with LockTimeoutError or
-   * signal.reason. Store failures are retried until then, and the last one is the error's cause.
+   * Waits up to `timeout` (default 5000 ms) for the lease. The wait keeps the process alive. Rejects with a
+   * LockTimeoutError, or with `signal.reason`. Failures of the store are retried until the timeout. The last
+   * failure is then the cause of the LockTimeoutError.
    *
-   * Within a manager, waiters are served in order of arrival. The first one asks the store repeatedly, with the pauses of `backoff`,
-   * and at once when the store reports a release. In memory, a lease that is released or expires wakes its waiters in every thread, and
-   * threads take turns.
+   * Within a manager, waiters are served in the order of arrival. The first waiter polls the store, with the
+   * pauses of `backoff`, and asks at once when the store reports a release. In the memory store, the release
+   * or expiry of a lease wakes waiters in all threads, and threads take turns.
    *
-   * Several keys are taken all or none, for one lease, and a list without keys is valid, as for a `StripedLock`. They
-   * are taken in an order that all share, so acquisitions of overlapping lists never wait for each other in a cycle.
+   * A lease of several keys gets all of them or none. A list without keys is valid, as for a `StripedLock`.
+   * All acquisitions take keys in the same order, so acquisitions of overlapping lists never wait for each
+   * other in a cycle.
    */
   async acquire(keys: string | readonly string[], options?: AcquireLeaseOptions): Promise<Lease> {
     checkLeaseOptions.acquire(options);
@@ -97,8 +104,9 @@ export class LeaseManager {
   }
 
   /**
-   * Runs fn while holding the lease; releases however fn ends. A failing release is not an error here: the lease ends
-   * with its TTL. With ifAvailable, resolves to undefined without calling fn when the lease is taken.
+   * Acquires a lease, calls `fn`, and releases the lease however `fn` ends. Does not reject if the release
+   * fails: the lease then ends with its TTL. With `ifAvailable`, resolves to undefined without calling `fn`
+   * if another owner holds a key.
    */
   withLease<T>(keys: string | readonly string[], fn: (lease: Lease) => T | PromiseLike<T>): Promise<T>;
   withLease<T>(
@@ -134,15 +142,16 @@ export class LeaseManager {
   }
 
   /**
-   * Stops all renewals, aborts the signals of all held leases, and releases the leases. Waiting and later acquisitions are
-   * rejected with a LockError, code ERR_LEASE_MANAGER_CLOSED. Waits for attempts that the store has not answered yet, and
-   * gives their grants back. Releases that fail are repeated until their leases expire.
-   * Idempotent. Rejects with a LeaseStoreError if the store failed to the end, and at once if it refuses for good. The
-   * store stays open: it belongs to the caller, who closes it afterwards.
+   * Stops all renewals, aborts the signals of all held leases, and releases the leases. Rejects waiting and
+   * later acquisitions with a LockError (ERR_LEASE_MANAGER_CLOSED). Waits for attempts that the store has not
+   * answered yet, and releases their grants. A release that fails is repeated until its lease expires.
+   * Rejects with a LeaseStoreError if a release never succeeds, or at once with the store's permanent error.
+   * Idempotent. The store stays open: it belongs to the caller, who closes it afterwards.
    *
-   * With `drain`, held leases stay held and renewed until their holders have released them, for at most `drain` milliseconds.
-   * A later call can shorten that time; a later call without `drain` ends it. Rejects with a TypeError (ERR_INVALID_ARG_TYPE)
-   * or RangeError (ERR_OUT_OF_RANGE) for bad options, and then closes nothing.
+   * With `drain`, held leases stay held and are renewed until their holders release them, for at most `drain`
+   * milliseconds. A later call can shorten that time; a later call without `drain` ends it. Rejects with a
+   * TypeError (ERR_INVALID_ARG_TYPE) or RangeError (ERR_OUT_OF_RANGE) for bad options, and then closes
+   * nothing.
    */
   async close(options?: LeaseCloseOptions): Promise<void> {
     const drain = resolveDrain(options);
@@ -153,7 +162,7 @@ export class LeaseManager {
   }
 
   /**
-   * What `console.log` shows.
+   * The text that `console.log` shows.
    *
    * @internal
    */
@@ -162,14 +171,17 @@ export class LeaseManager {
   }
 
   async #close(): Promise<void> {
-    // #closed must be set first: ending the grants may run code that reads it.
+    // `#closed` must be set first, because closing the lease source may run code that reads it.
     await Promise.resolve();
     await this.#grants.drain(this.#drain.signal);
     this.#drain.abort();
     await this.#grants.close();
   }
 
-  /** The checks before each attempt. `keys` is the number of keys. */
+  /**
+   * Checks the options of an acquisition, and returns its terms. Throws if the manager is closed. `keys`: the
+   * number of keys.
+   */
   #begin(options: TryAcquireLeaseOptions | undefined, keys: number): LeaseTerms {
     const terms = resolveTerms(this.#settings, options);
     if (terms.limit > 1 && keys !== 1)
@@ -179,7 +191,10 @@ export class LeaseManager {
     return terms;
   }
 
-  /** `options`: checked for their names. Throws what is wrong with the others. */
+  /**
+   * Makes one attempt. The names of the options must have been checked before. Throws for bad keys or
+   * options.
+   */
   #try(
     keys: string | readonly string[],
     options: TryAcquireLeaseOptions | undefined,
@@ -192,7 +207,7 @@ export class LeaseManager {
     return new Acquisition(this.#grants, checked, terms, { timeout: 0, signal }).once();
   }
 
-  /** As {@link #try}. */
+  /** Waits for the lease. Checks its arguments as {@link #try} does. */
   #acquire(keys: string | readonly string[], options?: AcquireLeaseOptions): Promise<Lease> {
     const checked = checkKeys(keys);
     const terms = this.#begin(options, checked.length);

@@ -41,17 +41,19 @@ const THREAD_BOUND = threadBound(
 const KIND = 'stripelock/memory-lease-store';
 
 /**
- * Milliseconds by which the table keeps a lease longer than its holder assumes. Timers are late by up to two milliseconds,
- * so the holder learns of the end before another owner is granted the key. Not used with a clock that the caller gives,
- * on which every deadline is met to the millisecond.
+ * The milliseconds for which the table keeps a lease after its holder considers it expired. Timers are late
+ * by up to two milliseconds. So the holder is notified of the expiry before another owner is granted the key.
+ * With a clock that the caller provides, no margin is needed, because every deadline is then met to the
+ * millisecond.
  */
 const MARGIN = 5;
 
-/** For `new MemoryLeaseStore(options)`. */
+/** Options of `new MemoryLeaseStore(options)`. */
 export interface MemoryLeaseStoreOptions {
   /**
-   * Judges expiry. If a store was made with a clock, all threads that open it must give one, and these clocks must
-   * agree. Default: a monotonic clock of the process, which also counts while the machine is suspended.
+   * The clock that decides when leases expire. If a store is created with a clock, all threads that open it
+   * must also pass a clock, and these clocks must agree. Default: a monotonic clock of the process, which
+   * also counts while the machine is suspended.
    */
   clock?: Clock;
 }
@@ -69,13 +71,14 @@ class OpenedTable {
 }
 
 /**
- * Leases on exact keys in memory that every thread of this process sees: pass {@link handle} to a worker and open it
- * there with {@link MemoryLeaseStore.from}. Each operation is one short native call, decided when its promise is
- * returned.
+ * A store of leases on exact keys in memory. All threads of the process can use it: pass {@link handle} to a
+ * worker, and open it there with {@link MemoryLeaseStore.from}. Each operation is one short native call,
+ * which is complete when its promise is returned.
  *
- * A lease lasts as long as its TTL, even if the thread that took it ends. Tokens have 64 bits. Each is higher
- * than all earlier ones of the table, whatever the key; they start at the wall clock's nanoseconds since 1970. Released leases leave the table at once, expired ones as
- * other leases are taken, so that memory is bounded by the leases that are held.
+ * A lease lasts for its TTL, even if the thread that acquired it ends. Tokens have 64 bits. Each token is
+ * higher than all earlier tokens of the store, whatever the key. The first token is the current time in
+ * nanoseconds since 1970. Released leases are removed at once, and expired leases during later operations. So
+ * memory is bounded by the leases that are held.
  *
  * If the addon cannot be loaded, the store works within one thread. Other threads cannot open its handle
  * (LockError, code ERR_LOCK_ENGINE).
@@ -89,12 +92,18 @@ export class MemoryLeaseStore
    * @internal
    */
   protected readonly threadBound = THREAD_BOUND;
-  /** Structured-cloneable; see {@link MemoryLeaseStore.from}. */
+  /**
+   * The value with which another thread opens this store: see {@link MemoryLeaseStore.from}. It is
+   * structured-cloneable.
+   */
   readonly handle: HandleOf<'stripelock/memory-lease-store'>;
   readonly #table: LeaseTable;
   readonly #clock: Clock | undefined;
   readonly #awaited = new Map<string, AwaitedKey>();
-  /** When the leases of awaited keys expire. It does not keep the process alive: the waiting acquisitions do. */
+  /**
+   * The times at which the leases of awaited keys expire. The schedule does not keep the process alive; the
+   * waiting acquisitions do.
+   */
   readonly #expiries: Schedule<AwaitedKey>;
   readonly #margin: number;
 
@@ -118,9 +127,9 @@ export class MemoryLeaseStore
   }
 
   /**
-   * The same leases, in another thread (or again in this one). Throws a TypeError for a value that is not a handle, or if a
-   * clock was passed to only one of this store and the one that made the handle. Throws a LockError (ERR_LOCK_ENGINE) for a
-   * handle of another process.
+   * Opens the same store in another thread, or again in this one. Throws a TypeError for a value that is not
+   * a handle. Throws a TypeError if only one of this store and the store that made the handle has a clock.
+   * Throws a LockError (ERR_LOCK_ENGINE) for a handle of another process.
    */
   static from(
     handle: HandleOf<'stripelock/memory-lease-store'>,
@@ -139,18 +148,18 @@ export class MemoryLeaseStore
     return new MemoryLeaseStore(new OpenedTable(table, clock) as MemoryLeaseStoreOptions);
   }
 
-  /** Keys in the table now, including expired ones that were not swept yet. */
+  /** The number of keys in the store, including expired ones that are not removed yet. */
   get size(): number {
     return this.#table.size;
   }
 
   /**
-   * Renewal in the background opens {@link handle} in another thread. Undefined for a store with a separate clock, for a
-   * subclass, and without the addon.
+   * Describes how another thread opens this store for background renewal. Undefined for a store with a
+   * separate clock, for a subclass, and without the addon.
    */
   get source(): LeaseStoreSource | undefined {
     const { engine, ownClock } = this.handle as StoreHandle;
-    // The other thread would open a plain store, without the methods that a subclass overrides.
+    // The other thread would open a plain store, which lacks the methods that a subclass overrides.
     const isPlain = Object.getPrototypeOf(this) === MemoryLeaseStore.prototype;
     if (engine !== 'native' || ownClock || !isPlain) return undefined;
     return { module: 'stripelock', name: 'MemoryLeaseStore', options: this.handle };
@@ -183,7 +192,7 @@ export class MemoryLeaseStore
   }
 
   /**
-   * The same without a promise. Throws for a bad key.
+   * As the method `inspect`, but synchronous. Throws for a bad key.
    *
    * @internal
    */
@@ -194,7 +203,7 @@ export class MemoryLeaseStore
   }
 
   /**
-   * The leases that are held, in the order of their keys. One native call visits all of them; calls of other threads wait
+   * Lists the held leases, sorted by key. One native call visits all leases, and calls of other threads wait
    * for it.
    */
   async list(options?: ListLeasesOptions): Promise<readonly ListedLease[]> {
@@ -205,15 +214,15 @@ export class MemoryLeaseStore
   }
 
   /**
-   * Calls `listener` when any thread has released the key, and when its lease has expired, until the returned function is
-   * called. Until then this thread takes turns with the others that listen: after a release only the one whose turn it is
-   * gets the key, within 5 ms. Throws for a bad key.
+   * Calls `listener` when any thread has released the key, and when its lease has expired. The returned
+   * function stops these calls. Threads that listen for the same key take turns: for 5 ms after a release,
+   * only the thread whose turn it is can acquire the key. Throws for a bad key.
    */
   onRelease(key: string, listener: () => void): () => void {
     checkFunction(listener, 'listener');
     const name = checkKey(key);
     const awaited = this.#awaited.get(name) ?? this.#await(name);
-    // A separate function, since the same listener may be added twice.
+    // A separate function, because the caller may add the same listener twice.
     const added = (): void => listener();
     awaited.add(added);
     return () => {
@@ -222,7 +231,7 @@ export class MemoryLeaseStore
   }
 
   /**
-   * What `console.log` shows.
+   * The text that `console.log` shows.
    *
    * @internal
    */
@@ -230,11 +239,14 @@ export class MemoryLeaseStore
     return inspectBound(this, options);
   }
 
-  /** Leaves the key taken for `keepFor` milliseconds. Without a token it ends any grant of the owner. */
+  /**
+   * Ends a grant, and leaves the key taken for `keepFor` milliseconds. Without a token, ends any grant of the
+   * owner.
+   */
   #end(key: string, owner: string, keepFor: number, token: FencingToken | undefined): boolean {
     checkArguments(key, owner);
     const granted = token === undefined ? undefined : checkToken(token);
-    // No lease has the token 0, which stands for any token in the table.
+    // For the table, the token 0 means any token. No lease has the token 0, so the result is false.
     return granted !== 0n && this.#table.end(key, owner, keepFor, this.#at(), granted);
   }
 
@@ -246,17 +258,20 @@ export class MemoryLeaseStore
     return awaited;
   }
 
-  /** The `at` of the table's calls: NaN if it reads its own clock. */
+  /**
+   * The argument `at` of the table's methods: the time on the caller's clock, or NaN if the table reads its
+   * own clock.
+   */
   #at(): number {
     return this.#clock === undefined ? NaN : readClock(this.#clock);
   }
 
-  /** The remaining time as the holder knows it, from that in the table. */
+  /** Converts the remaining time of a lease in the table to the time that its holder has left. */
   #withoutMargin(remaining: number): number {
     return this.#margin === 0 ? remaining : Math.max(1, remaining - this.#margin);
   }
 
-  /** The TTL to ask the table for. */
+  /** Converts the TTL of a holder to the TTL in the table. Throws for a bad TTL. */
   #inTable(ttl: number): number {
     return Math.min(checkTtl(ttl) + this.#margin, MAX_TTL);
   }
@@ -286,12 +301,12 @@ class AwaitedKey implements Due {
   readonly #schedule: Schedule<AwaitedKey>;
   readonly #remaining: () => number | undefined;
   readonly #watch: LeaseWatch;
-  /** In the order of their turns. */
+  /** The listeners, in the order in which they take turns. */
   readonly #listeners = new Set<() => void>();
 
   /**
-   * `remaining`: milliseconds until its lease expires; undefined if the key is free. It may throw, like the caller's clock.
-   * `watch`: see {@link LeaseTable.watch}.
+   * `remaining`: returns the milliseconds until the key's lease expires; undefined if the key is free. It
+   * throws if the caller's clock throws. `watch`: see {@link LeaseTable.watch}.
    */
   constructor(
     schedule: Schedule<AwaitedKey>,
@@ -309,7 +324,7 @@ class AwaitedKey implements Due {
     if (!this.#isHeld()) this.#schedule.set(this, this.#schedule.now());
   }
 
-  /** True if that was the last listener. */
+  /** Removes a listener. True if it was the last one. */
   remove(listener: () => void): boolean {
     if (!this.#listeners.delete(listener) || this.#listeners.size > 0) return false;
     this.#schedule.clear(this);
@@ -317,29 +332,35 @@ class AwaitedKey implements Due {
     return true;
   }
 
-  /** Only a release makes the key free within `retryAfter` milliseconds. After that the listeners are notified. */
+  /**
+   * Call when the table has refused the key. For `retryAfter` milliseconds, only a release can make the key
+   * free. After that, the listeners are notified if it is free.
+   */
   refused(retryAfter: number): void {
     this.#schedule.set(this, this.#schedule.now() + retryAfter);
   }
 
-  /** Called by the schedule: its lease may have expired. */
+  /** Called by the schedule when the lease of the key may have expired. */
   run(): void {
     if (!this.#isHeld()) this.#notify();
   }
 
-  /** If it is held, schedules it for the time when its lease expires. */
+  /** Whether the key is held. If so, schedules the next check for the time when its lease expires. */
   #isHeld(): boolean {
     try {
       const remaining = this.#remaining();
       if (remaining === undefined) return false;
       this.refused(remaining);
     } catch {
-      // The caller's clock failed. Waiters also poll.
+      // The caller's clock failed. No notification is needed, because waiters also poll.
     }
     return true;
   }
 
-  /** Notifies all listeners, because the first may not want the key. The next time another listener is the first. */
+  /**
+   * Notifies all listeners, because the first may not want the key. The first one then moves to the end, so
+   * that another one is first the next time.
+   */
   #notify(): void {
     const called = [...this.#listeners];
     const [first] = called;

@@ -3,40 +3,43 @@ import type { Backoff } from './contract/options.js';
 import type { Grant, LocalDeadline } from './hold.js';
 
 /**
- * The messages between the thread that holds leases and the thread that renews them. Times are in milliseconds, on the
- * clock of `elapsed()`, which both threads read.
+ * The messages between the thread that holds leases and the thread that renews them. Times are in
+ * milliseconds, on the clock of `elapsed()`, which both threads read.
  */
 
-/** A number that names a store, a lease or a call between the two threads. It is never used again. */
+/** A number that identifies a store, a lease or a call in these messages. No number is used twice. */
 export type Id = number;
 
 /** A command for the renewing thread. If it has a `call`, the thread answers it. */
 export type Command =
   | {
-      /** Opens a store again. */
+      /** Opens the holder's store again, in the renewing thread. */
       readonly op: 'open';
       readonly call: Id;
       readonly store: Id;
       readonly source: LeaseStoreSource & { readonly module: string };
       readonly backoff: Backoff;
-      /** Whether the holder's clock counts while the machine is suspended. */
+      /** Whether the holder's clock keeps counting while the machine is suspended. */
       readonly countsSuspension: boolean;
     }
   | AddCommand
   | {
-      /** The result: whether the lease was extended. */
+      /** Renews a lease once. The answer is true if the lease was extended. */
       readonly op: 'renew';
       readonly call: Id;
       readonly lease: Id;
       readonly ttl: number;
-      /** Undefined to leave it as it is. */
+      /** The new info of the lease; undefined to keep its info. */
       readonly info: string | undefined;
     }
-  /** Ends the renewals. Answered when the store has answered those that were sent. */
+  /**
+   * Stops the renewals of a lease. The answer follows when the store has answered all renewals that were
+   * sent.
+   */
   | { readonly op: 'remove'; readonly call: Id; readonly lease: Id }
   | { readonly op: 'close'; readonly store: Id };
 
-/** Renews a lease from now on. */
+/** Starts the automatic renewals of a lease. */
 export interface AddCommand extends Grant {
   readonly op: 'add';
   readonly lease: Id;
@@ -45,13 +48,13 @@ export interface AddCommand extends Grant {
   readonly deadline: SharedArrayBuffer;
 }
 
-/** An event of a lease. Errors have the form that `serializeError` returns. */
+/** Reports an event of a lease to its holder's thread. Errors have the form that `serializeError` returns. */
 export type LeaseReport =
   | { readonly op: 'renewed'; readonly lease: Id; readonly ttl: number }
   | { readonly op: 'failed'; readonly lease: Id; readonly error: unknown }
   | { readonly op: 'lost'; readonly lease: Id; readonly reason: string };
 
-/** `error`: undefined unless the command has failed. */
+/** A message of the renewing thread. `error`: undefined unless the command has failed. */
 export type Report =
   | { readonly op: 'answered'; readonly call: Id; readonly result: boolean; readonly error: unknown }
   | LeaseReport;
@@ -59,8 +62,9 @@ export type Report =
 const NANOSECONDS = 1e6;
 
 /**
- * The local deadline of a lease, as a point in time of `elapsed()`. The renewing thread writes it; the holder reads it,
- * even right after its event loop was blocked.
+ * The local deadline of a lease, in memory that two threads share. The renewing thread sets it after each
+ * renewal. So the holder's thread reads the current deadline even right after its event loop was blocked. The
+ * time is that of `elapsed()`.
  */
 export class SharedDeadline implements LocalDeadline {
   readonly memory: SharedArrayBuffer;
@@ -75,7 +79,7 @@ export class SharedDeadline implements LocalDeadline {
     return Number(Atomics.load(this.#cell, 0)) / NANOSECONDS;
   }
 
-  /** Rounds down, so that it is never later than it should be. */
+  /** Rounds down, so that the deadline is never too late. */
   set time(time: number) {
     Atomics.store(this.#cell, 0, BigInt(Math.floor(time * NANOSECONDS)));
   }

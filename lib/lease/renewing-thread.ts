@@ -18,14 +18,14 @@ import {
 } from './renewing-protocol.js';
 import { workerFile } from './worker-file.js';
 
-/** Options of node that a worker cannot have, though it would inherit them. */
+/** Options of Node's command line that a worker would inherit, but does not accept. */
 const REFUSED = /^--(input-type|eval|print)/;
-/** Milliseconds in which every store answers, or gives up. */
+/** Milliseconds. Within this time, every store has answered a request or given it up. */
 const STUCK = 60_000;
 
 /**
- * Starts the thread that renews leases for this thread. Node ends it with this thread, however this one ends; and it does
- * not keep the process alive.
+ * Starts the thread that renews leases for the current thread. Node ends the new thread when the current
+ * thread ends, for any reason. The new thread does not keep the process alive.
  */
 function startWorker(): Worker {
   const inherits = !process.execArgv.some((argument) => REFUSED.test(argument));
@@ -40,23 +40,25 @@ function startWorker(): Worker {
 let running: RenewingThread | undefined;
 let lastId = 0;
 
-/** A number that was never used before in this thread. */
+/** Returns a number that was never used before in this thread. */
 function newId(): Id {
   return ++lastId;
 }
 
-/** A command whose answer this thread waits for. */
+/** Settles the promise of a command for whose answer this thread waits. */
 interface Call {
   readonly resolve: (result: boolean) => void;
   readonly reject: (error: unknown) => void;
 }
 
-/** A {@link Command} that is answered, before it has a number. */
+/**
+ * A {@link Command} that needs an answer, without its `call`. That number is added when the command is sent.
+ */
 type Question = Command extends infer C ? (C extends { readonly call: Id } ? Omit<C, 'call'> : never) : never;
 
 /**
- * The one thread that renews leases for this thread, while any manager needs it. It keeps the process alive only while a
- * command has no answer yet.
+ * The thread that renews leases for the current thread. There is one while any manager needs it. It keeps the
+ * process alive only while a command has no answer.
  */
 class RenewingThread {
   /** Undefined once the thread has ended. */
@@ -66,7 +68,7 @@ class RenewingThread {
   #users = 0;
   #failure: Error | undefined;
 
-  /** Throws if a thread cannot be started. */
+  /** Starts the thread. Throws if that fails. */
   constructor() {
     const worker = startWorker();
     this.#worker = worker;
@@ -81,7 +83,7 @@ class RenewingThread {
     return this.#worker === undefined;
   }
 
-  /** Opens a store. Rejects if that fails, or if the thread ends before. */
+  /** Opens a store in the thread. Rejects if that fails, or if the thread ends before the store is open. */
   async open(store: Id, { module, ...rest }: LeaseStoreSource, backoff: Backoff): Promise<void> {
     this.#users++;
     const source = { module: typeof module === 'string' ? module : module.href, ...rest };
@@ -93,32 +95,40 @@ class RenewingThread {
     }
   }
 
-  /** To be called once for each call of {@link open}. The thread ends with its last store. */
+  /**
+   * Closes a store in the thread. Call once for each {@link open} that succeeded. The thread ends when its
+   * last store is closed.
+   */
   close(store: Id): void {
     this.#worker?.postMessage({ op: 'close', store } satisfies Command);
     if (--this.#users > 0 || this.#worker === undefined) return;
     const worker = this.#worker;
-    // No lease of an open manager is here, so no caller needs an answer.
+    // The thread renews no lease of an open manager any more, so no caller needs an answer.
     this.#forget();
     for (const { resolve } of this.#calls.values()) resolve(false);
     void worker.terminate();
   }
 
-  /** Renews the lease, and notifies it, until {@link remove}. */
+  /** Starts renewing the lease, and passes reports to it, until {@link remove}. */
   add(lease: BackgroundLease, command: AddCommand): void {
     this.#leases.set(command.lease, lease);
     this.#worker?.postMessage(command);
   }
 
-  /** Resolves when no renewal of the lease is on its way to the store. */
+  /**
+   * Stops renewing the lease. Resolves when no renewal of it is in progress, or after `STUCK` milliseconds.
+   */
   async remove(lease: Id): Promise<void> {
     if (this.ended) return;
-    // A store without a time limit must not block a release for ever.
+    // A store that never answers must not block a release forever.
     await this.ask({ op: 'remove', lease }, STUCK).catch(() => undefined);
     this.#leases.delete(lease);
   }
 
-  /** Rejects if the command fails, if the thread ends, or after `limit` milliseconds. */
+  /**
+   * Sends a command and waits for its answer. Rejects if the command fails, if the thread ends, or after
+   * `limit` milliseconds.
+   */
   async ask(question: Question, limit?: number): Promise<boolean> {
     const call = newId();
     const answer = new Promise<boolean>((resolve, reject) => {
@@ -145,7 +155,10 @@ class RenewingThread {
     else call?.reject(deserializeError(report.error));
   }
 
-  /** It was terminated by other code, or has failed. */
+  /**
+   * Called when the thread has ended. Unless its last store was closed before, the thread has failed, or
+   * other code has terminated it. In that case the current thread continues the renewals.
+   */
   #end(code: number): void {
     if (this.#worker === undefined) return;
     const error = this.#error(`: ${this.#failure?.message ?? `exit code ${code}`}`);
@@ -172,7 +185,10 @@ class RenewingThread {
   }
 }
 
-/** A hold whose lease another thread renews, until the hold ends or that thread does. */
+/**
+ * The connection of a hold to the renewing thread. That thread renews the hold's lease until the hold or the
+ * thread ends.
+ */
 class BackgroundLease implements Background {
   readonly #hold: Hold;
   readonly #thread: RenewingThread;
@@ -193,7 +209,7 @@ class BackgroundLease implements Background {
       name,
       owner,
       token,
-      // A function cannot be posted, and this thread warns.
+      // A warning contains a function, which cannot be posted. The current thread calls it.
       terms: { ...terms, warning: undefined },
       since: fromLocal(since),
       deadline: this.#shared.memory,
@@ -236,7 +252,7 @@ class BackgroundLease implements Background {
     hold.plan();
   }
 
-  /** The thread has ended. True if the holder's own thread renews it from now on. */
+  /** Call when the renewing thread has ended. True if the holder's thread continues the renewals. */
   takeOver(error: Error): boolean {
     if (this.#isIdle) return false;
     this.#hold.failed(storeFailure('renew', this.#hold.key, error));
@@ -244,7 +260,7 @@ class BackgroundLease implements Background {
     return true;
   }
 
-  /** Whether the hold no longer depends on this. */
+  /** Whether the hold has ended, or no longer uses the renewing thread. */
   get #isIdle(): boolean {
     return this.#ending !== undefined || this.#hold.ended;
   }
@@ -255,7 +271,10 @@ interface Opened {
   readonly store: Id;
 }
 
-/** A manager's store as another thread has it open. That thread starts with the first acquisition that needs it. */
+/**
+ * A manager's store, opened again in the renewing thread. That thread starts with the first acquisition that
+ * needs it.
+ */
 export class BackgroundStore {
   readonly #source: LeaseStoreSource;
   readonly #backoff: Backoff;
@@ -268,7 +287,10 @@ export class BackgroundStore {
     this.#backoff = backoff;
   }
 
-  /** Resolves when leases can be renewed. Rejects if the thread cannot be started or cannot open the store. */
+  /**
+   * Starts the thread and opens the store, unless that was done before. Then leases can be renewed. Rejects
+   * if the thread cannot be started or cannot open the store.
+   */
   async ready(): Promise<void> {
     if (this.#opened?.thread.ended === false) return;
     this.#opening ??= this.#open().finally(() => {
@@ -278,14 +300,17 @@ export class BackgroundStore {
     if (this.#closed) this.close();
   }
 
-  /** Has the hold renewed there. If that thread has ended, the event loop renews it. */
+  /**
+   * Leaves the renewals of the hold to the renewing thread. If that thread has ended, the current thread
+   * renews the hold.
+   */
   add(hold: Hold): void {
     const opened = this.#opened;
     if (opened?.thread.ended !== false) return;
     hold.attach(new BackgroundLease(hold, opened.thread, opened.store));
   }
 
-  /** The manager has no leases any more. */
+  /** Closes the store in the renewing thread. Call when the manager has no leases any more. */
   close(): void {
     this.#closed = true;
     const opened = this.#opened;

@@ -1,5 +1,5 @@
-// The thread that renews leases while their holder's event loop is blocked. It executes the commands of the thread that
-// started it, and ends with that thread.
+// The code of the thread that renews leases while their holder's event loop is blocked. This thread executes
+// the commands of the thread that started it, and ends with that thread.
 
 import { parentPort } from 'node:worker_threads';
 import { countsSuspension, elapsed, setClock } from '../common/elapsed.js';
@@ -15,8 +15,9 @@ import { Schedule } from './schedule.js';
 import { StoreRequests } from './store-requests.js';
 
 /**
- * A hold of a grant that this thread renews for a hold of the manager's thread. Both share one deadline. The manager's hold
- * receives the reports, frees the key, and checks by itself whether it has expired.
+ * A second hold of a grant. This thread renews it on behalf of the hold in the manager's thread. Both holds
+ * share one deadline. The manager's hold receives the reports, frees the key, and checks by itself whether it
+ * has expired.
  */
 class RenewedHold extends Hold {
   readonly #id: Id;
@@ -40,7 +41,7 @@ class RenewedHold extends Hold {
     report({ op: 'failed', lease: this.#id, error: serializeError(error) });
   }
 
-  /** Ends the renewals. Resolves once the store has answered those that were sent. */
+  /** Stops the renewals. Resolves when the store has answered all renewals that were sent. */
   async remove(): Promise<void> {
     this.wasReleased();
     await this.heartbeat.stop(this);
@@ -76,7 +77,7 @@ port.on('message', (command: Command) => {
   );
 });
 
-/** Resolves to whether a renewal has extended its lease. */
+/** Executes a command. For a renewal, the result is true if it has extended its lease. */
 async function execute(command: Command): Promise<boolean> {
   switch (command.op) {
     case 'open':
@@ -113,7 +114,7 @@ async function open({ store, backoff, source, ...holder }: Command & { readonly 
 }
 
 async function reopen({ module, name, options }: LeaseStoreSource & { module: string }): Promise<LeaseStore> {
-  // The store in memory is in this package, whose name cannot be imported where it is part of a bundle.
+  // The memory store is part of this package, which cannot be imported by its name if it is in a bundle.
   if (module === 'stripelock' && name === 'MemoryLeaseStore')
     return MemoryLeaseStore.from(options as MemoryLeaseStore['handle']);
   const { [name]: make } = (await import(module)) as Record<string, (of: unknown) => unknown>;

@@ -2,16 +2,18 @@ import { checkKey, isExact, type FencingToken, type LeaseStore } from './contrac
 import { checkStore } from './contract/options.js';
 
 /**
- * Ends the lease that another owner holds at the key. Its holder learns of it as of any loss: at its next
- * renewal, when the lease's signal aborts with a LeaseLostError. Waiting acquisitions are woken as by a release. Resolves to false
- * if no owner held the key.
+ * Ends the lease of a key, whichever owner holds it. The holder notices this like any other loss: its next
+ * renewal is refused, and the lease's signal then aborts with a LeaseLostError. Waiting acquisitions are
+ * woken as after a release. Resolves to false if no owner held the key.
  *
- * It reads the key, and then releases the grant that it found, by its token. A grant that follows in between stays, and the result
- * is then false. In a custom store that is not an {@link ExactLeaseStore}, a later grant of the same owner would end instead.
+ * The function reads the key, and then releases the grant that it found, by its token. If the key is granted
+ * again in between, the new grant stays, and the result is false. But in a custom store that is not an
+ * {@link ExactLeaseStore}, a new grant to the same owner would end.
  *
- * The holder works on until it notices, so what it guards must refuse its token (see {@link FencingGate}). To revoke a permit,
- * pass the key of its slot, as `list` shows it. Rejects with a TypeError (ERR_INVALID_ARG_TYPE) or RangeError
- * (ERR_OUT_OF_RANGE) for bad arguments, and as `inspect` and `release` of the store do.
+ * The holder continues its work until it notices the loss, so the protected resource must refuse its token
+ * (see {@link FencingGate}). To revoke one slot of a key with a limit, pass the key of the slot, as `list`
+ * shows it. Rejects with a TypeError (ERR_INVALID_ARG_TYPE) or RangeError (ERR_OUT_OF_RANGE) for bad
+ * arguments, and with the errors of the store's `inspect` and `release`.
  *
  * @param store The store that has the lease, such as the `store` of a manager.
  * @param key The key in the store.
@@ -23,7 +25,10 @@ export async function revokeLease(store: object, key: string): Promise<boolean> 
   return revokeGrant(checked, { key, ...held });
 }
 
-/** Ends this grant and no other, if the store has exact releases. False if it has ended before. */
+/**
+ * Ends this grant. If the store has exact releases, ends no other grant. False if the grant had already
+ * ended.
+ */
 export function revokeGrant(
   store: LeaseStore,
   { key, owner, token }: { readonly key: string; readonly owner: string; readonly token: FencingToken },

@@ -2,22 +2,28 @@ import { DeadlineTimer, type Timed } from '../common/deadlines.js';
 import { timerNow } from '../common/elapsed.js';
 import { onAdvance, readClock, type Clock } from './contract/lease-store.js';
 
-/** How often to read a clock of the caller's own, in milliseconds: its speed is unknown. */
+/**
+ * The maximum number of milliseconds between two readings of a clock that the caller provides. Such a clock
+ * can run at any speed, so no timer can be set for its deadlines.
+ */
 export const FOREIGN_CLOCK_POLL = 100;
 
-/** Entries that are due together may run for this many milliseconds before the event loop turns. */
+/** The milliseconds for which entries that are due together may run before the event loop turns. */
 const BURST = 10;
 
-/** Something that is due at a certain time. */
+/** An entry of a {@link Schedule}, to be run at its deadline. */
 export interface Due extends Timed {
   deadline: number;
-  /** By how many milliseconds it may run early, together with others that are due. Default 0. */
+  /** When this entry runs, entries that are due within this many milliseconds run with it. Default 0. */
   readonly slack?: number;
-  /** Called when it is due, or due within the `slack` of another one, and no longer in the schedule. Must not throw. */
+  /**
+   * Called when the entry is due, or earlier within the `slack` of another entry. The entry was removed from
+   * the schedule before. Must not throw.
+   */
   run(now: number): void;
 }
 
-/** One timer for any number of entries that are due at some time of one clock. */
+/** Runs any number of entries at their deadlines, on one clock. All entries share one timer. */
 export class Schedule<T extends Due = Due> {
   readonly #clock: Clock | undefined;
   readonly #ownNow: () => number;
@@ -26,8 +32,8 @@ export class Schedule<T extends Due = Due> {
   #stopListening: (() => void) | undefined;
 
   /**
-   * `keepAlive`: whether entries keep the process alive. `ownNow`: the clock in milliseconds if none is given, as fast as
-   * the timers; default `timerNow`.
+   * `clock`: a clock that the caller provides. `ownNow`: the clock that is used otherwise, in milliseconds;
+   * it must run at the speed of timers. `keepAlive`: whether scheduled entries keep the process alive.
    */
   constructor(clock: Clock | undefined, keepAlive: boolean, ownNow = timerNow) {
     this.#clock = clock;
@@ -42,7 +48,10 @@ export class Schedule<T extends Due = Due> {
     );
   }
 
-  /** Whether timers alone decide when entries run: without a clock of the caller's own, which can be set. */
+  /**
+   * Whether only timers run entries. False if the caller provides a clock, because setting that clock also
+   * runs entries.
+   */
   get hasTimers(): boolean {
     return this.#clock === undefined;
   }
@@ -51,22 +60,25 @@ export class Schedule<T extends Due = Due> {
     return this.#clock === undefined ? this.#ownNow() : readClock(this.#clock);
   }
 
-  /** Moves the entry if it is scheduled already. With Infinity it is never due, but can keep the process alive. */
+  /**
+   * Schedules the entry, or moves it if it is already scheduled. With Infinity, the entry is never due, but
+   * it can keep the process alive.
+   */
   set(entry: T, deadline: number): void {
     this.#entries.remove(entry);
-    // A finite time that no timer reaches. An entry that runs too early schedules itself again.
+    // The heap ignores entries with the deadline Infinity. So this is a finite time that is never reached.
     entry.deadline = Math.min(deadline, Number.MAX_SAFE_INTEGER);
     this.#entries.add(entry);
     if (this.#keepAlive) this.#entries.keepAlive(true);
     if (this.#clock !== undefined) this.#stopListening ??= onAdvance(this.#clock, () => this.#fire());
   }
 
-  /** How many {@link entries} there are. */
+  /** The number of scheduled entries. */
   get size(): number {
     return this.#entries.size;
   }
 
-  /** The scheduled entries, without the one that is currently running. */
+  /** The scheduled entries, without the entry that is currently running. */
   entries(): T[] {
     return this.#entries.toArray();
   }
@@ -76,7 +88,10 @@ export class Schedule<T extends Due = Due> {
     if (this.#entries.first === undefined) this.#stop();
   }
 
-  /** Nothing is scheduled. The timer stays, since a needless call of it costs less than clearing and setting it. */
+  /**
+   * Called when no entry is scheduled. The timer stays set: firing needlessly costs less than clearing and
+   * setting it again.
+   */
   #stop(): void {
     if (this.#keepAlive) this.#entries.keepAlive(false);
     this.#stopListening?.();
@@ -84,11 +99,13 @@ export class Schedule<T extends Due = Due> {
   }
 
   /**
-   * Runs each entry that is due once, even if it schedules itself again, and those that are due within the `slack` of an
-   * entry that runs. An entry that must not run so early schedules itself again.
+   * Runs each entry that is due, but only once, even if it schedules itself again. Entries that are due
+   * within the `slack` of an entry that runs also run. If this is too early for them, they schedule
+   * themselves again.
    *
-   * Thousands of entries that are due together would block the event loop. The rest stays due, and runs after the loop
-   * has turned. But if a clock was set, all entries that are due by then run before the call that set it returns.
+   * Thousands of entries that are due together would block the event loop. So after `BURST` milliseconds, the
+   * rest waits until the loop has turned. There is no such limit if the caller provides a clock: when it is
+   * set, all due entries run before the call that sets it returns.
    */
   #fire(): void {
     const now = this.now();

@@ -12,25 +12,31 @@ import {
 import { fromAny } from './contract/slots.js';
 
 /**
- * The most keys of one request. A store may have a limit for one step, such as the 128 parts of an etcd transaction, and a
- * request with thousands of keys would block the event loop.
+ * The maximum number of keys in one request. A store may have a limit for one step, such as the 128 parts of
+ * an etcd transaction. And a request with thousands of keys would block the event loop.
  */
 const MOST_KEYS = 50;
-/** Keys asked for alone after a failure, to see whether the store answers. One of them may be the reason of the failure. */
+/**
+ * The number of keys that are sent in separate requests after a failure, to check whether the store answers.
+ * It is more than one because one of these keys may be the cause of the failure.
+ */
 const PROBES = 2;
 
-/** The owner for which an acquisition asks the store. It uses the holds that are granted until there is a lease. */
+/** The owner for which an acquisition asks the store, and the state of its attempts. */
 export interface Requester {
   readonly owner: string;
-  /** The keys that the store may have granted to it in an answer that was lost. */
+  /** The keys that the store may have granted to this owner in an answer that was lost. */
   unsure: Set<string> | undefined;
-  /** A release has failed. The store may execute it later, and free what the same owner has been granted since. */
+  /**
+   * Whether a release has failed. The store may execute it later, and then free a key that it has granted to
+   * the same owner since then. So the acquisition must use a new owner.
+   */
   isSpent: boolean;
-  /** The acquisition has ended, so the rest of its attempt is not needed. */
+  /** Whether the acquisition has ended, so that the rest of its attempt is not needed. */
   isCancelled: boolean;
 }
 
-/** A renewal, or a release. */
+/** A renewal or a release that has not been sent yet. */
 interface PendingRequest extends Renewal, KeyRelease {
   /** NaN for releases. */
   readonly ttl: number;
@@ -38,33 +44,38 @@ interface PendingRequest extends Renewal, KeyRelease {
 }
 
 /**
- * All requests to a store that change something, as if each store could do them with several keys at once.
+ * Sends all requests that change leases in a store. Callers can pass several keys, whether or not the store
+ * can handle them in one request.
  *
- * Renewals and releases that are asked for in the same turn go in one request: leases of all owners together, or, if the store
- * cannot do that, those that differ only in their keys. Each answer stands alone. If such a request leaves a key
- * undecided, that key is sent again by itself. If the request fails although the store can be reached, each of its keys is sent
- * by itself.
+ * Renewals and releases that are requested in the same turn of the event loop are sent in one request. Some
+ * stores accept leases of several owners in one request, other stores only leases with the same owner, TTL
+ * and info. If the answer leaves a key undecided, a separate request for this key follows. If the request
+ * fails although the store can be reached, a separate request follows for each of its keys.
  *
- * An attempt first sends the renewals and releases that were asked for. A store that acquires one key at a time is asked for one
- * after the other, and what it granted is rolled back when a later key is refused.
+ * Before an attempt, the renewals and releases that were requested earlier are sent. If the store can acquire
+ * only one key at a time, it is asked for one key after the other. If a later key is refused, the grants
+ * before it are rolled back.
  */
 export class StoreRequests {
   readonly #store: InfoLeaseStore;
   readonly #freed: (key: string) => void;
   #collected: PendingRequest[] = [];
 
-  /** `freed`: called after each release that freed its key. */
+  /** `freed`: called with the key after each release that freed it. */
   constructor(store: LeaseStore, freed: (key: string) => void) {
     this.#store = store;
     this.#freed = freed;
   }
 
-  /** As `renew` of the store. */
+  /** Renews a lease, as the store's `renew` does. */
   renew(key: string, owner: string, ttl: number, info?: string): Promise<boolean> {
     return this.#collect(key, owner, ttl, info, undefined);
   }
 
-  /** `token`: the grant's token. Undefined if the answer with it was lost: then the owner's current grant ends. */
+  /**
+   * Releases a key. `token`: the token of the grant to end. Undefined if the answer with the token was lost:
+   * then the owner's current grant ends.
+   */
   async release(key: string, owner: string, token?: FencingToken): Promise<boolean> {
     const store = this.#store;
     const named = isExact(store) ? (token ?? (await grantOf(store, key, owner))) : undefined;
@@ -83,9 +94,9 @@ export class StoreRequests {
   }
 
   /**
-   * All or none: the tokens, or the place of the first key that another owner has. Notes in the requester what it may have
-   * been granted without an answer, and that a rollback has failed. `granted`: called for each key that is granted before
-   * the next one is asked for.
+   * Acquires all keys or none. The result is the list of tokens, or the index of the first key that another
+   * owner holds. Records in the requester which keys it may have been granted in a lost answer, and whether a
+   * rollback has failed. `granted`: if keys are acquired one after the other, called after each grant.
    */
   async tryAcquireAll(
     keys: readonly string[],
@@ -146,7 +157,10 @@ export class StoreRequests {
     }
   }
 
-  /** Frees as many of the keys as there are tokens, in reverse. Never rejects. */
+  /**
+   * Releases the keys that were granted, in reverse order. `tokens`: the tokens of the first keys, which were
+   * granted. Never rejects.
+   */
   async #rollBack(
     keys: readonly string[],
     tokens: readonly FencingToken[],
@@ -161,7 +175,7 @@ export class StoreRequests {
     });
   }
 
-  /** Sends all renewals and releases that are waiting. */
+  /** Sends all renewals and releases that have not been sent yet. */
   #flush(): void {
     const collected = this.#collected;
     this.#collected = [];
@@ -186,7 +200,7 @@ export class StoreRequests {
     });
   }
 
-  /** The requests that can go together, each key once. */
+  /** Divides the requests into groups that can each be sent in one request. No group contains a key twice. */
   #groupsOf(requests: readonly PendingRequest[]): readonly (readonly PendingRequest[])[] {
     if (requests.length === 1) return [requests];
     const mixes = isBatching(this.#store);
@@ -213,8 +227,9 @@ export class StoreRequests {
   }
 
   /**
-   * A request for several keys has failed. If the store decides each key by itself, it cannot be reached. Otherwise one of the
-   * keys may be the reason, so two of them are asked for alone. The others follow only if the store answers: an outage must not
+   * Handles the failure of a request for several keys. A batching store rejects only if it cannot be reached,
+   * so all keys fail. With another store, a single key may be the cause. So two of the keys are first sent in
+   * separate requests. The others follow only if the store answers one of these, because an outage must not
    * multiply requests.
    */
   async #askAlone(requests: readonly PendingRequest[], failure: unknown): Promise<void> {
@@ -261,7 +276,7 @@ async function askAll(
   } else if (!isRelease) {
     answers = await store.renewAll(keys, owner, ttl, ...extra(info));
   } else {
-    // In one store each release names its grant, or none does.
+    // For one store, either all releases have a token or none has.
     const tokens = token === undefined ? [] : [requests.map((request) => request.token!)];
     answers = await store.releaseAll(keys, owner, ...tokens);
   }
@@ -269,24 +284,36 @@ async function askAll(
   throw new TypeError(`its answer is not a list of ${keys.length} booleans`);
 }
 
-/** The token of the owner's grant. A release that names it frees no later grant, even if it reaches the store late. */
+/**
+ * The token of the owner's current grant. A release with this token frees no later grant, even if it reaches
+ * the store late.
+ */
 async function grantOf(store: LeaseStore, key: string, owner: string): Promise<FencingToken | undefined> {
   const state = await store.inspect(key);
   return state?.owner === owner ? state.token : undefined;
 }
 
-/** Empty without an info, because a store that keeps no infos expects no such argument. */
+/**
+ * The optional argument `info`, as a list. The list is empty without an info, because a store that keeps no
+ * infos does not expect it.
+ */
 function extra(info: string | undefined): [info?: string] {
   return info === undefined ? [] : [info];
 }
 
-/** The keys may be held although their release failed, and that release may still be executed. */
+/**
+ * Call after a failed release of a key. The key may still be held, and the store may still execute the
+ * release later.
+ */
 function leftOver(requester: Requester, key: string): void {
   (requester.unsure ??= new Set()).add(key);
   requester.isSpent = true;
 }
 
-/** An attempt has failed. Its answer may be lost; but a store that refuses for good has granted nothing. */
+/**
+ * Call after a failed attempt for a key. The key may have been granted in an answer that was lost. But after
+ * a permanent error, nothing was granted.
+ */
 function mayBeGranted(requester: Requester, key: string, error: unknown): void {
   if (!isPermanent(error)) (requester.unsure ??= new Set()).add(key);
 }

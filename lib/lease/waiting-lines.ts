@@ -5,15 +5,17 @@ import type { Due } from './schedule.js';
 import type { Acquisition, Answers } from './acquisition.js';
 import type { LeaseSource } from './lease-source.js';
 
-/** Milliseconds. If less time is left before a timeout, no further attempt is made. */
+/** If fewer milliseconds than this are left before a timeout, no further attempt is made. */
 const SHORTEST_CHANCE = 10;
 
-/** The waiting lines of each manager of this thread, by store, in the order of the managers' turns. */
+/**
+ * For each store, the waiting lines of this thread's managers, in the order in which the managers take turns.
+ */
 const managersOf = new WeakMap<LeaseStore, Set<WaitingLines>>();
 
 /**
- * Called when a manager of this thread has released the key of the store called `name`. Wakes a waiter of the manager whose
- * turn it is, unless the store reports releases by itself.
+ * Call when a manager of this thread has released the key `name` of the store. Wakes a waiter of the next
+ * manager that has a waiter for this key. Does nothing if the store reports releases itself.
  */
 export function wakeNext(store: LeaseStore, name: string): void {
   const managers = managersOf.get(store);
@@ -27,22 +29,24 @@ export function wakeNext(store: LeaseStore, name: string): void {
 }
 
 /**
- * The waiting acquisitions of one manager, in one line for each key of the store, ordered by arrival. Only the first in a line
- * polls the store, with growing pauses, so thousands of waiters burden the store no more than one. After a grant the next one
- * becomes the first.
+ * The waiting acquisitions of one manager. Each key of the store has a line, ordered by arrival. Only the
+ * first waiter in a line polls the store, with growing pauses. So thousands of waiters burden the store no
+ * more than one. After a grant, the next waiter is the first.
  *
- * An acquisition with a limit stands in the line of each slot. Only the first in the line of a slot may take that slot. All
- * waiters for the same key with the same limit are a {@link WaiterGroup}. The group stands in those lines as one waiter.
+ * An acquisition of a key with a limit waits in the lines of all slots. Only the first waiter in the line of
+ * a slot may take this slot. The waiters for one key with one limit form a {@link WaiterGroup}, which stands
+ * in all these lines like a single waiter.
  */
 export class WaitingLines {
   readonly grants: LeaseSource;
   readonly store: LeaseStore;
   /**
-   * For each key of the store, the groups that stand in its line. A group is ordered by arrival, so the first in a line is the
-   * first of one of its groups, and a waiter costs the same whatever its limit.
+   * The groups that stand in the line of each key of the store. The waiters of a group are ordered by
+   * arrival. So the first waiter in a line is the first waiter of one of its groups, and adding a waiter
+   * costs the same for every limit.
    */
   readonly #lines = new Map<string, readonly WaiterGroup[]>();
-  /** How many waiters have joined a line. */
+  /** The number of waiters that have joined a line so far. */
   #arrivals = 0;
 
   constructor(grants: LeaseSource, store: LeaseStore) {
@@ -50,7 +54,10 @@ export class WaitingLines {
     this.store = store;
   }
 
-  /** `wasRefused`: the store has just refused the waiter the key, so the waiter need not ask at once. */
+  /**
+   * Adds a waiter to the line of the key. `wasRefused`: the store has just refused this waiter, so its first
+   * attempt follows only after a pause.
+   */
   join(key: string, waiter: Acquisition, wasRefused: boolean): void {
     waiter.arrival = ++this.#arrivals;
     const found = this.#find(key, waiter.limit);
@@ -65,42 +72,54 @@ export class WaitingLines {
     else group.run();
   }
 
-  /** `mayBeFree`: the waiter leaves without the key, or with one of its slots, and the rest has no known holder. */
+  /**
+   * Removes a waiter from the line of the key. `mayBeFree`: the waiter leaves without the key, or with only
+   * one of its slots, so the key may be free for the next waiter.
+   */
   leave(key: string, waiter: Acquisition, mayBeFree: boolean): void {
     this.#find(key, waiter.limit)?.leave(waiter, mayBeFree);
   }
 
-  /** Whether an acquisition waits for the key of the store. */
+  /** Whether an acquisition waits for this key of the store. */
   isAwaited(name: string): boolean {
     return this.#at(name).some((group) => group.isAwaited);
   }
 
-  /** The store's answers to the group of the key and limit, or, if that has not asked yet, to the group that goes first. */
+  /**
+   * The store's answers to the group with this key and limit. If that group has not asked yet, the answers to
+   * the first group in the line of the key.
+   */
   answersFor(key: string, limit: number): Answers | undefined {
     const group = this.#find(key, limit);
     return group?.hasAsked === true ? group : this.first(key);
   }
 
-  /** False if no acquisition waits for the key of the store. */
+  /**
+   * Wakes the first group in the line of this key of the store, after a release. False if no acquisition
+   * waits for the key.
+   */
   wakeNext(name: string): boolean {
     const group = this.first(name);
     group?.wakeNext(name);
     return group !== undefined;
   }
 
-  /** The group whose first waiter is the first in the line of the key of the store. */
+  /**
+   * The group to which the first waiter in the line of this key of the store belongs; undefined if no
+   * acquisition waits for it.
+   */
   first(name: string): WaiterGroup | undefined {
     const groups = this.#at(name);
     if (groups.length < 2) return groups[0];
     return groups.reduce((first, group) => (group.arrival < first.arrival ? group : first));
   }
 
-  /** The keys of the store in whose lines the group is first, and another group stands behind it. */
+  /** The keys of the store in whose lines this group is the first, ahead of another group. */
   sharedBy(group: WaiterGroup): readonly string[] {
     return group.names.filter((name) => this.#at(name).length > 1 && this.first(name) === group);
   }
 
-  /** The group has no waiters any more. */
+  /** Removes a group that has no waiters any more from its lines. */
   drop(group: WaiterGroup): void {
     for (const name of group.names) {
       const left = this.#at(name).filter((other) => other !== group);
@@ -126,7 +145,10 @@ export class WaitingLines {
   }
 }
 
-/** The acquisitions that wait for one key with one limit, ordered by arrival. The first of them, the head, polls the store. */
+/**
+ * The acquisitions that wait for one key with one limit, ordered by arrival. The first of them, the head,
+ * makes the attempts.
+ */
 class WaiterGroup implements Due, Answers {
   deadline = Infinity;
   place = -1;
@@ -136,20 +158,29 @@ class WaiterGroup implements Due, Answers {
   readonly waiters = new Set<Acquisition>();
   readonly key: string;
   readonly limit: number;
-  /** The keys of its slots in the store: one without a limit. */
+  /** The keys of the slots in the store. Without a limit, that is one key. */
   readonly names: readonly string[];
   readonly #lines: WaitingLines;
   readonly #grants: LeaseSource;
-  /** The number of the attempt whose answer the group waits for; 0 for none. An attempt of an earlier head may still run. */
+  /**
+   * The number of the attempt for whose answer the group waits; 0 if it waits for none. An attempt of an
+   * earlier head may still be in progress.
+   */
   #asking = 0;
   #attempts = 0;
-  /** The slots that the last attempt tries, in that order. */
+  /** The slots that the last attempt tries, in this order. */
   #trying: readonly number[] = [];
-  /** The next pause, in milliseconds, before jitter. */
+  /** The length of the next pause in milliseconds, before it is shortened by the jitter. */
   #step: number;
-  /** The slots released while an attempt had no answer: the answer may be older than the release. Undefined for none. */
+  /**
+   * The slots that were released while an attempt had no answer. That answer may be older than the release.
+   * Undefined if there are none.
+   */
   #woken: Set<number> | undefined;
-  /** Since when releases in this thread have woken this group. */
+  /**
+   * The start of the current series of wake-ups by releases in this thread; see {@link wakeNext}. Undefined
+   * if there is none.
+   */
   #wokenSince: number | undefined;
   #stopListening: readonly (() => void)[] | undefined;
   #hasPaused = false;
@@ -164,7 +195,7 @@ class WaiterGroup implements Due, Answers {
     this.waiters.add(first);
   }
 
-  /** False while its only waiter makes its first attempt. */
+  /** Whether an acquisition waits in this group. False while its only waiter makes its first attempt. */
   get isAwaited(): boolean {
     return this.#hasPaused || this.waiters.size > 1;
   }
@@ -187,7 +218,10 @@ class WaiterGroup implements Due, Answers {
     this.#ask();
   }
 
-  /** Starts an attempt of the head, for the slots that it may take. `slots`: those that may be free, if not all. */
+  /**
+   * Starts an attempt of the head. It tries only slots in whose lines this group is the first. `slots`: the
+   * slots that may be free; undefined for all.
+   */
   #ask(slots?: readonly number[]): void {
     const head = this.#head;
     if (head === undefined) return;
@@ -214,7 +248,7 @@ class WaiterGroup implements Due, Answers {
     if (this.waiters.size === 0) {
       this.#end();
     } else if (waiter === head && this.#asking !== 0) {
-      // The head was granted, or no longer waits for the answer, so the others need not wait for that answer either.
+      // The head was granted, or has stopped waiting. So the other waiters need not wait for its answer.
       this.#asking = 0;
       if (mayBeFree) this.wake(this.#leftBy(waiter));
       else this.#pauseUnlessWoken();
@@ -224,19 +258,25 @@ class WaiterGroup implements Due, Answers {
     for (const name of shared) this.#lines.first(name)?.wakeFor(name);
   }
 
-  /** The slots that the granted head did not try, and those released since its attempt began. Undefined for all. */
+  /**
+   * The slots that may be free after the head was granted one: those that it did not try, and those that were
+   * released since its attempt began. Undefined means all slots: the head was granted none.
+   */
   #leftBy({ slot }: Acquisition): readonly number[] | undefined {
     if (slot === undefined) return undefined;
     const untried = this.#trying.slice(this.#trying.indexOf(slot) + 1);
     return [...new Set([...untried, ...(this.#woken ?? [])])];
   }
 
-  /** The key of the store, which belongs to one of its slots, may be free. */
+  /** Call when the slot with this key in the store may be free. */
   wakeFor(name: string): void {
     this.wake([this.names.indexOf(name)]);
   }
 
-  /** Some of these slots may be free. Without `slots`, any of the key's. */
+  /**
+   * Call when these slots may be free; without `slots`, when any slot may be. Starts an attempt, or remembers
+   * the slots if an attempt has no answer yet.
+   */
   wake(slots?: readonly number[]): void {
     if (this.#asking !== 0) {
       const woken = (this.#woken ??= new Set());
@@ -249,8 +289,9 @@ class WaiterGroup implements Due, Answers {
   }
 
   /**
-   * A lease of the key was released in this thread. Waiters of other threads and processes are not notified. So after this
-   * group was woken for as long as the longest pause, it leaves the others one such pause.
+   * Call when a lease of the key was released in this thread. Waiters in other threads and processes are not
+   * notified of it. So if such releases have woken this group for as long as the longest pause, the group
+   * makes one such pause, in which others can get the key.
    */
   wakeNext(name: string): void {
     const { backoff, waiting } = this.#grants;
@@ -265,7 +306,10 @@ class WaiterGroup implements Due, Answers {
     if (this.#asking === 0) this.pause();
   }
 
-  /** If the head's timeout would expire during the pause, the pause is cut to leave time for one more attempt. */
+  /**
+   * Plans the next attempt after a pause. If the head's timeout would expire during the pause, the pause is
+   * shortened, so that there is time for one more attempt.
+   */
   pause(): void {
     const { store } = this.#lines;
     const { backoff, waiting } = this.#grants;
@@ -291,21 +335,30 @@ class WaiterGroup implements Due, Answers {
     if (failure === undefined) this.answeredAt = this.#grants.waiting.schedule.now();
     if (this.#asking === attempt) {
       this.#asking = 0;
-      // A failed attempt gives back what it may hold, which wakes this group. If that counted, it would ask thousands of times a second.
+      // A failed attempt gives back the keys that it may hold, and this wakes the group. The group must not
+      // ask again because of that, or it would ask thousands of times a second.
       if (failure === undefined) this.#pauseUnlessWoken();
       else this.pause();
     } else if (this.waiters.size > 0 && (isPermanent(failure) || this.#mayShare(granted))) {
-      // The next waiter has the same owner, so the store grants it, too; or a permanent failure concerns it, too.
+      // After a grant, the next waiter has the same owner, so the store also grants it the key. A permanent
+      // failure also concerns the next waiter.
       this.wake();
     }
   }
 
-  /** Whether a grant to the head lets the next waiter have the key, too: it has the same owner, and no slot is involved. */
+  /**
+   * Whether the store also grants the key to the next waiter after a grant to the head, because both have the
+   * same owner. It does not if the key has a limit.
+   */
   #mayShare(granted: boolean): boolean {
     return granted && this.limit === 1 && this.#grants.stableOwners;
   }
 
-  /** One first pause before the head's timeout, or half of the time that is left if that pause would not fit. */
+  /**
+   * The latest time for another attempt before the head's timeout. It is `backoff.initial` milliseconds
+   * before the timeout, or halfway to the timeout if that is later. It is the timeout itself if no further
+   * attempt can be made.
+   */
   #lastChance(): number {
     const { endsAt } = this.#head!;
     const { backoff, waiting } = this.#grants;

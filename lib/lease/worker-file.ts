@@ -1,6 +1,6 @@
 /**
- * Where the code of the renewing thread is. In what ships it is another file, beside all of the package's code:
- * `scripts/build/bundle.mjs` replaces this module.
+ * The file with the code of the renewing thread. The published package has it in a different place, beside
+ * the file with all other code. So `scripts/build/bundle.mjs` replaces this module.
  */
 export function workerFile(): string | URL {
   return new URL('./renewing-worker.js', import.meta.url);

@@ -2,8 +2,8 @@ import { quotedKeys, LockError, LockTimeoutError } from '../../common/errors.js'
 import type { FencingToken } from './lease-store.js';
 
 /**
- * A lease is not held any more, or may not be. Somebody else may have what it guarded. `cause`: the error of the last
- * renewal, if that is the reason.
+ * Reports that a lease is no longer held, or may no longer be held. Another owner may now use the resource
+ * that it protected. `cause`: the error of the last renewal, if that is why the lease was lost.
  */
 export class LeaseLostError extends LockError {
   /** The key of the lease. */
@@ -26,7 +26,10 @@ export class LeaseLostError extends LockError {
   }
 }
 
-/** The store failed. `cause` is its error. Nothing was granted. A lease that was held is held until it expires. */
+/**
+ * Reports that the store failed. `cause` is the store's error. No lease was granted. A lease that was held
+ * stays held until it expires.
+ */
 export class LeaseStoreError extends LockError {
   constructor(message: string, cause?: unknown) {
     super('ERR_LEASE_STORE', message, cause === undefined ? undefined : { cause });
@@ -37,13 +40,19 @@ export class LeaseStoreError extends LockError {
   }
 }
 
-/** A write came with a lower token than an earlier one: its sender has lost the lease, and may not know it yet. */
+/**
+ * Reports that a write was refused because an earlier write had a higher token. The sender has lost its
+ * lease, and may not know that yet.
+ */
 export class StaleTokenError extends LockError {
   /** The key of the write. */
   readonly key: string;
   /** The token that was refused. */
   readonly token: FencingToken;
-  /** The highest token that was admitted before; for a key that the gate has forgotten, the highest that may have been. */
+  /**
+   * The highest token that was admitted before. For a key that the gate has forgotten, the highest token that
+   * may have been admitted.
+   */
   readonly newest: FencingToken;
 
   constructor(key: string, token: FencingToken, newest: FencingToken) {
@@ -62,8 +71,9 @@ export class StaleTokenError extends LockError {
 }
 
 /**
- * Whether no repetition can help: the store has failed with a LockError of another code than ERR_LEASE_STORE. Callers get
- * such an error as it is, and at once. A time-out of a lock that the store itself uses is not meant.
+ * Whether an error is permanent, so that repeating the operation cannot help. An error is permanent if it is
+ * a LockError, but not a LeaseStoreError or a LockTimeoutError. Callers get a permanent error unchanged and
+ * at once. A LockTimeoutError comes from a lock that the store itself uses, so a repetition can succeed.
  */
 export function isPermanent(error: unknown): error is LockError {
   return (
@@ -71,13 +81,19 @@ export function isPermanent(error: unknown): error is LockError {
   );
 }
 
-/** The error for a server that does not let its user do what leases need, and will not until somebody changes that. */
+/**
+ * The error for a server that refuses an operation that leases need. It is permanent until an administrator
+ * allows the operation.
+ */
 export function storeDenied(server: string, cause: unknown): LockError {
   const message = `${server} does not allow what leases need: ${messageOf(cause)}`;
   return new LockError('ERR_LEASE_STORE_DENIED', message, { cause });
 }
 
-/** The error for an operation of a store, on a key or several, that failed with `cause`; that itself if it is permanent. */
+/**
+ * The error for a failed operation of a store on one or more keys. If `cause` is permanent, `cause` itself is
+ * returned.
+ */
 export function storeFailure(operation: string, keys: string | readonly string[], cause: unknown): LockError {
   if (isPermanent(cause)) return cause;
   const names = quotedKeys(typeof keys === 'string' ? [keys] : keys);
@@ -85,8 +101,9 @@ export function storeFailure(operation: string, keys: string | readonly string[]
 }
 
 /**
- * The message of a thrown value. The message of an attempt to connect to several addresses is empty, but its error has a
- * code. The message of `mariadb` includes the whole statement, and `sqlMessage` does not.
+ * The message of a thrown value. If Node cannot connect to any of several addresses, the error's message is
+ * empty, so its code is used. The message of a `mariadb` error includes the whole statement, so its
+ * `sqlMessage` is used.
  */
 export function messageOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
@@ -106,7 +123,7 @@ export function leaseTimeout(
   return new LockTimeoutError(message, keys, timeout, -1, [], cause === undefined ? undefined : { cause });
 }
 
-/** The error for reading the one key, or token, of a lease that has none or several. */
+/** The error for reading `key` or `token` of a lease that does not have exactly one key. */
 export function noSingleKey(property: 'key' | 'token', keys: readonly string[]): LockError {
   const held = keys.length === 0 ? 'no keys' : quotedKeys(keys);
   return new LockError(
@@ -120,7 +137,7 @@ export function managerClosed(): LockError {
   return new LockError('ERR_LEASE_MANAGER_CLOSED', 'the LeaseManager was closed');
 }
 
-/** The error for renewal in the background over a store that only the holder's thread can use. */
+/** The error for background renewal over a store that no other thread can open. */
 export function cannotReopen(): LockError {
   return new LockError(
     'ERR_LEASE_BACKGROUND',

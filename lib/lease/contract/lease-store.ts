@@ -1,151 +1,173 @@
 import { invalidArgType, outOfRange } from '../../common/errors.js';
 import type { HostUrl } from '../../common/types.js';
 
-/** Strictly increases from holder to holder of a key, across release, expiry and crash. */
+/**
+ * A number that rises with each grant of a key, across releases, expiries and crashes. So a resource can
+ * refuse writes with a lower token.
+ */
 export type FencingToken = bigint;
 
-/** A clock of the caller's own, mainly for tests. */
+/** A clock that the caller provides, mainly for tests. */
 export interface Clock {
-  /** Milliseconds; must never go backwards. */
+  /** The current time in milliseconds. It must never go backwards. */
   now(): number;
 }
 
-/** A clock that does not run by itself, and reports when it was set. */
+/** A clock that moves only when code sets it, and that notifies listeners when it is set. */
 export interface AdvancingClock extends Clock {
-  /** Calls `listener` after each change, until the returned function is called. */
+  /** Calls `listener` each time the clock is set. The returned function stops these calls. */
   onAdvance(listener: () => void): () => void;
 }
 
-/** A held lease, as its store shows it. */
+/** The state of a held lease, as its store reports it. */
 export interface LeaseState {
   /** The owner that was passed to `tryAcquire`. */
   owner: string;
   /** The token of the grant. */
   token: FencingToken;
-  /** Milliseconds until it expires, by the store's clock. */
+  /** Milliseconds until the lease expires, by the store's clock. */
   remaining: number;
 }
 
-/** The same in a store that keeps infos. */
+/** The state of a held lease, in a store that keeps a text (its info) with each lease. */
 export interface InfoLeaseState extends LeaseState {
-  /** The holder's text about itself; absent without one. */
+  /** The text that the holder stored with the lease. Absent if there is none. */
   info?: string;
 }
 
 /**
- * Where leases live. Contention is a result, never an error; only a failing backend rejects.
+ * A store of leases. If another owner holds a key, the store refuses it; that is a result, not an error.
+ * Operations reject only if the backend fails or an argument is bad.
  *
- * Keys and owners are non-empty strings, times to live are whole milliseconds from 1 to 2^42. Anything else is
- * refused with a TypeError (ERR_INVALID_ARG_TYPE) or RangeError (ERR_OUT_OF_RANGE), before anything is asked. A
- * lease is held until it expires, that moment excluded. `leaseStoreContract` of `stripelock/testing` tests all that a
- * store must do.
+ * Keys and owners are non-empty strings. TTLs are whole milliseconds from 1 to 2^42. For any other value, an
+ * operation rejects with a TypeError (ERR_INVALID_ARG_TYPE) or RangeError (ERR_OUT_OF_RANGE) before it sends
+ * a request. A lease is held until the time at which it expires; at exactly that time it is no longer held.
+ * `leaseStoreContract` of `stripelock/testing` tests everything that a store must do.
  *
- * A request may reach a server late, on another connection than the requests after it, or twice. It must not undo a newer
- * one:
+ * A request may reach a server twice. It may also arrive late, after newer requests that used other
+ * connections. It must not undo a newer request:
  *
- * - A renewal never shortens a lease. Only the end of a lease may do that: see {@link ExactLeaseStore.keep}.
- * - A release names the grant that it ends, by its token, where the store has {@link ExactLeaseStore.release}. Otherwise a
- *   late release frees the next lease of an owner who has several in turn, as managers with `holder` or `reentrant` do.
- * - If the store limits the time of an attempt, and the attempt is granted after that, the store gives this grant back, by
- *   its token. Another attempt of the same owner may hold the key by then.
+ * - A renewal never shortens a lease. Only the end of a grant may do that: see {@link ExactLeaseStore.keep}.
+ * - A release names the grant that it ends, by its token, if the store has {@link ExactLeaseStore.release}.
+ *   In other stores, a late release can free a later lease of the same owner. An owner can have several
+ *   leases in turn if its manager has the option `holder` or `reentrant`.
+ * - If the store limits the time of an attempt, and the grant comes after that time, the store releases this
+ *   grant by its token. It must not release by owner alone, because a later attempt of the same owner may
+ *   hold the key.
  */
 export interface LeaseStore {
   /**
-   * Atomically: if key is free, expired, or held by this same owner, hold it for ttl milliseconds and return its token,
-   * which is new in each of these cases. Otherwise return undefined.
+   * Grants the key to the owner for `ttl` milliseconds if the key is free, expired, or held by this same
+   * owner. The result is the token of the grant, which is new in each of these cases, or undefined if another
+   * owner holds the key. The operation is atomic.
    */
   tryAcquire(key: string, owner: string, ttl: number): Promise<FencingToken | undefined>;
   /**
-   * Extend to ttl milliseconds from now, only if owner still holds key. A lease that lasts longer keeps its time. The token
-   * stays. True if owner holds key.
+   * Extends the lease to `ttl` milliseconds from now, if the owner still holds the key. Never shortens it,
+   * and keeps its token. True if the owner holds the key.
    */
   renew(key: string, owner: string, ttl: number): Promise<boolean>;
-  /** Compare-and-delete: free key only if owner still holds it. True if freed. */
+  /** Frees the key if the owner still holds it, atomically. True if it was freed. */
   release(key: string, owner: string): Promise<boolean>;
-  /** Undefined if the key is free. */
+  /** The state of the key's lease; undefined if the key is free. */
   inspect(key: string): Promise<LeaseState | undefined>;
-  /** Closes what the store has opened itself. Managers never call it. */
+  /** Closes the resources that the store opened itself, such as connections. Managers never call this. */
   close?(): Promise<void>;
 }
 
-/** A store that has something to close. A manager never does that. */
+/** A store that has a `close` method. Managers never call it. */
 export interface ClosableLeaseStore extends LeaseStore {
-  /** Closes what the store has opened itself. */
+  /** Closes the resources that the store opened itself, such as connections. */
   close(): Promise<void>;
 }
 
-/** A store that keeps a small text with each lease, which `inspect` shows. */
+/** A store that keeps a small text (its info) with each lease. `inspect` shows it. */
 export interface InfoLeaseStore extends LeaseStore {
-  /** Keeps `info`, at most 1024 bytes in UTF-8, with what it grants. An earlier one goes, also without a new one. */
+  /**
+   * As {@link LeaseStore.tryAcquire}. A grant stores `info`, at most 1024 bytes in UTF-8, with the lease. A
+   * grant without `info` removes the info of an earlier grant.
+   */
   tryAcquire(key: string, owner: string, ttl: number, info?: string): Promise<FencingToken | undefined>;
-  /** Replaces the info by a new one, if that is given, of what it extends. An empty one removes it. */
+  /**
+   * As {@link LeaseStore.renew}. If `info` is given, it replaces the lease's info. An empty `info` removes
+   * it.
+   */
   renew(key: string, owner: string, ttl: number, info?: string): Promise<boolean>;
-  /** Undefined if the key is free. */
+  /** The state of the key's lease; undefined if the key is free. */
   inspect(key: string): Promise<InfoLeaseState | undefined>;
 }
 
 /**
- * A store whose releases can name one grant. A manager that finds `keep` passes tokens. Otherwise it passes none, and ends
- * a lease before its `minHold` by `renew`. As that shortens no lease, the key may stay taken for the rest of its TTL.
+ * A store in which a release can name one grant. If a store has `keep`, managers pass tokens to `release`. To
+ * other stores, they pass no tokens. To release a lease there before its `minHold` has passed, they renew it
+ * for the rest of that time. A renewal never shortens a lease, so the key may then stay taken for the rest of
+ * its TTL.
  */
 export interface ExactLeaseStore extends LeaseStore {
-  /** With a token, frees only the grant that has it. */
+  /** As {@link LeaseStore.release}. With a token, frees the key only if its current grant has this token. */
   release(key: string, owner: string, token?: FencingToken): Promise<boolean>;
   /**
-   * Ends the grant that has this token, but leaves the key taken for ttl milliseconds from now, also if the lease would last
-   * longer. True if owner held that grant.
+   * Ends the grant with this token. The key stays taken for `ttl` milliseconds from now, and is then free,
+   * even if the lease would have lasted longer. True if the owner held this grant.
    */
   keep(key: string, owner: string, ttl: number, token: FencingToken): Promise<boolean>;
 }
 
-/** Whether releases in this store can name a grant. */
+/** Whether a release in this store can name a grant by its token. */
 export function isExact(store: LeaseStore): store is ExactLeaseStore {
   return typeof (store as Partial<ExactLeaseStore>).keep === 'function';
 }
 
-/** A store that is notified of releases elsewhere. Waiting managers then retry at once. */
+/**
+ * A store that reports releases of keys, also by other threads or processes. Waiting managers then retry at
+ * once.
+ */
 export interface WakingLeaseStore extends LeaseStore {
   /**
-   * Calls `listener` when the key may have become free, until the returned function is called. It may miss releases,
-   * and need not call every listener: waiters also keep asking by themselves.
+   * Calls `listener` when the key may have become free. The returned function stops these calls. The store
+   * may miss releases, and need not call every listener, because waiters also poll.
    */
   onRelease(key: string, listener: () => void): () => void;
 }
 
-/** Bytes of UTF-8: enough for a host, a process and a progress, and little for a store. */
+/**
+ * The maximum length of an info, in bytes of UTF-8. This is enough for the names of a host and a process and
+ * for progress, and costs a store little.
+ */
 const MAX_INFO = 1024;
 
 /**
- * How another thread opens a store again: it imports the module, and calls a function that the module exports with the
- * options. That function returns a store, or a promise of one, with a separate connection.
+ * Describes how another thread opens the same store. The thread imports `module`, and calls the function that
+ * the module exports as `name`, with `options`. The function returns a store with a separate connection, or a
+ * promise of such a store.
  */
 export interface LeaseStoreSource {
-  /** The URL of the module, or its name as the renewing thread of this package can import it. */
+  /** The URL of the module, or a name that the renewing thread of this package can import. */
   readonly module: string | HostUrl;
-  /** The name of the exported function: `default` for the default export. */
+  /** The name of the exported function; `default` for the default export. */
   readonly name: string;
-  /** Can be cloned to another thread. */
+  /** The argument of the function. It must be structured-cloneable. */
   readonly options: unknown;
 }
 
-/** A store whose leases another thread can renew while the event loop of their holder is blocked. */
+/** A store whose leases another thread can renew while the holder's event loop is blocked. */
 export interface ReopenableLeaseStore extends LeaseStore {
-  /** Undefined if this particular store cannot be opened again. */
+  /** Describes how another thread opens this store. Undefined if no other thread can open it. */
   readonly source: LeaseStoreSource | undefined;
 }
 
-/** A store that can also answer without a promise. Messages of errors then name the holder. */
+/** A store that can also be inspected synchronously, so that an error message can name the holder. */
 export interface PromptLeaseStore extends LeaseStore {
   inspectNow(key: string): LeaseState | undefined;
 }
 
-/** Its `inspectNow`; undefined if the store must be asked with a promise. */
+/** The store's `inspectNow`. Undefined if the store can be inspected only asynchronously. */
 export function inspectingNow(store: LeaseStore): PromptLeaseStore['inspectNow'] | undefined {
   const prompt = store as Partial<PromptLeaseStore>;
   return typeof prompt.inspectNow === 'function' ? (key) => prompt.inspectNow!(key) : undefined;
 }
 
-/** Undefined if the store cannot be opened by another thread. */
+/** The store's `source`, checked. Undefined if no other thread can open the store. */
 export function sourceOf(store: LeaseStore): LeaseStoreSource | undefined {
   const source: unknown = (store as Partial<ReopenableLeaseStore>).source;
   if (source === undefined) return undefined;
@@ -155,7 +177,9 @@ export function sourceOf(store: LeaseStore): LeaseStoreSource | undefined {
   return source as LeaseStoreSource;
 }
 
-/** Milliseconds, 139 years: a time plus this much fits every store's clock. */
+/**
+ * The longest TTL, in milliseconds: 139 years. The current time plus this TTL fits the clock of every store.
+ */
 export const MAX_TTL = 2 ** 42;
 
 export function checkKey(key: unknown): string {
@@ -182,14 +206,17 @@ export function checkTtl(ttl: unknown, name = 'ttl'): number {
 
 const MOST_TOKEN = 2n ** 63n - 1n;
 
-/** Tokens of our stores fit a signed integer of 64 bits, which databases have. */
+/**
+ * Checks a fencing token. Tokens of this package's stores fit a signed 64-bit integer, a type that databases
+ * have.
+ */
 export function checkToken(token: unknown): FencingToken {
   if (typeof token !== 'bigint') throw invalidArgType('token', 'a bigint', token);
   if (token < 0n || token > MOST_TOKEN) throw outOfRange('token', 'a bigint from 0 to 2^63 - 1', token);
   return token;
 }
 
-/** The text that a holder keeps with its lease. Empty for none. */
+/** Checks the text that a holder stores with its lease. It may be empty. */
 export function checkInfo(info: unknown, name = 'info'): string {
   if (typeof info !== 'string') throw invalidArgType(name, 'a string', info);
   if (info.length > MAX_INFO || Buffer.byteLength(info) > MAX_INFO) {
@@ -205,7 +232,7 @@ export function checkClock(clock: unknown): Clock {
   return clock as Clock;
 }
 
-/** The clock's time. Throws if it is not a time, or overflows when a TTL is added. */
+/** Reads the clock. Throws if the result is not a number, or so large that adding a TTL would overflow. */
 export function readClock(clock: Clock): number {
   const now: unknown = clock.now();
   if (typeof now !== 'number') throw invalidArgType('clock.now()', 'a number', now);
@@ -215,7 +242,10 @@ export function readClock(clock: Clock): number {
   return now;
 }
 
-/** Calls `listener` when the clock was set, if the clock reports that. Returns a function that ends it. */
+/**
+ * Calls `listener` each time the clock is set, if the clock reports that. The returned function stops these
+ * calls.
+ */
 export function onAdvance(clock: Clock | undefined, listener: () => void): () => void {
   const advancing = clock as Partial<AdvancingClock> | undefined;
   return typeof advancing?.onAdvance === 'function' ? advancing.onAdvance(listener) : () => undefined;

@@ -2,48 +2,50 @@ import { checkCount, checkOptionsObject, checkString, type Names } from '../../c
 import { LockError } from '../../common/errors.js';
 import type { FencingToken, InfoLeaseState, LeaseStore } from './lease-store.js';
 
-/** Leases. */
+/** The default number of leases in a list. */
 export const DEFAULT_LISTED = 1000;
-/** Leases: a list is one array in memory. */
+/** The maximum number of leases in a list, which is one array in memory. */
 export const MAX_LISTED = 10_000;
 
-/** For `list` of a store. */
+/** Options of a store's `list`. */
 export interface ListLeasesOptions {
-  /** Lists only keys that start with this text. Every character stands for itself. Default: all keys. */
+  /** Lists only keys that start with this text. Wildcards are not supported. Default: all keys. */
   prefix?: string;
   /** The maximum number of leases, 1 … 10_000. Default 1000. */
   limit?: number;
 }
 
-/** A lease that is held, with its key. */
+/** A held lease, with its key. */
 export interface ListedLease {
-  /** The key in the store. Of a key with permits, each held slot is listed: `key`, `key#slot1` and so on. */
+  /** The key in the store. For a key with a limit, each held slot is listed: `key`, `key#slot1` and so on. */
   readonly key: string;
   /** The owner that was passed to `tryAcquire`. */
   readonly owner: string;
   /** The token of the grant. */
   readonly token: FencingToken;
-  /** Milliseconds until it expires, by the store's clock. */
+  /** Milliseconds until the lease expires, by the store's clock. */
   readonly remaining: number;
-  /** The holder's text about itself; absent without one. */
+  /** The text that the holder stored with the lease. Absent if there is none. */
   readonly info?: string;
 }
 
-/** A store that can enumerate its leases. */
+/** A store that can list its leases. */
 export interface ListingLeaseStore extends LeaseStore {
   /**
-   * The leases that are held by the store's clock, in the order of their keys: by Unicode code points. Keys that contain a NUL
-   * or half of a surrogate pair may come last. If more leases than `limit` are held, the first ones in that order are listed.
+   * Lists the leases that are held, by the store's clock. They are sorted by key, in the order of Unicode
+   * code points. Keys that contain a NUL or half of a surrogate pair may come last. If more than `limit`
+   * leases are held, only the first ones are listed.
    *
-   * A long list takes several requests, between which others acquire and release. So a lease that is held during the whole call
-   * is listed, and any other may be.
+   * A long list takes several requests, and other clients can acquire and release leases between them. A
+   * lease that is held during the whole call is listed. A lease that is held for only a part of the call may
+   * be listed or not.
    */
   list(options?: ListLeasesOptions): Promise<readonly ListedLease[]>;
 }
 
 const NAMES: Names<ListLeasesOptions> = { prefix: true, limit: true };
 
-/** Checks the options of `list`, and fills in defaults. */
+/** Checks the options of `list`, and fills in the defaults. */
 export function resolveList(options: ListLeasesOptions | undefined): Required<ListLeasesOptions> {
   checkOptionsObject(options, NAMES);
   const { prefix, limit } = options ?? {};
@@ -58,12 +60,12 @@ export function canList(store: LeaseStore): store is ListingLeaseStore {
   return typeof (store as Partial<ListingLeaseStore>).list === 'function';
 }
 
-/** A lease in a list. An empty `info` is left out. */
+/** Creates the entry of a lease in a list. An empty `info` is left out. */
 export function listedLease(key: string, { info, ...state }: InfoLeaseState): ListedLease {
   return info === undefined || info === '' ? { key, ...state } : { key, ...state, info };
 }
 
-/** The error for a store that cannot enumerate its leases for this reason. */
+/** The error of a store that cannot list its leases. `why`: the reason. */
 export function cannotList(why: string): LockError {
   return new LockError('ERR_LEASE_LIST', `the leases cannot be listed: ${why}`);
 }

@@ -21,191 +21,233 @@ import {
 } from './lease-store.js';
 import { MAX_LIMIT } from './slots.js';
 
-/** Milliseconds. */
+/** The default TTL, in milliseconds. */
 export const DEFAULT_TTL = 30_000;
-/** The default warning comes when this part of the ttl, a third, is left until the local deadline. */
+/** The default time of a warning is ttl / 3 before the local deadline. */
 const WARNING_PART = 3;
-/** Two beats may fail before the lease is lost. */
+/** The default number of renewals per TTL. After a failed renewal, there is time left for retries. */
 const BEATS_PER_TTL = 3;
 
-/** How long a lease lasts. */
+/** Options that limit how long a lease lasts. */
 export interface LeaseOptions {
-  /** Milliseconds, whole, 1 … 2^42. Default: the manager's. */
+  /** The time to live: whole milliseconds, 1 … 2^42. Default: the manager's `ttl`. */
   ttl?: number;
-  /** Renew automatically while held: every ttl/3, or every `every` milliseconds, fewer than ttl. Default: the manager's. */
+  /**
+   * Whether to renew the lease automatically while it is held: every ttl/3, or every `every` milliseconds,
+   * which must be less than the ttl. Default: the manager's.
+   */
   renew?: boolean | Pick<LeaseRenewOptions, 'every'>;
-  /** Milliseconds after which no renewal is sent any more. The lease ends at most one ttl later. Default: the manager's. */
+  /**
+   * Milliseconds after the grant at which automatic renewal stops. The lease ends at most one ttl later.
+   * Default: the manager's.
+   */
   maxHold?: number;
 }
 
-/** For one attempt. Default of each: the manager's. */
+/** Options of `tryAcquire`. Except for `limit`, each defaults to the manager's option. */
 export interface TryAcquireLeaseOptions extends Omit<LeaseOptions, 'renew'>, LeaseExtras {
   /**
-   * Renew automatically while held: every ttl/3, or every `every` milliseconds, fewer than ttl; with `background` even
-   * while the event loop is blocked. Default: the manager's.
+   * Whether to renew the lease automatically while it is held: every ttl/3, or every `every` milliseconds,
+   * which must be less than the ttl. With `background`, it is renewed even while the event loop is blocked.
+   * Default: the manager's.
    */
   renew?: boolean | LeaseRenewOptions;
   /**
-   * The maximum number of holders of the key at once, 1 … 1000, across all processes that pass the same number. Each holder
-   * has one slot, see `Lease.slot`. An acquisition with a smaller limit uses only the first slots. For one key. Default 1.
+   * The maximum number of holders of the key at once, 1 … 1000. All processes should pass the same number: an
+   * acquisition with a smaller limit uses only the first slots. Each holder has one slot (see `Lease.slot`).
+   * A limit above 1 requires exactly one key. Default 1.
    */
   limit?: number;
 }
 
-/** For a manager, and the defaults of its leases. */
+/** Options of a manager, and the defaults for its leases. */
 export interface LeaseManagerOptions {
-  /** Default: a new `MemoryLeaseStore`, on the manager's clock if that is given. */
+  /**
+   * The store of the leases. Default: a new `MemoryLeaseStore`, with the manager's `clock` if that is given.
+   */
   store?: LeaseStore;
-  /** Milliseconds, whole, 1 … 2^42. Default 30_000. */
+  /** The time to live of a lease: whole milliseconds, 1 … 2^42. Default 30_000. */
   ttl?: number;
-  /** Renew automatically while held: every ttl/3, or every `every` milliseconds, fewer than ttl. Default true. */
+  /**
+   * Whether to renew leases automatically while they are held: every ttl/3, or every `every` milliseconds,
+   * which must be less than the ttl. Default true.
+   */
   renew?: boolean | Pick<LeaseRenewOptions, 'every'>;
-  /** Milliseconds after which renewing stops, so that a holder that hangs still loses the lease. Default Infinity. */
+  /**
+   * Milliseconds after the grant at which automatic renewal stops, so that a holder that hangs loses the
+   * lease. Default Infinity.
+   */
   maxHold?: number;
   /**
-   * Stable identity: the same holder may take its own live lease again (after a crash). Default: unique per
-   * acquisition. A name belongs to one living manager at a time: the store cannot distinguish two of the same name.
+   * A fixed name for the owner of all leases. With the same name, a manager can acquire keys that this owner
+   * still holds, for example after a crash. Only one running manager may use a name, because the store cannot
+   * distinguish two managers with the same name. Default: a unique owner for each acquisition.
    */
   holder?: string;
-  /** Let acquisitions of one key through this manager share one lease, released by the last of them. Default false. */
+  /**
+   * Whether acquisitions of one key through this manager share one lease. The last of them to release it ends
+   * the lease. Default false.
+   */
   reentrant?: boolean;
-  /** Pauses between attempts, in milliseconds: initial, doubling up to max, shortened by up to jitter (0 … 1). Default 10, 1000, 0.5. */
+  /**
+   * The pauses between attempts. The first pause is `initial`, and each later pause is twice as long, up to
+   * `max`. Each pause is shortened at random by a fraction of up to `jitter`. Default 10, 1000, 0.5.
+   */
   backoff?: {
     /** Milliseconds before the second attempt. Default 10. */
     initial?: number;
-    /** The longest pause, in milliseconds; not below initial. Default 1000. */
+    /** The longest pause, in milliseconds; at least `initial`. Default 1000. */
     max?: number;
-    /** How much of a pause chance may take away, 0 … 1. Default 0.5. */
+    /** The largest fraction by which a pause is shortened at random, 0 … 1. Default 0.5. */
     jitter?: number;
   };
   /**
-   * Judges local deadlines, renewal and maxHold. Default: `performance.now()`, plus the time for which the machine was
-   * suspended if the addon is loaded. With a `clock`, no lease can be renewed in the background.
+   * The clock for local deadlines, renewals and `maxHold`. Default: `performance.now()`, plus the time during
+   * which the machine was suspended if the addon is loaded. With a `clock`, no lease can be renewed in the
+   * background.
    */
   clock?: Clock;
 }
 
-/** For `new LeaseManager(options)`. */
+/** Options of `new LeaseManager(options)`. */
 export interface WarningLeaseManagerOptions extends Omit<LeaseManagerOptions, 'renew'>, LeaseExtras {
   /**
-   * Renew automatically while held: every ttl/3, or every `every` milliseconds, fewer than ttl; with `background` even
-   * while the event loop is blocked. Default true.
+   * Whether to renew leases automatically while they are held: every ttl/3, or every `every` milliseconds,
+   * which must be less than the ttl. With `background`, they are renewed even while the event loop is
+   * blocked. Default true.
    */
   renew?: boolean | LeaseRenewOptions;
 }
 
-/** For an acquisition that waits. */
+/** Options of `acquire`. */
 export interface AcquireLeaseOptions extends TryAcquireLeaseOptions {
-  /** Milliseconds for the whole acquisition, in real time. 0 makes one attempt, Infinity waits forever. Default 5000. */
+  /**
+   * The timeout of the whole acquisition, in milliseconds of real time. 0 makes one attempt, Infinity waits
+   * forever. Default 5000.
+   */
   timeout?: number;
-  /** Aborting ends the wait and rejects with signal.reason. */
+  /** Aborting this signal ends the wait and rejects with `signal.reason`. */
   signal?: HostSignal;
 }
 
-/** For `close` of a manager. */
+/** Options of a manager's `close`. */
 export interface LeaseCloseOptions {
-  /** Milliseconds, from 0 to Infinity, for which leases that are held are waited for. Default 0. */
+  /** The maximum time to wait until held leases are released, in milliseconds, 0 … Infinity. Default 0. */
   drain?: number;
 }
 
-/** For `withLease`; without `ifAvailable` for `acquire`; without `timeout` and `signal`, too, for `tryAcquire`. */
+/**
+ * Options of `withLease`. `acquire` has all of them except `ifAvailable`. `tryAcquire` also lacks `timeout`
+ * and `signal`.
+ */
 export interface WithLeaseOptions extends AcquireLeaseOptions {
-  /** Do not wait: if the lease is held, resolve to undefined, without calling the function. Default false. */
+  /**
+   * Whether to make only one attempt. If another owner holds a key, `withLease` then resolves to undefined
+   * without calling the function. Default false.
+   */
   ifAvailable?: boolean;
 }
 
-/** Pauses between attempts, checked. */
+/** The checked option `backoff`: the pauses between attempts. */
 export interface Backoff {
   readonly initial: number;
   readonly max: number;
   readonly jitter: number;
 }
 
-/** The terms of one lease, in milliseconds. */
+/** The resolved options of one lease. Times are in milliseconds. */
 export interface LeaseTerms {
   readonly ttl: number;
-  /** Between renewals; Infinity for none. */
+  /** The time between two automatic renewals; Infinity for none. */
   readonly every: number;
-  /** Whether it is renewed while the event loop is blocked, too. */
+  /** Whether another thread renews the lease, so that it is renewed even while the event loop is blocked. */
   readonly background: boolean;
   readonly maxHold: number;
   readonly warning: { readonly before: number; readonly call: (warning: LeaseWarning) => void } | undefined;
-  /** From the grant, for which the store keeps the key even if it is released. 0 for none. */
+  /**
+   * The time after the grant during which the store keeps the key taken even if the lease is released; 0 for
+   * none.
+   */
   readonly minHold: number;
   readonly info: string | undefined;
-  /** How many holders the key may have at once. */
+  /** The maximum number of holders of the key at once. */
   readonly limit: number;
-  /** Which of them has it, from 0. */
+  /** The slot of the lease, 0 … limit - 1. */
   readonly slot: number;
 }
 
-/** Says that a lease is about to be lost; see {@link LeaseWarningOptions}. */
+/** A warning that a lease will be lost unless a renewal succeeds soon; see {@link LeaseWarningOptions}. */
 export interface LeaseWarning {
   /** The key of the lease. */
   readonly key: string;
   /** The token of the lease. */
   readonly token: bigint;
-  /** The owner as the store knows it. */
+  /** The name of the lease's owner in the store. */
   readonly holder: string;
-  /** Milliseconds until the local deadline. */
+  /** Milliseconds until the local deadline of the lease. */
   readonly remaining: number;
-  /** The error of the last renewal; undefined if the store has not answered it yet. */
+  /** The error of the last renewal; undefined if the store has not answered that renewal yet. */
   readonly cause: LockError | undefined;
 }
 
-/** A warning before a lease is lost because renewals fail, for the option `warning`. */
+/** The option `warning`: calls a function before a lease is lost because its renewals fail. */
 export interface LeaseWarningOptions {
-  /** Milliseconds before the local deadline, fewer than the ttl. Default: ttl/3. */
+  /**
+   * The function is called this many milliseconds before the local deadline; less than the ttl. Default:
+   * ttl/3.
+   */
   before?: number;
   /**
-   * Called once in each series of renewals that fail or get no answer, `before` milliseconds before the deadline. A timer
-   * calls it: later if the event loop is blocked, and not at all after the deadline. Its errors are not caught.
+   * The function to call. It is called once in each series of renewals that fail or get no answer. A timer
+   * calls it: late if the event loop is blocked, and not at all after the deadline. Its errors are not
+   * caught.
    */
   call: (warning: LeaseWarning) => void;
 }
 
 /** Further options of an acquisition, or of all leases of a manager. */
 export interface LeaseExtras {
-  /** A function that is called before the lease is lost because renewals fail. Default for a manager: none. */
+  /** Calls a function before the lease is lost because its renewals fail. Default for a manager: none. */
   warning?: LeaseWarningOptions;
   /**
-   * Milliseconds after the grant, 0 … 2^42, during which no other owner is granted the key, even after a release. An earlier
-   * release leaves the rest of this time to the store. Default for a manager: 0.
+   * Milliseconds after the grant, 0 … 2^42, during which no other owner is granted the key. If the lease is
+   * released earlier, the store keeps the key taken for the rest of this time. Default for a manager: 0.
    */
   minHold?: number;
   /**
-   * A text of at most 1024 bytes in UTF-8, such as a host and a process, that the store keeps with the lease and `inspect`
-   * shows. See `Lease.setInfo`. Default for a manager: none.
+   * A text of at most 1024 bytes in UTF-8, such as the names of a host and a process. The store keeps it with
+   * the lease, and `inspect` shows it. `Lease.setInfo` changes it. Default for a manager: none.
    */
   info?: string;
 }
 
-/** How a lease is renewed automatically. */
+/** Options of automatic renewal. */
 export interface LeaseRenewOptions {
-  /** Milliseconds between renewals, fewer than the ttl. Default: a third of the ttl. */
+  /** Milliseconds between two renewals, less than the ttl. Default: ttl/3. */
   every?: number;
   /**
-   * Renew it while the event loop of its holder is blocked, too. Needs a finite `maxHold`, after which a holder that
-   * hangs loses the lease. A worker thread of this package, one for each thread that holds such leases, opens the store again
-   * and renews them. The store must have a `source` (see `ReopenableLeaseStore`), and the manager no `clock`. Default false.
+   * Whether to renew the lease even while its holder's event loop is blocked. A worker thread of this package
+   * opens the store again and renews the lease. Each thread that holds such leases has one such worker. This
+   * option requires a finite `maxHold`, after which a holder that hangs loses the lease. It also requires a
+   * store with a `source` (see `ReopenableLeaseStore`), and a manager without a `clock`. Default false.
    */
   background?: boolean;
 }
 
-/** How a lease is renewed automatically, checked. */
+/** The checked option `renew`. */
 interface Renewals {
-  /** Milliseconds; Infinity for none; undefined for the default. */
+  /** Milliseconds between two renewals. Infinity means no renewals; undefined means the default. */
   readonly every: number | undefined;
   readonly background: boolean;
 }
 
-/** The options of a lease, checked, before the terms that follow from them. */
+/** The checked options of a lease. `makeTerms` computes its terms from them. */
 interface Given extends Pick<LeaseTerms, 'ttl' | 'maxHold' | 'minHold' | 'info'> {
   readonly renew: Renewals;
   readonly warning: LeaseWarningOptions | undefined;
 }
 
-/** The options of a manager without the terms of its leases, checked. */
+/** The checked options that concern a manager itself, not the terms of its leases. */
 interface OwnSettings {
   readonly store: LeaseStore | undefined;
   readonly holder: string | undefined;
@@ -214,22 +256,25 @@ interface OwnSettings {
   readonly clock: Clock | undefined;
 }
 
-/** The options of a manager, checked. */
+/** All checked options of a manager. */
 export interface ManagerSettings extends OwnSettings {
-  /** Defaults of the options of a lease. */
+  /** The manager's options for its leases, which acquisitions can override. */
   readonly given: Given;
-  /** The terms of a lease without options. */
+  /** The terms of a lease that is acquired without options. */
   readonly terms: LeaseTerms;
 }
 
-/** How long an acquisition waits at most. */
+/** The checked options that limit the wait of an acquisition. */
 export interface Wait {
-  /** Milliseconds. */
+  /** Milliseconds for the whole acquisition. */
   readonly timeout: number;
   readonly signal: AbortSignal | undefined;
 }
 
-/** For each option: throws for a bad value, or returns the checked one. `name`: the option in messages. */
+/**
+ * For each option, a function that returns the checked value, or throws if the value is bad. `name`: the
+ * option's name in messages.
+ */
 type Checks<O, K extends keyof O = keyof O> = {
   readonly [N in K]-?: (value: unknown, name: string) => O[N];
 };
@@ -283,8 +328,8 @@ const DEFAULT_SETTINGS: OwnSettings = {
 const DEFAULT_WAIT: Wait = { timeout: DEFAULT_TIMEOUT, signal: undefined };
 
 /**
- * Returns each option that has a check: the given value, checked, or else its default. Returns `defaults` itself if no option is
- * given. `what`: the name of the object in messages.
+ * Returns `defaults`, in which each given option that has a check is replaced by its checked value. Returns
+ * `defaults` itself if no option is given. `what`: the name of the options object in messages.
  */
 function resolve<O extends object, K extends keyof O>(
   given: object,
@@ -302,21 +347,24 @@ function resolve<O extends object, K extends keyof O>(
   return resolved;
 }
 
-/** Checks the options, and fills in the defaults. */
+/** Checks a manager's options, and fills in the defaults. */
 export function resolveManagerOptions(options: WarningLeaseManagerOptions = {}): ManagerSettings {
   checkOptionsObject(options, MANAGER);
   const given = resolve(options, TERMS, DEFAULT_TERMS);
   return { ...resolve(options, OWN, DEFAULT_SETTINGS), given, terms: makeTerms(given) };
 }
 
-/** Throws for an option that the method does not have, and for what is not an object. */
+/**
+ * For each method: throws if the options are not an object, or if they have an option that the method does
+ * not have.
+ */
 export const checkLeaseOptions = {
   tryAcquire: (options: unknown): void => checkOptionsObject(options, TRY_ACQUIRE),
   acquire: (options: unknown): void => checkOptionsObject(options, ACQUIRE),
   withLease: (options: unknown): void => checkOptionsObject(options, WITH_LEASE),
 };
 
-/** The terms of one lease. `options`: of a method that has checked their names. */
+/** Computes the terms of one lease. The names of the options must have been checked before. */
 export function resolveTerms(
   { given, terms }: ManagerSettings,
   options: TryAcquireLeaseOptions | undefined,
@@ -327,12 +375,12 @@ export function resolveTerms(
   return resolve(options, LIMIT, lease);
 }
 
-/** Checks the timeout and the signal of an acquisition. */
+/** Checks the timeout and the signal of an acquisition, and fills in the defaults. */
 export function resolveWait(options: AcquireLeaseOptions | undefined): Wait {
   return options === undefined ? DEFAULT_WAIT : resolve(options, WAIT, DEFAULT_WAIT);
 }
 
-/** Milliseconds. */
+/** Checks the options of `close`. Returns the maximum time to wait for held leases, in milliseconds. */
 export function resolveDrain(options: LeaseCloseOptions = {}): number {
   checkOptionsObject(options, CLOSE);
   return resolve(options, CLOSE, { drain: 0 }).drain;
@@ -341,7 +389,7 @@ export function resolveDrain(options: LeaseCloseOptions = {}): number {
 function makeTerms({ ttl, renew, warning, ...same }: Given): LeaseTerms {
   const { every = ttl / BEATS_PER_TTL, background } = renew;
   if (every < Infinity) checkBelowTtl(every, 'options.renew.every', ttl);
-  // Without a limit a thread that hangs for good would keep its leases for good.
+  // Without a finite `maxHold`, a thread that hangs forever would keep its leases forever.
   if (background && same.maxHold === Infinity) {
     throw outOfRange('options.maxHold', 'finite where options.renew.background is true', same.maxHold);
   }
@@ -400,7 +448,7 @@ function checkPositive(value: unknown, name: string): number {
   throw outOfRange(name, 'a number of milliseconds above 0, and finite', value);
 }
 
-/** A check for a number in this range. */
+/** Returns a function that checks that a value is a number in this range. */
 function within(
   least: number,
   most: number,

@@ -5,26 +5,31 @@ import { invalidArgType, outOfRange } from '../../common/errors.js';
 import { afterTurn } from '../../common/host.js';
 import { LeaseStoreError } from './errors.js';
 
-/** Milliseconds: a timer is later than this only if the event loop was blocked. */
+/** Milliseconds. If a timer is late by this much or more, the event loop was blocked. */
 const BLOCKED = 5;
 
-/** A reply that somebody waits for. */
+/** A reply for which a caller is waiting. */
 export interface Awaited {
   due: number;
   readonly reject: (error: LeaseStoreError) => void;
   isLate: boolean;
-  /** The longest block of the event loop, in milliseconds, for which the time limit of this reply was extended. */
+  /**
+   * The longest block of the event loop, in milliseconds, for which the time limit of this reply was
+   * extended.
+   */
   block: number;
 }
 
 /**
- * The time limit of all replies that are awaited. The limit is the same for each, so they are due in the order in which
- * they were asked for, and one timer is enough. It does not keep the process alive: the client's connection does.
+ * Limits the time of all awaited replies. The limit is the same for all, so replies are due in the order of
+ * their requests, and one timer is enough. The timer does not keep the process alive; the client's connection
+ * does.
  *
- * While the event loop is blocked, no reply arrives, and some clients send nothing. That is not the server's fault. So
- * after a block, replies get as much more time as the timer was late, but at most the limit once more. A later block gives
- * a reply only the time by which it is longer: where every turn of the loop makes the timer late, the limit would otherwise
- * never pass. And the loop turns before a reply is given up: it may already be in the socket.
+ * While the event loop is blocked, no reply is read, and some clients send nothing. That is not the server's
+ * fault. So after a block, each awaited reply gets more time: as much as the timer was late, but at most the
+ * limit. A later block extends a reply only if it is longer, and only by the difference. Otherwise, if the
+ * timer were late in every turn of the loop, the limit would never be reached. Before a reply counts as
+ * missing, the loop turns once more, because the reply may already be in the socket.
  */
 export class Replies {
   readonly #timeout: number;
@@ -33,13 +38,13 @@ export class Replies {
   readonly #alarm = new Alarm(() => this.#look(), false);
   #alarmDue = Infinity;
 
-  /** `timeout`: in milliseconds. `from`: who replies, for messages. */
+  /** `timeout`: the limit, in milliseconds. `from`: the name of the server or store, for messages. */
   constructor(timeout: number, from: string) {
     this.#timeout = timeout;
     this.#from = from;
   }
 
-  /** Calls `reject` if the time limit passes before {@link arrived} is called. */
+  /** Starts the wait for a reply. Calls `reject` if the limit is reached before {@link arrived} is called. */
   expect(reject: (error: LeaseStoreError) => void): Awaited {
     const awaited = { due: timerNow() + this.#timeout, reject, isLate: false, block: 0 };
     this.#awaited.add(awaited);
@@ -47,7 +52,7 @@ export class Replies {
     return awaited;
   }
 
-  /** False if it came too late. */
+  /** Ends the wait for a reply. False if it came too late: `reject` was already called. */
   arrived(awaited: Awaited): boolean {
     this.#awaited.delete(awaited);
     return !awaited.isLate;
@@ -55,7 +60,7 @@ export class Replies {
 
   #lookAt(time: number, delay: number): void {
     if (time >= this.#alarm.due) return;
-    // The timer counts whole milliseconds.
+    // The timer's delay is rounded up to whole milliseconds.
     this.#alarmDue = time - delay + Math.ceil(delay);
     this.#alarm.setFor(time, delay);
   }
@@ -64,11 +69,14 @@ export class Replies {
     const now = timerNow();
     const late = now - this.#alarmDue;
     if (late >= BLOCKED) this.#extend(Math.min(late, this.#timeout), now);
-    // Node runs timers before it reads sockets, and immediates after that.
+    // Node runs timers, then reads sockets, then runs immediates. So replies are read before `#judge` runs.
     afterTurn(() => this.#judge(now));
   }
 
-  /** Gives all that are awaited the time of a block. Those that wait longer never get more, so they stay due first. */
+  /**
+   * Extends all awaited replies after a block. An older reply is never extended by more than a newer one, so
+   * the older reply stays due first.
+   */
   #extend(block: number, now: number): void {
     for (const awaited of this.#awaited) {
       const more = block - awaited.block;
@@ -78,7 +86,7 @@ export class Replies {
     }
   }
 
-  /** Rejects the replies that were due then. */
+  /** Rejects the replies that were due at the time `now`. */
   #judge(now: number): void {
     for (const awaited of this.#awaited) {
       if (awaited.due > now) break;
@@ -95,20 +103,22 @@ export class Replies {
   }
 }
 
-/** The timers, one for each time limit. A store has one or two. */
+/** The {@link Replies} for each limit in milliseconds. A store uses one or two limits. */
 const limits = new Map<number, Replies>();
-/** More limits than a program has, unless it computes them. */
+/** The maximum number of entries in `limits`. Only a program that computes its limits needs more of them. */
 const MOST_LIMITS = 100;
 
 /**
- * For stores that limit the time of an operation: calls the operation, and rejects with LeaseStoreError if its promise has
- * not settled within `milliseconds`, 0 to 2^31 - 1. A plain timer would also count the time for which the event loop was
- * blocked, and fire before the loop has read an answer that arrived during the block. So it would report a failure although
- * the operation succeeded. This function lets the loop turn first, and adds the time of the longest block, at most the limit
- * once more.
+ * Limits the time of a store's operation. Calls `operation`, and rejects with LeaseStoreError if its promise
+ * has not settled within `milliseconds`, 0 to 2^31 - 1.
  *
- * It does not keep the process alive. The operation is not ended, and its later result is ignored. Throws a TypeError
- * (ERR_INVALID_ARG_TYPE) or RangeError (ERR_OUT_OF_RANGE) for bad arguments.
+ * A plain timer would also count the time during which the event loop is blocked. It could fire before the
+ * loop has read an answer that arrived during the block, and report a failure although the operation
+ * succeeded. This function lets the loop turn first. It also extends the limit by the time of the longest
+ * block, at most by the limit itself.
+ *
+ * The wait does not keep the process alive. After a rejection, the operation keeps running, and its result is
+ * ignored. Throws a TypeError (ERR_INVALID_ARG_TYPE) or RangeError (ERR_OUT_OF_RANGE) for bad arguments.
  */
 export function answerWithin<T>(milliseconds: number, operation: () => PromiseLike<T>): Promise<T> {
   const replies = repliesWithin(milliseconds);

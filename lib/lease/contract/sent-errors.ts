@@ -13,7 +13,7 @@ const CLASSES: Readonly<Record<string, { readonly prototype: Error }>> = {
   RangeError,
 };
 
-/** More causes than this are a cycle. */
+/** The longest chain of causes that is converted. A longer chain may be a cycle. */
 const MOST_CAUSES = 16;
 
 const KIND = 'stripelock/error';
@@ -28,8 +28,9 @@ interface SentError {
 }
 
 /**
- * An error as it can be posted to another thread, where {@link deserializeError} makes it an error again. Structured clone by
- * itself keeps neither its class nor its `code`. A value that is not an error is returned as it is.
+ * Converts an error to an object that can be posted to another thread, where {@link deserializeError}
+ * converts it back. Structured clone alone loses the class of the error and its `code`. A value that is not
+ * an error is returned unchanged.
  */
 export function serializeError(error: unknown): unknown {
   return sent(error, 0);
@@ -38,19 +39,22 @@ export function serializeError(error: unknown): unknown {
 function sent(error: unknown, depth: number): unknown {
   if (!isError(error) || depth > MOST_CAUSES) return error;
   const { name, message, stack } = error;
-  // A DOMException inherits its code.
+  // `Object.keys` does not include the `code` of a DOMException, because that property is inherited.
   const names = ['code', ...Object.keys(error)].filter((field) => field in error);
   const fields = Object.fromEntries(names.map((field) => [field, cloneable(Reflect.get(error, field))]));
   const plain: SentError = { kind: KIND, name, message, stack, fields };
   return 'cause' in error ? { ...plain, cause: cloneable(sent(error.cause, depth + 1)) } : plain;
 }
 
-/** Includes errors of another realm, and a DOMException, which Node 20 does not clone. */
+/** Also true for an error of another realm, and for a DOMException, which Node 20 cannot clone. */
 function isError(value: unknown): value is Error {
   return types.isNativeError(value) || value instanceof Error;
 }
 
-/** A store's library may throw any value. A field that cannot be posted becomes text, so that the other fields can be posted. */
+/**
+ * Returns the value if it can be posted, otherwise its text. Libraries can throw errors with fields of any
+ * type. One field that cannot be posted must not prevent posting the others.
+ */
 function cloneable(value: unknown): unknown {
   try {
     structuredClone(value);
@@ -61,9 +65,9 @@ function cloneable(value: unknown): unknown {
 }
 
 /**
- * The error that {@link serializeError} was given, in this thread: `instanceof`, `code`, keys, numbers, `stack` and `cause` are
- * as they were. An error of a class that is not of this package or of the language becomes an `Error` of that name. Any other
- * value is returned as it is.
+ * Converts the result of {@link serializeError} back to an error in this thread. `instanceof`, `code`, keys,
+ * numbers, `stack` and `cause` are the same as in the original error. If the error's class is not in
+ * `CLASSES`, the result is an `Error` with the name of that class. Any other value is returned unchanged.
  */
 export function deserializeError(value: unknown): unknown {
   if (typeof value !== 'object' || value === null || (value as { kind?: unknown }).kind !== KIND)
