@@ -12,9 +12,10 @@ export interface ClientPackage<N extends string> {
  * undefined if none is installed.
  */
 export function loadClientPackage<N extends string>(names: readonly N[]): ClientPackage<N> | undefined {
-  // Loaded lazily: see `binaries.ts`.
+  // Loaded through `process`, because webpack replaces calls that it recognizes as `createRequire` (see
+  // `binaries.ts`).
   const { createRequire } = process.getBuiltinModule('node:module');
-  // In a CommonJS bundle made by esbuild, `import.meta` is empty.
+  // In a CommonJS bundle made by esbuild, `import.meta` is empty, so its `url` is undefined.
   const here = import.meta.url as string | undefined;
   for (const from of [here, `${process.cwd()}/`]) {
     if (from === undefined) continue;

@@ -1,11 +1,11 @@
 import { invalidArgType, outOfRange } from '../common/errors.js';
 
 /**
- * The default bound on how much faster the store's clock may run than the holder's. NTP slews a clock by at most 500
- * ppm (RFC 5905); this is twice that rate.
+ * The default limit for how much faster the store's clock may run than the holder's, as a fraction. NTP slews
+ * a clock by at most 500 ppm (RFC 5905), and the limit is twice that rate.
  */
 export const DEFAULT_DRIFT = 0.001;
-/** Milliseconds. Both clocks are read in whole milliseconds. */
+/** The possible rounding error in milliseconds, because both clocks are read in whole milliseconds. */
 const GRANULARITY = 1;
 
 /**
@@ -17,8 +17,8 @@ export function withDrift(ttl: number, drift: number): number {
 }
 
 /**
- * Takes the remaining time by the store's clock, and returns the milliseconds that the holder may rely on. The result
- * is at least 1, because the lease is still held.
+ * Converts the remaining time by the store's clock to the milliseconds that the holder may rely on. The
+ * result is at least 1, because the lease is still held.
  */
 export function withoutDrift(remaining: number, drift: number): number {
   return Math.max(1, Math.floor((remaining - GRANULARITY) / (1 + drift)));

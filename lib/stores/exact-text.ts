@@ -1,12 +1,12 @@
 import { compareKeys } from '../common/key-order.js';
 
 /**
- * Keys and owners are encoded so that a UTF-8 database stores every string without loss, and different strings stay
- * different. UTF-8 cannot encode a lone surrogate, so a database would replace every one with the same character. Some
- * drivers cut a string at a NUL.
+ * The mark of encoded texts. Keys and owners are encoded so that a UTF-8 database stores every string without
+ * loss, and different strings stay different. UTF-8 cannot encode a lone surrogate, so a database would
+ * replace all lone surrogates with the same character. Some drivers truncate a string at a NUL.
  *
- * Almost every string is stored unchanged. A string is encoded if it contains a lone surrogate or a NUL, or starts with
- * the mark. It is then stored as the mark, followed by its UTF-16 in hexadecimal.
+ * Almost every string is stored unchanged. A string is encoded if it contains a lone surrogate or a NUL, or
+ * starts with the mark. It is then stored as the mark, followed by the string's UTF-16 in hexadecimal.
  */
 export const MARK = '\u{10ffff}';
 /** A cheap first test. Most keys and owners match it and need no encoding. */
@@ -20,7 +20,10 @@ export function encodeText(text: string): string {
   return MARK + Buffer.from(text, 'utf16le').toString('hex');
 }
 
-/** A hashed key has no original text here, so its name is returned unchanged. */
+/**
+ * Returns the original of a stored text. A hashed key is returned unchanged, because its original text is not
+ * stored.
+ */
 export function decodeText(stored: string): string {
   if (!stored.startsWith(MARK)) return stored;
   const rest = stored.slice(MARK.length);
@@ -55,7 +58,7 @@ function afterAll(prefix: string): string {
   let last = points.pop()!;
   while (last === MARK) last = points.pop()!;
   const next = last.codePointAt(0)! + 1;
-  // Skips the surrogates, which are not characters.
+  // The next code point must not be a surrogate, because surrogates are not characters.
   points.push(String.fromCodePoint(next === 0xd800 ? 0xe000 : next));
   return points.join('');
 }

@@ -10,8 +10,8 @@ interface Last {
   /** The token that the owner received. */
   readonly given: FencingToken;
   /**
-   * The token that the store has for the grant. It is higher than `given` if the same owner tried again, and the store
-   * granted that attempt after the attempt had timed out.
+   * The token that the store has for the grant. It may be higher than `given`: if the owner made another
+   * attempt that timed out, the store may still have granted that attempt.
    */
   stored: FencingToken;
 }

@@ -8,8 +8,9 @@ interface LateGrant {
 }
 
 /**
- * Delays decisions about grants that arrive after their attempt timed out. A late grant may have replaced a grant that
- * the owner relies on. This is known only after every other pending attempt of that owner for that key has ended.
+ * Delays decisions about late grants, which arrive after their attempts timed out. A late grant may have
+ * replaced a grant that the owner relies on. This is known only after every other pending attempt of that
+ * owner for that key has ended.
  */
 export class LateGrants {
   /** The attempts whose callers still wait for an answer. */

@@ -8,7 +8,10 @@ export interface StoredKey extends StoredLease {
   readonly text: string;
 }
 
-/** Sends one request of an operation that needs several. Each request has the full time limit. */
+/**
+ * A function that sends one request of an operation. The operation may need several requests, and each has
+ * the full time limit.
+ */
 export type Ask = <T>(request: (operation: Operation) => Promise<T>) => Promise<T>;
 
 /** The server-specific half of a store that can enumerate leases. */
@@ -25,14 +28,20 @@ export interface PageRange extends TextRange {
 /** One page of a list. */
 export interface Page {
   readonly leases: readonly StoredKey[];
-  /** The last text that the request read: the next page starts after it. Undefined if the range has no more texts. */
+  /**
+   * The last text that the request read. The next page starts after this text. Undefined if the range has no
+   * more texts.
+   */
   readonly last: string | undefined;
 }
 
-/** The maximum number of leases in a page, so that an answer has about 100 kB. */
+/** The maximum number of leases in a page. An answer then has at most about 100 kB. */
 const PAGE = 1000;
 
-/** Lists page by page, so that no single request takes long. `page` returns at most `most` of the next leases of a range. */
+/**
+ * Lists page by page, so that no single request takes long. `page` returns the next leases of a range, at
+ * most `most`.
+ */
 export async function listByPages(
   ranges: readonly TextRange[],
   most: number,

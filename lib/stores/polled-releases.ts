@@ -1,18 +1,21 @@
 import { clearTimeout, setTimeout } from '../common/host.js';
 import type { ReleaseFeed } from './wakers.js';
 
-/** The minimum and the maximum of the milliseconds between two polls. The pause is random, so that stores take turns. */
+/**
+ * The shortest and the longest pause between two polls, in milliseconds. The pause is random, so that stores
+ * take turns.
+ */
 const SHORTEST = 25;
 const LONGEST = 50;
 /** Milliseconds between a failed poll and the next one. */
 const RETRY = 1000;
 
 /**
- * A feed for a server that does not report releases. While acquisitions wait, each poll checks all of their keys with one
- * request. The store counts as unsubscribed: a release through this store wakes its waiters at once, and the next poll
- * finds releases through other stores.
+ * A feed for a server that does not report releases. While acquisitions wait, each poll checks all of their
+ * keys with one request. The store counts as unsubscribed, so a release through this store wakes its own
+ * waiters at once. Releases through other stores are found by the next poll.
  *
- * `heldOf` returns which of the names are held.
+ * `heldOf` returns the names in the list that are held.
  */
 export function polledReleases(
   heldOf: (names: readonly string[]) => Promise<ReadonlySet<string>>,

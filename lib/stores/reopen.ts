@@ -20,7 +20,8 @@ export function reopenedBy(
 export function moduleUrl(module: unknown): string {
   if (module instanceof URL) return module.href;
   const text = checkNonEmpty(module, 'options.clientModule');
-  // At least two letters, so that a Windows drive letter is not taken for a scheme.
+  // A scheme must have at least two letters, so that the drive letter of a Windows path does not count as a
+  // scheme.
   return /^[a-z][a-z\d+.-]+:/i.test(text) ? text : pathToFileURL(text).href;
 }
 

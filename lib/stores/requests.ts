@@ -3,13 +3,16 @@ import { LockError } from '../common/errors.js';
 import { LeaseStoreError, messageOf } from '../lease/contract/errors.js';
 import { Replies } from '../lease/contract/replies.js';
 
-/** Milliseconds between retries of an operation: the first and the longest pause. */
+/** The first and the longest pause between retries of an operation, in milliseconds. */
 const FIRST_PAUSE = 1;
 const LONGEST_PAUSE = 25;
 
 /** One operation of a store. It may take several requests, all within one time limit. */
 export class Operation {
-  /** The last failure after which the backend retried. If the time limit passes, the error mentions it as the reason. */
+  /**
+   * The last failure after which the backend retried. If the time limit passes, the error gives this failure
+   * as the reason.
+   */
   failure: unknown;
   /** Whether the time limit has passed. The call has then already been rejected, so the backend need not send more requests. */
   isLate = false;
@@ -44,15 +47,18 @@ export class Operation {
   }
 }
 
-/** The parts of a store's server that {@link Requests} uses. */
+/** The properties of a backend that {@link Requests} uses. */
 export interface Asked {
   /** The name of the server, for messages. */
   readonly title: string;
-  /** Whether to retry the operation after this error: the failed try changed nothing, or a repetition does no harm. */
+  /**
+   * Whether to retry the operation after this error. True if the failed attempt changed nothing, or if a
+   * repetition is harmless.
+   */
   retries?(error: unknown, operation: Operation): boolean;
-  /** The error to reject with if no retry can succeed; undefined if a retry may succeed. */
+  /** Returns the error for the caller if no retry can succeed; undefined if a retry may succeed. */
   permanent?(error: unknown): LockError | undefined;
-  /** The reason why there is no connection, if known. */
+  /** Returns the reason for a missing connection, if known. */
   unreachable?(): unknown;
 }
 

@@ -37,7 +37,7 @@ import type { ListingBackend } from './listing.js';
 import { Operation, Requests, type Asked } from './requests.js';
 import { Wakers, type ReleaseFeed } from './wakers.js';
 
-/** Milliseconds. */
+/** The default time limit of an operation, in milliseconds. */
 const DEFAULT_TIMEOUT = 1000;
 
 /** Keys and their owner, already checked and encoded as the server stores them. */
@@ -50,7 +50,7 @@ export interface Owned {
 
 /** Keys to acquire or renew. */
 export interface Wanted extends Owned {
-  /** Milliseconds, drift included. */
+  /** The TTL for the server in milliseconds, including the allowance for drift. */
   readonly length: number;
   /** If undefined, an acquisition stores no info, and a renewal leaves the info unchanged. */
   readonly info: string | undefined;
@@ -60,9 +60,9 @@ export interface Wanted extends Owned {
 export interface Renewing {
   readonly name: string;
   readonly owner: string;
-  /** Milliseconds, drift included. */
+  /** The TTL for the server in milliseconds, including the allowance for drift. */
   readonly length: number;
-  /** Undefined to leave the info unchanged. */
+  /** If undefined, the info stays unchanged. */
   readonly info: string | undefined;
 }
 
@@ -87,8 +87,8 @@ export interface Granted {
   /** One token for each key, in the order of the keys. */
   readonly tokens: readonly FencingToken[];
   /**
-   * Releases exactly the grant at that index, never a later grant of the same owner. No caller waits for the result,
-   * since the lease expires anyway. Must not throw or reject, and must also work after `close`.
+   * Releases the grant of the key at that index, never a later grant of the same owner. No caller waits for
+   * the result, because the lease expires anyway. Must not throw or reject, and must also work after `close`.
    */
   giveBack(place: number): void;
 }
@@ -106,35 +106,43 @@ export interface Refused {
   readonly isRegistered?: boolean;
 }
 
-/** The result of a release. `unnotified`: the key is free, but no waiter was notified. */
+/**
+ * The result of a release. `freed`: the key is free, and waiters are notified. `unnotified`: the key is free,
+ * but no waiter was notified.
+ */
 export type Release = 'not held' | 'freed' | 'unnotified';
 
 /** A stored lease, encoded as the server stores it. */
 export interface StoredLease {
   readonly owner: string;
   readonly token: FencingToken;
-  /** Milliseconds by the server's clock. */
+  /** Milliseconds until the lease expires, by the server's clock. */
   readonly remaining: number;
   /** Empty for a lease without info. */
   readonly info: string;
 }
 
 /**
- * The part of a store that differs between servers. Each operation is one atomic step on one or several keys. Backends
- * set no timeouts: `operation.isLate` is true after the time limit. A backend may throw the client's errors unchanged.
- * {@link ServerStore} is the part that all servers share.
+ * The part of a store that differs between servers. {@link ServerStore} is the part that all servers share.
+ * An acquisition of several keys is atomic: it gets all of them or none. A renewal or release of several keys
+ * is atomic for each key. Backends set no timeouts: `operation.isLate` is true after the time limit. A
+ * backend may throw the client's errors unchanged.
  */
 export interface Backend extends Asked {
   /** The name under which the server stores the key. */
   nameOf(key: string): string;
-  /** Undefined if the server does not report releases. */
+  /** The source of notifications about releases. Undefined if the server does not report releases. */
   readonly releaseFeed?: ReleaseFeed | undefined;
-  /** For a backend that wakes waiters itself. The returned function removes the listener. */
+  /**
+   * Adds a listener for releases of a key. Only a backend that wakes waiters itself has this method. The
+   * returned function removes the listener.
+   */
   listen?(name: string, listener: () => void): () => void;
   acquire(wanted: Wanted, attempt: Attempt, operation: Operation): Promise<Granted | Refused>;
   /**
-   * Never shortens a lease. Returns for each key whether the owner holds it. Undefined means that a request for several
-   * keys could not decide this key. The store then sends a separate request for the key.
+   * Extends leases, and never shortens one. Returns for each key whether the owner holds it. Undefined means
+   * that a request for several keys could not decide this key. The store then sends a separate request for
+   * the key.
    */
   renew(keys: readonly Renewing[], operation: Operation): Promise<readonly (boolean | undefined)[]>;
   /**
@@ -144,13 +152,13 @@ export interface Backend extends Asked {
   keep(wanted: Wanted, operation: Operation): Promise<boolean>;
   /** Undefined has the same meaning as in {@link renew}. */
   release(keys: readonly Releasing[], operation: Operation): Promise<readonly (Release | undefined)[]>;
-  /** Undefined if the key is free. */
+  /** Reads the lease of a key. Undefined if the key is free. */
   inspect(name: string, operation: Operation): Promise<StoredLease | undefined>;
   /** Whether one atomic step can change all of these keys. Default: always true. */
   inOneStep?(names: readonly string[]): boolean;
   /** Whether an acquisition that times out counts as refused instead of failed. */
   readonly lateIsRefused?: boolean;
-  /** Closes whatever the store has opened. */
+  /** Closes all resources that the backend has opened. */
   close?(): unknown;
 }
 
@@ -184,7 +192,10 @@ export class ServerStore<B extends Backend = Backend>
   readonly #drift: number;
   readonly #requests: Requests;
   readonly #wakers: Wakers;
-  /** The highest tokens received so far, by name. They are kept here because the server may lose its own. */
+  /**
+   * The highest tokens received so far, by name. The store remembers them, because the server may lose its
+   * data.
+   */
   readonly #highest = new HighestTokens();
   readonly #late = new LateGrants();
   #closing: Promise<void> | undefined;
@@ -289,7 +300,10 @@ export class ServerStore<B extends Backend = Backend>
     }
   }
 
-  /** Returns undefined for each key that needs a separate request. */
+  /**
+   * Renews leases. Returns for each key whether its owner held it; undefined if the key needs a separate
+   * request.
+   */
   protected async extend(renewals: readonly Renewal[]): Promise<readonly (boolean | undefined)[]> {
     const keys = renewals.map(({ key, owner, ttl, info }): Renewing => {
       const { names, ...rest } = this.wanted([checkKey(key)], owner, ttl, info);
@@ -303,7 +317,10 @@ export class ServerStore<B extends Backend = Backend>
     return renewed;
   }
 
-  /** Returns undefined for each key that needs a separate request. */
+  /**
+   * Releases leases. Returns for each key whether its owner held it; undefined if the key needs a separate
+   * request.
+   */
   protected async free(releases: readonly KeyRelease[]): Promise<readonly (boolean | undefined)[]> {
     return this.#free(
       releases.map(({ key, owner, token }): Releasing => {
@@ -326,7 +343,8 @@ export class ServerStore<B extends Backend = Backend>
       const { name, owner, token } = key;
       const release = releases[i];
       if (release === 'unnotified') this.#wakers.released(name);
-      // During the request, a late grant may have replaced this grant in the store. The grant then has another token there.
+      // During the request, a late grant may have replaced this grant in the store. The key then has a new
+      // token there, so the release is sent again with that token.
       if (release === 'not held' && this.#stored(key).token !== stored[i]!.token) {
         freed.push(...(await this.#free([key])));
         continue;
@@ -343,8 +361,8 @@ export class ServerStore<B extends Backend = Backend>
   }
 
   /**
-   * Gives back a grant that arrived after its attempt timed out. If the grant replaced an earlier one that the owner
-   * relies on, it is not given back; the owner's release then frees the key.
+   * Gives back a grant that arrived after its attempt timed out. A late grant is not given back if it
+   * replaced an earlier grant that the owner relies on. The owner's release then frees the key.
    */
   #giveBack(wanted: Wanted, answer: Granted | Refused): void {
     if (!('tokens' in answer)) return;

@@ -8,7 +8,7 @@ import type { Release } from './server-store.js';
 /** Parts shared by the stores that keep leases in a database table. */
 
 const DEFAULT_TABLE = 'stripelock_leases';
-/** A store purges old rows once in this many grants. */
+/** The number of grants after which a store purges old rows. */
 const PURGE_AFTER = 1000;
 /** The prefix of a hashed key. No other encoded key starts with it; see `encodeText`. */
 const HASHED = `${MARK}sha256:`;
@@ -39,8 +39,9 @@ export function clientOf(options: { client?: unknown; pool?: unknown }): [client
 }
 
 /**
- * The name of a key in the table: its encoded text, or the hash of that text if the text has more than `longest` bytes. A
- * list shows the hash in place of the key. So callers may also pass such a hash as the key.
+ * The name of a key in the table: its encoded text, or the hash of that text if the text has more than
+ * `longest` bytes. A list of leases shows the hash in place of the key, so callers may also pass such a hash
+ * as the key.
  */
 export function nameOfKey(key: string, longest: number): string {
   const text = encodeText(key);
@@ -50,9 +51,10 @@ export function nameOfKey(key: string, longest: number): string {
 }
 
 /**
- * Runs a release. Managers do not retry releases, so the store repeats a release whose connection was lost. The database
- * may have executed the first statement before the loss. If the repeated release then does not find a key, the owner may
- * have held it or not. So the release rejects with the error of the lost connection.
+ * Runs a release. Managers do not retry releases, so the store repeats a release whose connection was lost.
+ * The database may already have executed the first statement. If the repeated statement finds that the owner
+ * does not hold a key, two causes are possible: the first statement released the key, or the lease had
+ * expired before. So the release then rejects with the error of the lost connection.
  */
 export async function repeatable(
   operation: Operation,
@@ -97,5 +99,5 @@ export class Upkeep {
   }
 }
 
-/** For a rejection that no caller waits for. */
+/** Handles the rejection of a promise that no caller waits for. */
 export const ignore = (): void => undefined;

@@ -8,8 +8,9 @@ import { LONGEST_DELAY } from '../common/timers.js';
  */
 const LINGER = 1000;
 /**
- * While the server sends no notifications, a release through this store wakes only waiters of this store. After this many
- * milliseconds of such releases, one release wakes no waiter, so that another store can get the key.
+ * While the server sends no notifications, a release through this store wakes only waiters of this store.
+ * After such releases have followed each other for this many milliseconds, one release wakes no waiter, so
+ * that another store can get the key.
  */
 const LONGEST_RUN = 1000;
 
@@ -17,7 +18,10 @@ const LONGEST_RUN = 1000;
 export interface ReleaseListener {
   /** A key was released. */
   readonly released: (topic: string) => void;
-  /** From now on notifications arrive. Called when the subscription is open, and again after each interruption. */
+  /**
+   * Notifications arrive from now on. Called when the subscription is open, and again after each
+   * interruption.
+   */
   readonly subscribed: () => void;
   /** Notifications may be lost until the next call of `subscribed`. The subscription may recover by itself. */
   readonly interrupted: () => void;
@@ -32,7 +36,8 @@ export interface ReleaseFeed {
   /** The topic that notifications carry for a key. Default: its name. */
   topicOf?(name: string): string;
   /**
-   * Wakes a waiter of another store. Called if only this store was notified of a release, and this store has no waiter left.
+   * Wakes a waiter of another store. Called if the server notified only this store of a release, and this
+   * store has no waiter left.
    */
   passOn?(topic: string): void;
   /**
@@ -44,11 +49,14 @@ export interface ReleaseFeed {
 
 /** The waiters of one store for one key. */
 export class Waiters {
-  /** The first waiter is woken next. */
+  /** The waiters, in the order in which they will be woken. */
   readonly all = new Set<() => void>();
   #timer: NodeJS.Timeout | undefined;
 
-  /** Wakes the first waiter. Moves it to the end, since it may send no attempt, or its attempt may be refused. */
+  /**
+   * Wakes the first waiter and moves it to the end, because it may send no attempt, or its attempt may be
+   * refused.
+   */
   wake(): void {
     const [first] = this.all;
     if (!first) return;
@@ -59,7 +67,7 @@ export class Waiters {
 
   wakeIn(milliseconds: number): void {
     clearTimeout(this.#timer);
-    // A longer wait may be cut to the longest delay of a timer, because waiters poll more often anyway.
+    // A longer wait may be shortened to the longest delay of a timer, because each waiter also polls.
     this.#timer = setTimeout(() => this.wake(), Math.min(milliseconds, LONGEST_DELAY)).unref();
   }
 
@@ -69,11 +77,11 @@ export class Waiters {
   }
 }
 
-/** A key with waiters in this store, or one whose last waiter left less than `LINGER` milliseconds ago. */
+/** A key that has waiters in this store, or that lost its last waiter less than `LINGER` milliseconds ago. */
 class AwaitedKey extends Waiters {
   /** The timer that removes the key from the map. Set while the key has no waiters. */
   idle: NodeJS.Timeout | undefined;
-  /** The number of attempts without an answer yet. */
+  /** The number of attempts that have no answer yet. */
   pendingAttempts = 0;
   /** Whether the server has registered this store as waiting. If true, an immediate retry would change nothing. */
   isRegistered = false;
@@ -88,15 +96,15 @@ class AwaitedKey extends Waiters {
 }
 
 /**
- * Wakes the waiters of this store when a key may be free: after a reported release, and when the current lease expires.
- * Waiters are woken one at a time, in turn, because only one of them can get the key. Each waiter also polls, which
- * covers lost notifications.
+ * Wakes the waiters of this store when a key may be free: after a reported release, and when the current
+ * lease expires. Waiters are woken one at a time, in turn, because only one of them can get the key. Each
+ * waiter also polls, which covers lost notifications.
  *
  *     idle → opening → subscribed ⇄ interrupted → (retryAfter) → opening
  *
- * The subscription stays open while there are waiters, and {@link LINGER} longer. A key is remembered equally long.
- * During that time, an attempt registers this store as a waiter at once, and this saves a request. A release is then not
- * lost either, even if it is reported before the answer to that attempt.
+ * The subscription stays open while there are waiters, and {@link LINGER} longer. A key is remembered equally
+ * long. If a waiter returns in that time, its attempt registers this store as waiting at once, which saves a
+ * request. Such an attempt also cannot miss a release that is reported before the attempt's answer.
  */
 export class Wakers {
   readonly #feed: ReleaseFeed | undefined;
@@ -134,8 +142,8 @@ export class Wakers {
   }
 
   /**
-   * Call when an attempt is sent, and call the returned function when the attempt ends. Returns undefined if none of the
-   * keys is known, so the end need not be reported.
+   * Call when an attempt is sent, and call the returned function when the attempt ends. Returns undefined if
+   * no key of the attempt is remembered. The end then need not be reported.
    */
   attempt(names: readonly string[]): (() => void) | undefined {
     if (this.#keys.size === 0) return undefined;
@@ -173,7 +181,7 @@ export class Wakers {
     else waiting.handOversSince = undefined;
   }
 
-  /** Resolves once no subscription is open. */
+  /** Ends the subscription and forgets all waiters. Resolves once the subscription has ended. */
   async close(): Promise<void> {
     this.#closed = true;
     for (const waiting of this.#keys.values()) {
@@ -259,7 +267,10 @@ export class Wakers {
     }, this.#feed!.retryAfter).unref();
   }
 
-  /** Notifies another store of a release that only this store knows, if this store has no attempt or waiter left. */
+  /**
+   * Notifies another store of a release, if this store does not need it. Called after a notification that
+   * only this store received. Does nothing while this store has an attempt or a waiter.
+   */
   #passOn(waiting: AwaitedKey): void {
     if (!waiting.wasReleased || waiting.all.size > 0 || waiting.pendingAttempts > 0) return;
     if (this.#feed!.passOn === undefined) return;

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { invalidArgType, outOfRange } from '../../common/errors.js';
 
 const DEFAULT_PREFIX = 'stripelock:';
-/** Characters. Memcached limits a whole key to 250. */
+/** The maximum lengths of the prefix and of a key, in characters. Memcached limits the whole key to 250. */
 const LONGEST_PREFIX = 100;
 const LONGEST_KEY = 140;
 /** Matches keys that any cache accepts. None of them starts with '#', as hashed keys do. */
@@ -20,7 +20,7 @@ export interface Record {
   readonly info: string;
 }
 
-/** JSON preserves every string, including lone surrogates. */
+/** Encodes a record as JSON, which preserves every string, including lone surrogates. */
 export function encodeRecord({ owner, token, ends, info }: Record): string {
   return JSON.stringify({
     v: VERSION,

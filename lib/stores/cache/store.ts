@@ -50,8 +50,9 @@ export interface CacheClient<C = unknown> {
    */
   cas(key: string, value: string, ttl: number, cas: C): Promise<boolean>;
   /**
-   * Accepted, but never called: a delete does not compare, so a late delete could remove the next holder's lease. Instead,
-   * a release uses `cas` to replace the value with one that marks the key as free.
+   * Accepted, but never called. A delete does not compare the entry's id, so a late delete could remove the
+   * next holder's lease. Instead, a release uses `cas` to replace the value with one that marks the key as
+   * free.
    */
   delete?(key: string): Promise<unknown>;
 }
@@ -77,16 +78,18 @@ export interface CacheLeaseStoreOptions<C = unknown> extends CacheClient<C> {
 }
 
 /**
- * Leases in any cache with an atomic `add` and `cas`, such as Memcached. Each operation takes two requests, or more if
- * other clients write the same key at the same time. The cache's clock decides when a lease expires.
+ * Leases in any cache with an atomic `add` and `cas`, such as Memcached. Most operations take two requests,
+ * or more if other clients write the same key at the same time. The cache's clock decides when a lease
+ * expires.
  *
- * A cache may lose entries, so this store **cannot promise** what the other stores do. If the cache evicts an entry,
- * restarts or is flushed, or if a client switches to another server, the key is free. Another owner may then acquire the
- * key while the holder still relies on its lease. The holder notices at its next renewal. Tokens are sure to rise only
- * while the entry is kept (for an hour after a release) or while the wall clocks of all clients agree. Use this store to
- * avoid duplicate work. Do not use it where duplicate work does harm, unless clocks agree and every write checks its token.
+ * A cache may lose entries, so this store **cannot promise** what the other stores do. If the cache evicts an
+ * entry, restarts or is flushed, or if a client switches to another server, the key is free. Another owner
+ * may then acquire the key while the holder still relies on its lease. The holder notices the loss at its
+ * next renewal. Tokens are guaranteed to rise only while the entry is kept (for an hour after a release) or
+ * while the wall clocks of all clients agree. Use this store to avoid duplicate work. Do not use it where
+ * duplicate work does harm, unless clocks agree and every write checks its token.
  *
- * An operation rejects with LeaseStoreError if the cache fails or does not answer within `timeout`. It also rejects so if
+ * An operation rejects with LeaseStoreError if the cache fails, if it does not answer within `timeout`, or if
  * the value at the key was not written by such a store. A grant that arrives after `timeout` is given back.
  *
  * Throws a TypeError (ERR_INVALID_ARG_TYPE) or RangeError (ERR_OUT_OF_RANGE) for bad options.
@@ -104,7 +107,7 @@ interface Found<C> {
 }
 
 type Limit = Pick<Operation, 'isLate'>;
-/** Allows a single try, without a retry after a concurrent write. */
+/** A limit that has already passed. It allows a single try, without a retry after a concurrent write. */
 const ONCE: Limit = { isLate: true };
 
 class CacheBackend<C> implements Backend {
@@ -141,7 +144,8 @@ class CacheBackend<C> implements Backend {
         : await this.#cache.add(name, value, length);
       const giveBack = (): void => void this.#free(name, owner, ONCE, token).catch(() => undefined);
       if (written) return { tokens: [token], giveBack };
-      // Another client wrote the key after the read. That client made progress, so this loop cannot block all clients.
+      // Another client wrote the key after this client read it. That client made progress, so this loop
+      // cannot block all clients.
     } while (!operation.isLate);
     return { place: 0 };
   }
@@ -149,7 +153,7 @@ class CacheBackend<C> implements Backend {
   async renew(keys: readonly Renewing[], operation: Operation): Promise<boolean[]> {
     const { name, owner, length, info } = keys[0]!;
     const renewed = await this.#change(name, owner, operation, undefined, (record) => {
-      // Never shortens the lease, provided that the clients' wall clocks agree.
+      // Never shortens the lease, provided that the wall clocks of the clients agree.
       const now = this.#now();
       const left = Math.max(length, Math.ceil(record.ends - now));
       return [{ ...record, ends: now + left, info: info ?? record.info }, left];

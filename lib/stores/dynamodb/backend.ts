@@ -20,9 +20,9 @@ import { ignore, nameOfKey } from '../tables.js';
 import { dateOf, keepDates, type Client, type Item } from './client.js';
 import { entryOf, putting, type Entry, type Read } from './items.js';
 
-/** Bytes. The service accepts twice as many in a partition key. */
+/** The maximum length of a stored key, in bytes. The service accepts partition keys of twice this length. */
 const LONGEST_KEY = 1024;
-/** The service's limit of keys in a transaction. */
+/** The maximum number of keys in a transaction, a limit of the service. */
 const MOST_KEYS = 100;
 /** The maximum number of keys that one operation reads or writes at the same time. */
 const AT_ONCE = 25;
@@ -30,19 +30,25 @@ const AT_ONCE = 25;
 const SECOND = 1000;
 const NANOSECONDS = 1_000_000n;
 
-/** Errors that say: another client wrote the item at the same time, or a transaction is in progress. Nothing was changed. */
+/**
+ * Errors of writes that changed nothing, because another client wrote the item or because a transaction is in
+ * progress.
+ */
 const COLLISIONS: ReadonlySet<unknown> = new Set([
   'ConditionalCheckFailedException',
   'TransactionConflictException',
   'TransactionInProgressException',
 ]);
-/** The same errors for single items of a transaction. `None` marks an item that did not cause the cancellation. */
+/**
+ * The corresponding codes for single items of a transaction. `None` marks an item that did not cause the
+ * cancellation.
+ */
 const COLLISION_REASONS: ReadonlySet<unknown> = new Set([
   'None',
   'ConditionalCheckFailed',
   'TransactionConflict',
 ]);
-/** Errors that say: rights are missing, the credentials are unknown, or the table is missing or has another key. */
+/** Errors for missing rights, unknown credentials, and a table that is missing or has another key. */
 const DENIED: ReadonlySet<unknown> = new Set([
   'AccessDeniedException',
   'UnrecognizedClientException',
@@ -55,7 +61,7 @@ interface Asking {
   readonly isLate: boolean;
 }
 
-/** The operation for requests whose answers no caller waits for. */
+/** The operation for background requests. It is never late, because no caller waits for their answers. */
 const ASIDE: Asking = { isLate: false };
 
 /** An item as it was read. */
@@ -141,7 +147,8 @@ export class DynamodbBackend implements ListingBackend {
       try {
         return (await this.#free(key, operation)) ? 'unnotified' : 'not held';
       } catch (error) {
-        // The client got no answer to its first request and repeated it. The first request may have been executed.
+        // The client repeats a request that got no answer. If it did so, the first request may already have
+        // released the key.
         const { $metadata } = error as { readonly $metadata?: { readonly attempts?: number } };
         if (!isCollision(error) || !(Number($metadata?.attempts) > 1)) throw error;
         throw new LeaseStoreError('DynamoDB did not answer whether the release was executed', error);
@@ -177,8 +184,8 @@ export class DynamodbBackend implements ListingBackend {
   }
 
   /**
-   * The end to write for a lease of that length. It is computed from the upper bound of the service's time, because clients
-   * compare the end with the lower bound.
+   * The end to write for a lease of that length. It is computed from the latest possible time of the service,
+   * because clients compare the end with the earliest possible time.
    */
   #endOf({ at }: Seen, length: number): number {
     return at + SECOND + this.#skew + length;
@@ -186,7 +193,7 @@ export class DynamodbBackend implements ListingBackend {
 
   #stored({ entry, at }: Lease): StoredLease {
     const { owner, token, ends, info = '' } = entry;
-    // The holder may rely only on the lower bound of the remaining time.
+    // The earliest possible end. The holder may rely only on that.
     return { owner, token, remaining: ends - at - SECOND - this.#skew, info };
   }
 
@@ -225,7 +232,8 @@ export class DynamodbBackend implements ListingBackend {
       else await this.#client.transactWriteItems({ TransactItems: puts.map((Put) => ({ Put })) });
     } catch (error) {
       if (!isCollision(error)) throw error;
-      // The client repeats a request that got no answer. If the first request was executed, its repetition fails.
+      // The client repeats a request that got no answer. If the first request was executed, the repetition is
+      // refused. The version then shows that the write succeeded.
       const { entry } = await this.#read(changes[0]!.name);
       if (entry?.version !== version) throw error;
     }
@@ -237,12 +245,15 @@ interface Lease extends Seen {
   readonly entry: Read & { readonly owner: string };
 }
 
-/** Whether an owner may still hold the lease, by the lower bound of the service's time. */
+/** Whether an owner may still hold the lease, by the earliest possible time of the service. */
 function isHeld(seen: Seen): seen is Lease {
   return seen.entry?.owner !== undefined && seen.entry.ends > seen.at;
 }
 
-/** Sends a separate request for each key. The answer for a failed key is undefined; rejects if all keys failed. */
+/**
+ * Sends a separate request for each key. The answer for a failed key is undefined. Rejects if all keys
+ * failed.
+ */
 async function each<K, T>(
   keys: readonly K[],
   ask: (key: K) => Promise<T>,

@@ -1,6 +1,6 @@
 import { invalidArgType } from '../../common/errors.js';
 
-/** An attribute of an item. */
+/** An attribute of an item: a string `S` or a number `N`. */
 export interface Attribute {
   readonly S?: string;
   /** A decimal number. */
@@ -30,8 +30,8 @@ interface Handled {
 const METHODS = ['getItem', 'putItem', 'transactWriteItems', 'scan'] as const;
 
 /**
- * The property of an output that holds the answer's `Date` header. Every copy of this package uses the same symbol,
- * because the middleware of one copy replaces that of another.
+ * The property of an output that holds the answer's `Date` header. Every copy of this package uses the same
+ * symbol, because the middleware of one copy replaces the middleware of another copy.
  */
 const DATE = Symbol.for('stripelock.dynamodb.date');
 
@@ -49,8 +49,8 @@ export function checkClient(client: unknown): Client {
 }
 
 /**
- * Adds the property that {@link dateOf} reads to every output of this client. Outputs of the client's other callers get
- * this property, too, but it is not enumerable.
+ * Adds a middleware to the client that gives every output the property for {@link dateOf}. Outputs for other
+ * users of the client get the property, too, but it is not enumerable.
  */
 export function keepDates({ middlewareStack }: Client): void {
   const middleware: Middleware = (next) => async (request) => {
@@ -59,7 +59,7 @@ export function keepDates({ middlewareStack }: Client): void {
     if (date !== undefined) Object.defineProperty(handled.output, DATE, { value: date });
     return handled;
   };
-  // With this priority, the middleware runs around the one that creates the output.
+  // With this priority, the middleware wraps the middleware that creates the output.
   middlewareStack.add(middleware, {
     step: 'deserialize',
     priority: 'high',

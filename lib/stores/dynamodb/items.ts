@@ -6,8 +6,9 @@ import type { Item } from './client.js';
  *
  *     { name: 'job:nightly', version: '6b2f…', token: 1767225600000000000, ends: 1767225661061, owner: 'host a', info: '', removeAt: 1767312062 }
  *
- * The item is a lease while it has an `owner` and `ends` is later than the service's time. Later it is kept for its token.
- * Every write sets a new `version`, and is refused unless the item still has the version that was read.
+ * The item is a lease while it has an `owner` and `ends` is later than the service's time. After that, the
+ * item is kept for its token. Every write sets a new `version`. A write is refused unless the item still has
+ * the version that was read.
  */
 
 /** Seconds (one day) for which a token is kept after its lease ended. */
@@ -16,9 +17,9 @@ const TOKEN_KEPT = 86_400;
 /** The content of an item. */
 export interface Entry {
   readonly token: FencingToken;
-  /** Milliseconds by the service's clock. */
+  /** The end of the lease, in milliseconds since 1970, by the service's clock. */
   readonly ends: number;
-  /** Undefined in an item of a free key. */
+  /** Undefined if the key is free. */
   readonly owner: string | undefined;
   readonly info: string | undefined;
 }
@@ -43,7 +44,10 @@ export function entryOf(item: Item): Read {
   throw new Error(`the item ${JSON.stringify(item['name']?.S)} of the table is not a lease`);
 }
 
-/** A write that is refused unless the item still has the version of `before`, or is still missing if `before` is undefined. */
+/**
+ * Returns a write that is refused unless the item still has the version of `before`. If `before` is
+ * undefined, the write is refused unless there is still no item.
+ */
 export function putting(
   table: string,
   name: string,
@@ -56,7 +60,8 @@ export function putting(
     version: { S: version },
     token: { N: String(token) },
     ends: { N: String(ends) },
-    // The service removes an item after this time, in seconds, if the table is set up for it.
+    // A time in seconds. The service removes the item after this time if the table's time to live uses this
+    // attribute.
     removeAt: { N: String(Math.ceil(ends / 1000) + TOKEN_KEPT) },
     ...(owner !== undefined && { owner: { S: owner } }),
     ...(info !== undefined && info !== '' && { info: { S: info } }),

@@ -19,13 +19,16 @@ import { checkClient } from './client.js';
 
 const REOPEN = { module: 'stripelock/dynamodb', name: 'reopenDynamodbLeaseStore' };
 const DEFAULT_TABLE = 'stripelock_leases';
-/** Milliseconds. */
+/** The default and the maximum of the option `skew`, in milliseconds. */
 const DEFAULT_SKEW = 1000;
 const MOST_SKEW = 60_000;
 
-/** A `DynamoDB` of `@aws-sdk/client-dynamodb` 3. A `DynamoDBClient` does not suffice: it lacks these methods. */
+/**
+ * A `DynamoDB` of `@aws-sdk/client-dynamodb` 3. A `DynamoDBClient` is not enough, because it lacks these
+ * methods.
+ */
 export interface DynamodbClient {
-  /** The client's middleware. The store adds its own to it. */
+  /** The client's stack of middleware. The store adds a middleware to it. */
   readonly middlewareStack: object;
   /** Reads an item. */
   getItem: (...args: never[]) => unknown;
@@ -47,11 +50,15 @@ export interface DynamodbLeaseStoreOptions {
   skew?: number;
   /** Milliseconds after which an operation without an answer fails. Default 1000. */
   timeout?: number;
-  /** How much faster the service's clocks may run than a holder's, as a fraction. Default 0.001. */
+  /**
+   * The maximum rate by which the service's clocks may run faster than a holder's, as a fraction. Default
+   * 0.001.
+   */
   drift?: number;
   /**
-   * The URL or path of a module whose default export is a function that returns another such client, or a promise of one.
-   * Only background renewal needs it: the renewing thread calls the function.
+   * The URL or path of a module whose default export is a function. The function returns another client of
+   * the same kind, or a promise of one. Only background renewal needs this option: the renewing thread calls
+   * the function.
    */
   clientModule?: string | HostUrl;
 }
@@ -105,8 +112,8 @@ interface ReopenedOptions extends Pick<DynamodbLeaseStoreOptions, 'table' | 'ske
 }
 
 /**
- * Creates a client from a `clientModule` (see {@link DynamodbLeaseStoreOptions}), and a store on it. Called by the thread that
- * renews leases in the background.
+ * Creates a client from a `clientModule` (see {@link DynamodbLeaseStoreOptions}), and a store on that client.
+ * Called by the thread that renews leases in the background.
  *
  * @internal
  */

@@ -58,12 +58,13 @@ import type { EtcdSettings } from './options.js';
 
 /** Milliseconds between requests while the servers elect a leader. */
 const PAUSE = 20;
-/** Milliseconds before a watch that ended is opened again. */
+/** Milliseconds to wait before a watch that ended is opened again. */
 const RETRY = 250;
 
 /**
- * The maximum numbers of pending batches. Acquisitions are the most expensive operation, for the servers and for this
- * process. With more batches at once, each answer would arrive later, and the lease already runs before its answer arrives.
+ * The maximum numbers of pending batches. Acquisitions cost the most, both for the servers and for this
+ * process. With more batches at once, each answer would arrive later. A late answer is bad for a grant,
+ * because the lease already runs on the server before the answer arrives.
  */
 const MOST_ACQUIRING = 2;
 const MOST_OTHERS = 8;
@@ -98,9 +99,9 @@ interface Step<W extends Owned = Wanted> {
 }
 
 /**
- * Leases in etcd. Each held key is bound to a separate etcd lease. Each operation ends with a transaction that compares the
- * revisions that were read before. So a transaction that is executed late or twice changes nothing. Simultaneous
- * operations share a request.
+ * Leases in etcd. Each held key is bound to a separate etcd lease. Each change is made by a transaction that
+ * compares the revisions that were read before. So a transaction that is executed late or twice changes
+ * nothing. Simultaneous operations share a request.
  */
 export class EtcdBackend implements ListingBackend {
   readonly title = TITLE;
@@ -171,7 +172,8 @@ export class EtcdBackend implements ListingBackend {
       if (grant === undefined || grant.lease === ended) return undefined;
       const held = await this.#heldAs(grant, operation);
       if (held !== undefined) return held;
-      // The key expired with this etcd lease, or is now bound to another etcd lease. Read the key again.
+      // The key expired with this etcd lease, or is now bound to another etcd lease. A second read shows
+      // which.
       ended = grant.lease;
     }
   }
@@ -191,7 +193,8 @@ export class EtcdBackend implements ListingBackend {
   async #stateOf(kv: KeyValue, operation: Operation): Promise<StoredKey | undefined> {
     const grant = parse(kv);
     if (grant === undefined) return undefined;
-    // If that etcd lease has ended, a renewal may have bound the key to another one. So read the key again.
+    // If that etcd lease has ended, a renewal may have bound the key to another etcd lease. So the key is
+    // read again.
     const held = (await this.#heldAs(grant, operation)) ?? (await this.inspect(kv.key!, operation));
     return held && { text: this.#names.textOf(kv.key!), ...held };
   }
@@ -203,7 +206,7 @@ export class EtcdBackend implements ListingBackend {
   ): Promise<StoredLease | undefined> {
     const { message } = await this.#cluster.call(operation, 'lease/timetolive', { ID: lease });
     const seconds = Number(message.TTL ?? 0);
-    // The server reports whole seconds, rounded down. With 0 the key is still held.
+    // The server reports whole seconds, rounded down. So with 0 seconds, the key may still be held.
     if (seconds < 0) return undefined;
     return { owner, token: tokenOf(base, revision), remaining: seconds * 1000, info };
   }
@@ -262,7 +265,10 @@ export class EtcdBackend implements ListingBackend {
     }
   }
 
-  /** If this rejects, the caller must withdraw the etcd leases. Then the transaction fails even if it is executed later. */
+  /**
+   * Sends the transactions of the attempts. If this rejects, the caller must withdraw the etcd leases. The
+   * transactions then fail even if they are executed later.
+   */
   async #tryAll(tries: readonly AttemptState[], operation: Operation): Promise<void> {
     const taken = tries.flatMap(({ leases }) => leases);
     const base = await this.#base.get(operation);
@@ -271,20 +277,20 @@ export class EtcdBackend implements ListingBackend {
     const { parts, revision, again } = await this.#execute(txns, taken, operation);
     tries.forEach((one, i) => {
       const { names, owner, info = '', found, leases } = one;
-      // From here on, the code below parks or keeps these leases.
+      // The caller must not withdraw these leases any more, because the code below parks or keeps them.
       one.leases = [];
       const { succeeded = false, responses = [] } = parts[i]!;
       const [nowBase, ...now] = succeeded ? [] : responses.map(kvOf);
-      // A second copy of this request may still be executed later, when the keys are free.
+      // An earlier copy of this request may still be executed later, when the keys are free.
       if (again) for (const lease of leases) lease.tainted = true;
-      // Whether an earlier send of the same request succeeded.
+      // Whether an earlier copy of the same request succeeded.
       const isBound = again && now.length > 0 && now.every((kv, j) => kv?.lease === leases[j]!.id);
       if (succeeded || isBound) {
         const at = isBound ? now[0]!.mod_revision! : revision;
         one.result = this.#granting(names, tokenOf(base, at), leases);
         names.forEach((name, j) => {
           const lease = leases[j]!;
-          // The owner's previous grant.
+          // The key is no longer bound to the etcd lease of the owner's previous grant.
           if (found[j] !== undefined && found[j].lease !== lease.id) this.#leave(name, found[j]);
           const grant = { base, owner, revision: at, info, lease: lease.id };
           this.#held.set(name, { grant: { ...grant, kv: { value: values[i]!, mod_revision: at } }, lease });
@@ -299,9 +305,10 @@ export class EtcdBackend implements ListingBackend {
 
   #binding({ names, found, leases }: AttemptState, base: string, value: string): Txn {
     const key = this.#names.base;
-    // A comparison for equality would be too strict, because a key may disappear during the request. An attempt that timed
-    // out withdraws its etcd lease, and the next attempt may have read the key before that. Within the same base, every
-    // other grant has a later revision.
+    // A comparison for equality would refuse too much, because a key may disappear during the request. When
+    // an attempt times out, it withdraws its etcd lease, which removes the key. The owner's next attempt may
+    // have read the key before that. Any other grant with the same base has a later revision, so this
+    // comparison refuses it.
     const isNotLater = (name: string, grant: Grant | undefined): object =>
       grant === undefined ? isAbsent(name) : isNotLaterThan(name, grant.kv);
     return {
@@ -354,8 +361,8 @@ export class EtcdBackend implements ListingBackend {
   }
 
   /**
-   * Returns how many seconds each key's etcd lease lasts, because a renewal must not shorten it. Returns 0 for a lease
-   * that is shorter than the requested length.
+   * Returns for each key how many seconds its etcd lease lasts, because a renewal must not shorten that time.
+   * Returns 0 for an etcd lease that is shorter than the requested length.
    */
   async #secondsOf(keys: readonly Step[], operation: Operation): Promise<readonly number[]> {
     const lengths = keys.map((key) => this.#lengthOf(key));
@@ -380,9 +387,9 @@ export class EtcdBackend implements ListingBackend {
   }
 
   /**
-   * Extends the etcd leases of keys, if these leases are long enough. If another client wrote a key last, the key is also
-   * rewritten unchanged. An older renewal by that client may still be in flight. Such a renewal compares revisions, so after
-   * the rewrite it can no longer bind the key to a shorter etcd lease.
+   * Extends the etcd leases of keys, if these leases are long enough. If another client wrote a key last, the
+   * key is also rewritten unchanged, because an older renewal by that client may still be in flight. Such a
+   * renewal compares revisions. So after the rewrite it can no longer bind the key to a shorter etcd lease.
    */
   async #extend(keys: readonly Step[], operation: Operation): Promise<void> {
     for (;;) {
@@ -425,7 +432,8 @@ export class EtcdBackend implements ListingBackend {
   ): Promise<string> {
     const leases = keys.map((key): EtcdLease => {
       const [id, seconds] = [key.found!.lease, lengths.get(key)!];
-      // Tainted, because another client may have requests in flight that use this lease. So no other key is bound to it.
+      // These leases are tainted, because another client may have requests in flight that use them. So no
+      // other key is bound to them.
       return { id, seconds, since: 0, made: true, making: Promise.resolve(), tainted: true };
     });
     const { written, term } = await this.#write(keys, leases, operation);
@@ -435,7 +443,9 @@ export class EtcdBackend implements ListingBackend {
     return term;
   }
 
-  /** Binds keys to other etcd leases. `least` is the minimum length of each in seconds. */
+  /**
+   * Binds keys to other etcd leases. `least` contains the minimum length of each new etcd lease, in seconds.
+   */
   async #move(keys: readonly Step[], operation: Operation, least: readonly number[] = []): Promise<void> {
     const lengths = keys.map(({ wanted }, i) => Math.max(wanted.length, 1000 * (least[i] ?? 0)));
     const leases = lengths.map((length) => this.#leases.take(operation, length));
@@ -453,7 +463,8 @@ export class EtcdBackend implements ListingBackend {
       });
     } catch (error) {
       for (const { name, wanted } of keys) this.#held.forget(name, wanted.owner);
-      // After an uncertain failure, the keys may be bound to the new leases, so the leases must stay. Unused leases expire.
+      // After an uncertain failure, the keys may be bound to the new etcd leases, so these must not be
+      // revoked. Unused ones expire.
       const isUncertain = !(error instanceof EtcdFailure) || error.uncertain;
       if (!isUncertain) for (const lease of leases) this.#leases.withdraw(lease);
       throw error;
@@ -487,7 +498,7 @@ export class EtcdBackend implements ListingBackend {
       const { succeeded = false, responses } = parts[i]!;
       const now = succeeded ? undefined : grantOf(kvOf(responses?.[0]));
       const { kv, lease } = next[i]!;
-      // Whether an earlier send of the same request succeeded.
+      // Whether an earlier copy of the same request succeeded.
       const isWritten = succeeded || (again && now?.lease === lease && now.kv.value === kv.value);
       const mod_revision = now?.kv.mod_revision ?? revision;
       key.found = isWritten ? { ...next[i]!, kv: { ...kv, mod_revision } } : now;
@@ -514,7 +525,8 @@ export class EtcdBackend implements ListingBackend {
       key.isDone = succeeded;
       if (succeeded) this.#leave(key.name, before[i]!);
       const isGone = again && !succeeded && key.found?.lease !== before[i]!.lease;
-      // Probably an earlier send removed the key. If the key had expired instead, its etcd lease would not exist any more.
+      // Probably an earlier copy of the request removed the key. If the key had expired instead, its etcd
+      // lease would not exist any more. The revocation shows whether it exists.
       if (isGone) key.isDone = await this.#leases.revoke(operation, before[i]!.lease);
     }
   }
@@ -527,9 +539,10 @@ export class EtcdBackend implements ListingBackend {
   }
 
   /**
-   * Sends transactions as one request, at the same time as the request that creates their etcd lease. If the servers
-   * process the transactions first, they refuse them, and the transactions are sent again. If several new leases are
-   * needed, the transactions wait for these leases, because most would be refused.
+   * Sends transactions as one request, at the same time as the request that creates their etcd lease. If the
+   * servers process the transactions first, the servers refuse them, and they are sent again. If several new
+   * etcd leases are needed, the transactions are sent only after these exist, because most transactions would
+   * be refused.
    */
   async #execute(txns: readonly Txn[], leases: readonly EtcdLease[], operation: Operation): Promise<Outcome> {
     const made = leases.filter((lease) => !lease.made);
@@ -550,7 +563,7 @@ export class EtcdBackend implements ListingBackend {
     return length === undefined || length >= secondsFor(key.wanted.length);
   }
 
-  /** The length of the key's etcd lease in seconds; undefined unless this client wrote the key last. */
+  /** The length of the key's etcd lease in seconds. Undefined if another client wrote the key last. */
   #lengthOf({ name, wanted, found }: Step): number | undefined {
     const held = this.#held.of(name, wanted.owner);
     return held?.lease.id === found?.lease ? held?.lease.seconds : undefined;
@@ -577,10 +590,10 @@ function isSame({ kv }: Grant, other: Grant | undefined): boolean {
   return kv.mod_revision === other?.kv.mod_revision && kv.value === other?.kv.value;
 }
 
-/** Stores the grants that were read, and refuses the attempt if another owner holds one of its keys. */
+/** Stores the grants that were read. Refuses the attempt if another owner holds one of its keys. */
 function judge(one: AttemptState, found: readonly (Grant | undefined)[], { isSubscribed }: Operation): void {
   one.found = found;
   const place = found.findIndex((grant) => grant !== undefined && grant.owner !== one.owner);
-  // If the store was subscribed before the read, it will be notified of the release.
+  // If the store was subscribed before the read, the server will notify it of the release.
   if (place >= 0) one.result = { place, isRegistered: isSubscribed };
 }

@@ -2,7 +2,10 @@ import { queueMicrotask } from '../../common/host.js';
 import { NOT_ASKED, Operation } from '../requests.js';
 import { EtcdFailure } from './gateway.js';
 
-/** The most keys of a transaction. By default etcd allows 128 conditions in one: two per key, and one for the token base. */
+/**
+ * The maximum number of keys in a transaction. By default, etcd allows 128 comparisons in a transaction. A
+ * transaction needs up to two for each key, and one for the token base.
+ */
 export const MOST_KEYS = 63;
 
 interface Queued<R, A> {
@@ -13,9 +16,9 @@ interface Queued<R, A> {
 }
 
 /**
- * Combines requests of one kind, for any owners, into batches. Requests of the same turn of the event loop share a
- * batch. So do requests that queue while the maximum number of batches is pending. Under load, each batch therefore
- * serves more keys.
+ * Combines requests of one kind into batches, regardless of their owners. Requests of the same turn of the
+ * event loop share a batch. Requests also share a batch if they queue while the maximum number of batches is
+ * pending. Under load, each batch therefore serves more keys.
  */
 export class Batches<R extends { readonly names: readonly string[] }, A> {
   readonly #most: number;
@@ -43,7 +46,11 @@ export class Batches<R extends { readonly names: readonly string[] }, A> {
     }
   }
 
-  /** Removes from the queue the requests that fit into one transaction. A transaction cannot write a key twice. */
+  /**
+   * Removes from the queue, and returns, the requests that fit into one transaction. Rejects requests whose
+   * operations are late. A transaction cannot write a key twice, so requests for the same key need separate
+   * batches.
+   */
   #next(): Queued<R, A>[] {
     const batch: Queued<R, A>[] = [];
     const names = new Set<string>();
@@ -71,7 +78,8 @@ export class Batches<R extends { readonly names: readonly string[] }, A> {
       );
       batch.forEach(({ resolve }, i) => resolve(answers[i]!));
     } catch (error) {
-      // One request may have caused the failure, for instance by a foreign value at its key. So send each one alone.
+      // A single request may have caused the failure, for example because the value at its key is not a
+      // lease. So each request is sent again alone, unless the servers may have executed the batch.
       const isOne = batch.length > 1 && !(error instanceof EtcdFailure && error.uncertain);
       for (const one of batch) {
         if (isOne) void this.#send([one]);
@@ -84,7 +92,7 @@ export class Batches<R extends { readonly names: readonly string[] }, A> {
   }
 }
 
-/** An operation that becomes late when all of the given operations are late. */
+/** Returns an operation that becomes late once all of the given operations are late. */
 function operationOf(operations: readonly Operation[]): Operation {
   if (operations.length === 1) return operations[0]!;
   const together = new Operation(operations.every(({ isSubscribed }) => isSubscribed));

@@ -12,15 +12,15 @@ import {
 } from './gateway.js';
 import type { EtcdCredentials, EtcdSettings } from './options.js';
 
-/** Milliseconds before the servers are tried again after all of them failed. */
+/** Milliseconds to wait, after all servers failed, before they are tried again. */
 const PAUSE = 20;
 /**
- * The maximum time for one of several servers, in milliseconds. It is half of the operation's timeout if that is less, so
- * that a second server can answer.
+ * If there are several servers, the maximum time in milliseconds that each gets to answer. If half of the
+ * operation's timeout is shorter, that half is the limit. So a second server can still answer in time.
  */
 const LONGEST_ATTEMPT = 2000;
 const LATE = 'there was no answer in time';
-/** The number of times that a request may be refused because of its authentication token. */
+/** The maximum number of times that a request is repeated with a new authentication token. */
 const MOST_REFUSALS = 3;
 
 /** The servers' answer to a request. */
@@ -28,7 +28,7 @@ export interface Answer {
   readonly message: Message;
   /** All messages, if the answer is a stream. */
   readonly messages: readonly Message[];
-  /** Whether the request was sent before, and that copy may have been executed or may still be. */
+  /** True if an earlier copy of the same request may have been executed, or may still be executed. */
   readonly again: boolean;
 }
 
@@ -36,9 +36,9 @@ export interface Answer {
 export class Cluster {
   readonly #endpoints: readonly Endpoint[];
   readonly #credentials: EtcdCredentials | undefined;
-  /** For requests that no operation of the store started. */
+  /** Runs requests that no operation of the store started. */
   readonly requests: Requests;
-  /** Limits the time for one server; undefined if there is only one. */
+  /** Limits the time for each server. Undefined if there is only one server. */
   readonly #attempts: Replies | undefined;
   /** The authentication token, requested when needed. Resolves to undefined if authentication is disabled on the servers. */
   #token: Promise<string | undefined> | undefined;
@@ -76,7 +76,8 @@ export class Cluster {
       if (!open) return;
       open = false;
       end?.();
-      // The token may have expired, or the server may be down.
+      // The token may have expired, or the server may be down. So the next request uses a new token and
+      // another server.
       if (this.#token === token) this.#token = undefined;
       this.#leave(at);
       ended();

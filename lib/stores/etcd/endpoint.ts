@@ -7,20 +7,20 @@ import { EtcdFailure, failureOf } from './gateway.js';
 /** The maximum number of connections to one server. Further requests queue. */
 const MOST_CONNECTIONS = 128;
 
-/** Error codes of a connection that was never established, so nothing was sent. */
+/** Error codes that mean that no connection was established, so nothing was sent. */
 const UNREACHED: ReadonlySet<unknown> = new Set(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN']);
 
 /** One server of the cluster, over persistent HTTP connections. */
 export class Endpoint {
   readonly #options: RequestOptions;
   readonly #agent: Agent;
-  /** The agent for watches, because each watch occupies a connection while it is open. */
+  /** The agent for watches. It is separate, because each watch occupies a connection while it is open. */
   readonly #watching: Agent;
   readonly #request: (options: RequestOptions) => ClientRequest;
   readonly #path: string;
 
   constructor(url: URL, tls: EtcdTls | undefined) {
-    // Loaded lazily, because programs with other stores do not need these modules.
+    // `node:https` and `node:http` are loaded lazily, because programs with other stores do not need them.
     const { hostname, port, protocol, pathname } = url;
     const kept = { keepAlive: true, maxSockets: MOST_CONNECTIONS };
     if (protocol === 'https:') {
@@ -35,7 +35,7 @@ export class Endpoint {
       this.#watching = new http.Agent();
       this.#request = http.request;
     }
-    // In a URL, IPv6 addresses are in brackets.
+    // In a URL, IPv6 addresses are in brackets, which the option `host` must not contain.
     this.#options = { host: hostname.replace(/^\[(.*)\]$/, '$1'), port, protocol, method: 'POST' };
     this.#path = `${pathname.replace(/\/$/, '')}/v3/`;
   }

@@ -14,15 +14,17 @@ const REVOKE_SELDOM = 5000;
 /** Milliseconds after which no further attempt to revoke is made. */
 const REVOKED_WITHIN = 60_000;
 
-/** The etcd lease that a key is bound to. When it expires or is revoked, etcd removes the key. */
+/**
+ * An etcd lease. A key can be bound to it. When the etcd lease expires or is revoked, etcd removes the key.
+ */
 export interface EtcdLease {
-  /** A decimal number of 63 bits. */
+  /** A positive number of 63 bits, in decimal. */
   readonly id: string;
-  /** The TTL. */
+  /** The TTL in seconds. */
   readonly seconds: number;
   /**
-   * A time of `localNow`. The lease lasts at least its TTL after this time. The clock also runs while the machine is
-   * suspended.
+   * The time of the last extension, or of the creation, on the clock of `localNow`. The etcd lease lasts at
+   * least its TTL after this time. The clock also runs while the machine is suspended.
    */
   since: number;
   /** Whether a server has confirmed that the lease was created. */
@@ -36,7 +38,7 @@ export interface EtcdLease {
   tainted: boolean;
 }
 
-/** The TTL of an etcd lease that lasts this many milliseconds on the server's clock. */
+/** The TTL in seconds of an etcd lease that lasts at least this many milliseconds on the server's clock. */
 export function secondsFor(milliseconds: number): number {
   return Math.ceil(milliseconds / 1000);
 }
@@ -50,7 +52,7 @@ const ignore = (): void => undefined;
 export class EtcdLeases {
   readonly #cluster: Cluster;
   readonly #drift: number;
-  /** Ordered by the time of parking: the latest is last. */
+  /** Ordered by the time of parking, the latest last. */
   readonly #parked: EtcdLease[] = [];
   #closed = false;
 
@@ -59,7 +61,10 @@ export class EtcdLeases {
     this.#drift = drift;
   }
 
-  /** Returns an etcd lease for this many milliseconds: a parked one, or a new one that the servers may not have created yet. */
+  /**
+   * Returns an etcd lease for this many milliseconds. It is a parked lease, or a new lease that the servers
+   * may not have created yet.
+   */
   take(operation: Operation, milliseconds: number): EtcdLease {
     const seconds = secondsFor(milliseconds);
     const at = this.#parked.findLastIndex(
@@ -68,21 +73,24 @@ export class EtcdLeases {
     return at >= 0 ? this.#parked.splice(at, 1)[0]! : this.#grant(operation, seconds);
   }
 
-  /** Withdraws all parked leases. Called when a lease turned out not to exist, since others may have disappeared with it. */
+  /**
+   * Withdraws all parked leases. Called when a parked lease turned out not to exist, because the others may
+   * be missing, too.
+   */
   unpark(): void {
     for (const lease of this.#parked.splice(0)) this.withdraw(lease);
   }
 
   /**
-   * Extends leases. A server that believes that it is the leader answers without asking the others. But if that server was
-   * paused, another server may have become the leader. So the result is certain only if a **later** request that needs a
-   * majority is answered in the same Raft term.
+   * Extends leases. A server that believes that it is the leader answers without asking the others. But if
+   * that server was paused, another server may have become the leader. So the result is certain only if a
+   * **later** request that needs a majority is answered in the same Raft term.
    *
-   * `term` is the term of the server that received the request; empty if the answers differ. `seconds` are the new
-   * TTLs; 0 if a lease no longer exists.
+   * In the result, `term` is the Raft term of the server that answered. It is empty if the answers have
+   * different terms. `seconds` are the new TTLs; a TTL is 0 if the lease no longer exists.
    */
   async extend(operation: Operation, ids: readonly string[]): Promise<{ term: string; seconds: number[] }> {
-    // All keep-alives share one stream.
+    // All keep-alive messages are sent in one stream.
     const body = ids.map((id) => JSON.stringify({ ID: id })).join('');
     const { messages } = await this.#cluster.call(operation, 'lease/keepalive', body);
     const terms = new Set(ids.map((_, i) => termOf(messages[i] ?? {})));
@@ -92,7 +100,7 @@ export class EtcdLeases {
     };
   }
 
-  /** Keeps a lease for reuse. No key may be bound to it any more. */
+  /** Keeps an etcd lease for reuse. No key may be bound to the lease any more. */
   park(lease: EtcdLease): void {
     if (lease.tainted || this.#closed) {
       this.withdraw(lease);
@@ -111,14 +119,14 @@ export class EtcdLeases {
     void this.#revokeUntil(lease, localNow() + REVOKED_WITHIN);
   }
 
-  /** Revokes a lease. Resolves to true if it still existed. Rejects with an EtcdFailure. */
+  /** Revokes a lease. Resolves to true if the lease still existed. Rejects with an EtcdFailure. */
   async revoke(operation: Operation, id: string): Promise<boolean> {
     try {
       await this.#cluster.call(operation, 'lease/revoke', { ID: id });
       return true;
     } catch (error) {
       if (!isLeaseNotFound(error)) throw error;
-      // If this request was sent before, that copy may have revoked the lease.
+      // If an earlier copy of this request had no certain result, that copy may have revoked the lease.
       return (error as EtcdFailure).uncertain;
     }
   }
@@ -130,7 +138,10 @@ export class EtcdLeases {
     await Promise.all(parked.map(({ id }) => this.#revokeOnce(id).catch(ignore)));
   }
 
-  /** Creates an etcd lease. If a transaction with the lease succeeds, that also proves that the lease exists. */
+  /**
+   * Starts to create an etcd lease, and returns it before the servers answer. A transaction that binds a key
+   * to the lease may be sent at once. If the transaction succeeds, the lease exists.
+   */
   #grant(operation: Operation, seconds: number): EtcdLease {
     const id = newId();
     const since = localNow();
@@ -154,7 +165,7 @@ export class EtcdLeases {
     return lease;
   }
 
-  /** The milliseconds that remain on the server's clock. */
+  /** A lower bound for the milliseconds that remain on the server's clock. */
   #left({ seconds, since }: EtcdLease): number {
     return seconds * 1000 - withDrift(localNow() - since, this.#drift);
   }
@@ -162,7 +173,7 @@ export class EtcdLeases {
   async #revokeUntil(lease: Pick<EtcdLease, 'id' | 'made'>, until: number): Promise<void> {
     for (let pause = REVOKE_AGAIN; ; pause = Math.min(2 * pause, REVOKE_SELDOM)) {
       const existed = await this.#revokeOnce(lease.id).catch(ignore);
-      // A lease that does not exist may still be created by a request in flight.
+      // If the servers do not know the lease, a request in flight may still create it.
       if (existed === true || (existed === false && lease.made)) return;
       if (this.#closed || localNow() + pause > until) return;
       await new Promise((resolve) => setTimeout(resolve, pause).unref());

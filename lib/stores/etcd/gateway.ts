@@ -3,7 +3,7 @@
 import type { LockError } from '../../common/errors.js';
 import { storeDenied } from '../../lease/contract/errors.js';
 
-/** Used in error messages. */
+/** The name of the server in error messages. */
 export const TITLE = 'etcd';
 
 /** The gRPC status codes that matter here. */
@@ -26,7 +26,10 @@ export interface KeyValue {
   readonly lease?: string;
 }
 
-/** The members of the gateway's answers that are read here. Which members an answer has depends on the request. */
+/**
+ * The members of the gateway's answers that the store reads. Each answer has only the members that its
+ * request needs.
+ */
 export interface Message {
   readonly header?: { readonly revision?: string; readonly raft_term?: string };
   readonly ID?: string;
@@ -73,14 +76,17 @@ export function hasValue(key: string, value: string): object {
 }
 
 /**
- * A comparison: the key was not written since it was read. A cluster that lost its data counts revisions from 1 again. So
- * the value is compared, too, because it contains the token base.
+ * A comparison: the key was not written since it was read. A cluster that lost its data counts revisions from
+ * 1 again, so the revision alone is not enough. The value is compared, too, because it contains the token
+ * base.
  */
 export function isUnchanged(key: string, { value, mod_revision }: KeyValue): object[] {
   return [hasValue(key, value ?? ''), { key, target: 'MOD', mod_revision }];
 }
 
-/** A comparison: the key was not written since it was read, or does not exist any more (its revision is then 0). */
+/**
+ * A comparison: the key was not written since it was read, or it no longer exists (its revision is then 0).
+ */
 export function isNotLaterThan(key: string, { mod_revision }: KeyValue): object {
   return { key, target: 'MOD', result: 'LESS', mod_revision: String(BigInt(mod_revision ?? 0) + 1n) };
 }
@@ -122,7 +128,8 @@ export function failureOf(status: number, text: string): EtcdFailure {
   } catch {
     // Not an answer of etcd's gateway.
   }
-  // A proxy that has no server now may have one later. Any other status means that the URL is not that of a gateway.
+  // With these statuses, a proxy may have no server now, but one later. Any other status means that the URL
+  // does not belong to a gateway.
   if (status >= 500) return new EtcdFailure(`status ${status}`, undefined, true);
   return answeredFailure(`status ${status}, which is not an answer of etcd's gateway at /v3`, status);
 }
@@ -140,7 +147,7 @@ function messageIn(line: string): Message {
   throw answeredFailure(reason, typeof error === 'string' ? undefined : (error.grpc_code ?? error.code));
 }
 
-/** A failure within a stream. The name of the code depends on etcd's version. */
+/** A failure within a stream. The name of the property with the code depends on etcd's version. */
 interface StreamError {
   readonly message?: string;
   readonly grpc_code?: number;
@@ -160,7 +167,7 @@ export class EtcdFailure extends Error {
     this.uncertain = uncertain;
   }
 
-  /** The same failure, if the request was sent before, and the result of that send is uncertain. */
+  /** The failure to report if an earlier copy of the request had an uncertain result. */
   afterUncertain(): EtcdFailure {
     return this.uncertain ? this : new EtcdFailure(this.message, this.code, true, this);
   }
@@ -176,9 +183,10 @@ export type Verdict = 'elsewhere' | 'authenticate' | 'final';
 
 export function verdictOn({ code, message }: EtcdFailure): Verdict {
   if (code === UNAUTHENTICATED) return 'authenticate';
-  // The token is missing, or older than the last change of users. Both errors have the code of a bad argument.
+  // The token is missing, or older than the last change of users. Both errors have the same code as an
+  // invalid argument.
   if (/user name is empty|auth store is old/.test(message)) return 'authenticate';
-  // A server whose storage is full reports the same code, but a retry would not help then.
+  // A server whose storage is full reports the same code. A retry would not help then.
   if (code === RESOURCE_EXHAUSTED) return /too many requests/.test(message) ? 'elsewhere' : 'final';
   return code === undefined || isTransient(code) ? 'elsewhere' : 'final';
 }

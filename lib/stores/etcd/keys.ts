@@ -18,10 +18,13 @@ import {
 
 /** The parsed value of a held key. */
 export interface Grant {
-  /** The base that the revision is added to. */
+  /** The token base. The grant's token is the sum of this base and the revision. */
   readonly base: string;
   readonly owner: string;
-  /** The revision of the grant. It differs from the key's revision if the key was written again. */
+  /**
+   * The revision at which the key was granted. A later write of the key changes the key's revision, but not
+   * this one.
+   */
   readonly revision: string;
   /** Empty for a lease without info. */
   readonly info: string;
@@ -31,10 +34,13 @@ export interface Grant {
   readonly kv: KeyValue;
 }
 
-/** The value to write, in base64. `revision` is the revision of the grant; undefined when the key is granted. */
+/**
+ * The value to write, in base64. `revision` is the revision of the grant. It is undefined for a new grant,
+ * because the write itself determines the revision.
+ */
 export function valueOf(base: string, owner: string, info: string, revision?: string): string {
   const kept: { base: string; owner: string; revision?: string; info?: string } = { base, owner };
-  // A spread would add a microsecond even with nothing to spread.
+  // A spread would cost a microsecond even if it adds no property.
   if (revision !== undefined) kept.revision = revision;
   if (info !== '') kept.info = info;
   // JSON preserves every string, including lone surrogates, and is readable for people.
@@ -67,15 +73,17 @@ export function parse(kv: KeyValue): Grant | undefined {
   return undefined;
 }
 
-/** The token rises with the revision. Tokens also rise after a loss of all data, if the new base is greater. */
+/**
+ * The token rises with the revision. After a loss of all data, tokens still rise if the new base is greater.
+ */
 export function tokenOf(base: string, revision: string): bigint {
   return BigInt(base) + BigInt(revision);
 }
 
-/** The names of the keys with a prefix, in base64. */
+/** The names that the server stores for keys: the prefix and the encoded key, in base64. */
 export class KeyNames {
   readonly #prefix: string;
-  /** The key of the token base. */
+  /** The name of the key that stores the token base. */
   readonly base: string;
 
   constructor(prefix: string) {
@@ -99,7 +107,7 @@ export class KeyNames {
     return fromBase64(name).slice(this.#prefix.length);
   }
 
-  /** The range of all lease keys: its first key, and the first key after it. */
+  /** The range of all lease keys: the first key in the range, and the first key after the range. */
   get all(): { readonly key: string; readonly range_end: string } {
     return { key: base64(this.#prefix), range_end: base64(`${this.#prefix.slice(0, -1)}0`) };
   }
@@ -117,7 +125,7 @@ export interface Outcome {
   readonly revision: string;
   /** The Raft term in which the servers agreed on the batch. */
   readonly term: string;
-  /** See `Answer`. */
+  /** See `again` of `Answer`. */
   readonly again: boolean;
 }
 
@@ -152,15 +160,19 @@ export async function execute(
 const NANOSECONDS = 1_000_000n;
 
 /**
- * The base that revisions are added to: the time, in nanoseconds, at which the prefix was first used in this cluster. If
- * the cluster loses its data, revisions start again, but with a greater base, so tokens keep rising. They do not if the
- * clock was set back, or if the cluster had more than one revision per nanosecond.
+ * The base that is added to revisions: the time, in nanoseconds, at which the prefix was first used in this
+ * cluster. If the cluster loses its data, its revisions start at 1 again. The new base is greater, so tokens
+ * keep rising. Tokens may fall only if the clock was set back, or if the cluster had more than one revision
+ * per nanosecond.
  */
 export class TokenBase {
   readonly #cluster: Cluster;
   readonly #key: string;
   #known: string | undefined;
-  /** The highest token that this store has received. A new base exceeds it whatever the clock shows. */
+  /**
+   * The highest token that this store has received. A new base exceeds this token even if the clock was set
+   * back.
+   */
   #highest = 0n;
 
   constructor(cluster: Cluster, key: string) {
@@ -168,7 +180,10 @@ export class TokenBase {
     this.#key = key;
   }
 
-  /** The base that was read last. It may be outdated, so each transaction compares it. */
+  /**
+   * Returns the base that was read last, or reads it. The base may be outdated, so each transaction compares
+   * it.
+   */
   async get(operation: Operation): Promise<string> {
     return this.#known ?? (await this.#read(operation));
   }
@@ -202,7 +217,7 @@ export class TokenBase {
   }
 }
 
-/** A key that was last written by this store, as far as known. */
+/** A key that this store wrote last, as far as the store knows. */
 export interface HeldKey {
   readonly grant: Grant;
   readonly lease: EtcdLease;
@@ -215,7 +230,7 @@ const REMEMBERED = 10_000;
 export class HeldKeys {
   readonly #keys = new Map<string, HeldKey>();
 
-  /** Undefined if unknown, or if another owner holds the key. */
+  /** Undefined if the store has no entry for the key, or if the entry is for another owner. */
   of(name: string, owner: string): HeldKey | undefined {
     const held = this.#keys.get(name);
     return held?.grant.owner === owner ? held : undefined;

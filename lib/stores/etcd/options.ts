@@ -5,50 +5,58 @@ import { checkTerms, type ServerTerms } from '../server-store.js';
 
 const DEFAULT_PREFIX = 'stripelock/';
 
-/** TLS options, for `tls`, with the names and meanings that `node:tls` gives them. */
+/** TLS options for `https://` endpoints. Their names and meanings are those of `node:tls`. */
 export interface EtcdTls {
-  /** Certificates of the authorities that sign the servers' certificates. Default: Node's built-in certificates. */
+  /**
+   * Certificates of the authorities that signed the servers' certificates. Default: Node's built-in
+   * certificates.
+   */
   ca?: string | Uint8Array | (string | Uint8Array)[];
   /** The certificate of this client, if the servers require one. */
   cert?: string | Uint8Array;
-  /** Its private key. */
+  /** The private key of `cert`. */
   key?: string | Uint8Array;
-  /** The passphrase of the private key. */
+  /** The passphrase of `key`. */
   passphrase?: string;
-  /** The name in the servers' certificate, if it differs from the host. */
+  /** The host name in the servers' certificates, if it differs from the host name in the URL. */
   servername?: string;
-  /** Whether the servers' certificate is checked. Default true. */
+  /** Whether to verify the servers' certificates. Default true. */
   rejectUnauthorized?: boolean;
 }
 
-/** An etcd user, for the option `credentials`. */
+/** The name and password of an etcd user. */
 export interface EtcdCredentials {
   /** The name of the user in etcd. */
   username: string;
-  /** The user's password, sent only to obtain a token. The token accompanies each request. */
+  /**
+   * The user's password. The store sends it only to obtain an authentication token, and sends that token with
+   * each request.
+   */
   password: string;
 }
 
 /** Options of `etcdLeaseStore` (`stripelock/etcd`). */
 export interface EtcdLeaseStoreOptions {
-  /** The URLs at which clients reach the servers of one cluster: `http://` or `https://`, host and port. */
+  /** The client URLs of the servers of one cluster. Each has `http://` or `https://`, a host and a port. */
   endpoints: readonly string[];
   /**
-   * Required if authentication is enabled on the cluster. The user's roles must allow reading and writing all keys with
-   * the prefix.
+   * Required if authentication is enabled on the cluster. The user's roles must allow reading and writing all
+   * keys with the prefix.
    */
   credentials?: EtcdCredentials;
-  /** For endpoints with `https://`. */
+  /** TLS options for endpoints with `https://`. */
   tls?: EtcdTls;
   /** The text before the name of every key. Default "stripelock/". */
   prefix?: string;
   /** Milliseconds after which an operation without an answer fails. Default 1000. */
   timeout?: number;
-  /** How much faster a server's clock may run than a holder's, as a fraction. Default 0.001. */
+  /**
+   * The maximum rate by which a server's clock may run faster than a holder's, as a fraction. Default 0.001.
+   */
   drift?: number;
 }
 
-/** The options, checked. */
+/** The checked options, with defaults for missing ones. */
 export interface EtcdSettings extends ServerTerms {
   readonly urls: readonly URL[];
   readonly credentials: EtcdCredentials | undefined;
@@ -102,7 +110,7 @@ function checkEndpoints(endpoints: unknown): URL[] {
     const name = `options.endpoints[${i}]`;
     const text = checkNonEmpty(endpoint, name);
     const url = URL.canParse(text) ? new URL(text) : undefined;
-    // The text is not repeated in the message, because it may contain a password.
+    // The message does not repeat the text, because the text may contain a password.
     const isHttp = url?.protocol === 'http:' || url?.protocol === 'https:';
     if (!isHttp) throw outOfRange(name, 'a URL that begins with http:// or https://', 'another');
     if (url.username === '' && url.password === '') return url;

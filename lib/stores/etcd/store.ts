@@ -12,13 +12,14 @@ import { EtcdBackend } from './backend.js';
 import { resolveOptions, type EtcdLeaseStoreOptions } from './options.js';
 
 /**
- * Leases in etcd 3.4 or later, for processes on many machines. A majority of the servers agrees on each grant, so a
- * lease survives the loss of any minority. No client library is needed: the store uses the JSON gateway that every etcd
- * server includes.
+ * Leases in etcd 3.4 or later, for processes on many machines. A majority of the servers agrees on each
+ * grant, so a lease survives the loss of any minority. No client library is needed: the store uses the JSON
+ * gateway that every etcd server includes.
  *
- * etcd leases last whole seconds, and at least the servers' minimum TTL (2 seconds with default settings). So a lease
- * that is not released may end late, but never early. An operation rejects with LeaseStoreError if no server answers
- * within `timeout`. A grant that arrives later is given back. `close` ends all connections.
+ * An etcd lease lasts a whole number of seconds, and at least the servers' minimum TTL (2 seconds with
+ * default settings). So a lease that is not released may expire late, but never early. An operation rejects
+ * with LeaseStoreError if no server answers within `timeout`. A grant that arrives after `timeout` is given
+ * back. `close` ends all connections.
  *
  * Throws a TypeError (ERR_INVALID_ARG_TYPE) or RangeError (ERR_OUT_OF_RANGE) for bad options.
  */

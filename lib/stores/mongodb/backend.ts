@@ -40,14 +40,17 @@ import {
   TTL_INDEX,
 } from './statements.js';
 
-/** Milliseconds before a failed change stream is opened again. */
+/** Milliseconds to wait before a failed change stream is opened again. */
 const RETRY = 1000;
-/** The longest wait, in milliseconds, for a stream to open before it is closed, and again for it to close. */
+/**
+ * The maximum wait in milliseconds when a stream is closed. It applies to the opening of the stream, and then
+ * again to the closing.
+ */
 const CLOSES_IN = 1000;
 
 /**
- * Errors that say: another client created or changed the same document at the same time. Nothing was changed and the
- * holder is unknown, so the operation is retried.
+ * Error codes that mean that another client created or changed the same document at the same time. Nothing
+ * was changed, and the holder is unknown, so the operation is retried.
  */
 const COLLISIONS: ReadonlySet<unknown> = new Set([11000, 112]);
 /**
@@ -59,9 +62,12 @@ const NOT_UNDERSTOOD: ReadonlySet<unknown> = new Set([9, 59, 72, 115, 168, 238, 
 /** The code for a bad value. Some servers use it instead of the codes in {@link NOT_UNDERSTOOD}. */
 const BAD_VALUE = 2;
 const UNAUTHORIZED = 13;
-/** Errors that say: rights are missing, or the user or password is wrong. */
+/** Error codes for missing rights, and for a wrong user or password. */
 const DENIED: ReadonlySet<unknown> = new Set([UNAUTHORIZED, 18]);
-/** Errors that say: the user may not create indexes, or the field already has an index with other options. */
+/**
+ * Error codes that mean that the user may not create indexes, or that the field already has an index with
+ * other options.
+ */
 const NO_INDEX: ReadonlySet<unknown> = new Set([UNAUTHORIZED, 85, 86]);
 const ignore = (): void => undefined;
 
@@ -126,7 +132,8 @@ export class MongodbBackend implements ListingBackend {
     await this.#ready(operation);
     const pipeline = acquiring(owner, length, info, known[0]!);
     const document = await this.#collection.findOneAndUpdate({ _id }, pipeline, options);
-    // The document after the update, held by this owner or another. Never null, because of `upsert`.
+    // This is the document after the update. Its owner is this owner or another. It is never null, because of
+    // `upsert`.
     const found = foundIn(document, _id)!;
     if (found.owner !== owner)
       return { place: 0, wakeIn: found.remaining, isRegistered: operation.isSubscribed };
@@ -147,8 +154,8 @@ export class MongodbBackend implements ListingBackend {
   }
 
   /**
-   * With a change stream, all stores are notified. The releasing store then does not itself wake one of its waiters,
-   * because that waiter would always be first.
+   * With a change stream, the server notifies all stores. The releasing store then does not wake one of its
+   * waiters itself, because that waiter would always be the first to retry.
    */
   async release(keys: readonly Releasing[], operation: Operation): Promise<Release[]> {
     const { name, owner, token } = keys[0]!;
@@ -208,8 +215,8 @@ export class MongodbBackend implements ListingBackend {
   }
 
   /**
-   * Creates the collection and its TTL index if they do not exist. Without the index, no one removes the documents of
-   * unused keys.
+   * Creates the collection and its TTL index if they do not exist. Without the index, the documents of unused
+   * keys would stay forever.
    */
   async #prepare(): Promise<void> {
     const [fields, options] = TTL_INDEX;
@@ -231,7 +238,8 @@ export class MongodbBackend implements ListingBackend {
     try {
       return (await this.#collection.options(READING)).collation?.locale;
     } catch (error) {
-      // If the user may not read the collation, the store assumes that there is none.
+      // The user may not read the collation. The store then assumes that the collection has the default
+      // collation.
       if (codeOf(error) === UNAUTHORIZED) return undefined;
       throw error;
     }
@@ -245,7 +253,8 @@ export class MongodbBackend implements ListingBackend {
       readPreference: 'primary',
     });
     let isSubscribed = false;
-    // Each answer of the stream contains a resume token, even if nothing changed. So the first one shows that it is open.
+    // Each answer of the stream contains a resume token, even if nothing changed. So the first token shows
+    // that the stream is open.
     stream.on('resumeTokenChanged', () => {
       if (!isSubscribed) subscribed();
       isSubscribed = true;
@@ -266,7 +275,8 @@ export class MongodbBackend implements ListingBackend {
       for (const event of ['resumeTokenChanged', 'error', 'end', 'close']) stream.on(event, () => resolve());
     });
     return async () => {
-      // If a stream is closed before its first answer, the driver does not close its cursor on the server. So wait first.
+      // If a stream is closed before its first answer, the driver does not close the stream's cursor on the
+      // server. So this first waits until the stream is open.
       await settledWithin(CLOSES_IN, opened);
       // Closing sends a request, and the server may be unreachable, so the wait is limited.
       await answerWithin(CLOSES_IN, () => stream.close()).catch(ignore);

@@ -1,8 +1,8 @@
 import { invalidArgType } from '../../common/errors.js';
 
 /**
- * A collection of the official driver, `mongodb` 6 or 7. It is described structurally, so that neither the driver nor
- * its types are needed here.
+ * A collection of the official driver, `mongodb` 6 or 7. The type lists the needed members, so that neither
+ * the driver nor its types are needed here.
  */
 export interface MongodbCollection {
   /** The name of the collection in the database. */
@@ -54,8 +54,9 @@ export interface ChangeStream {
 }
 
 /**
- * The settings for reading documents, which override the client's. Tokens need 64-bit integers as bigint. All four are
- * set, because the driver throws on contradictory settings.
+ * The settings for reading documents, which override the client's settings. Tokens are 64-bit integers, so
+ * the driver must return bigints. All four settings are given, because the driver throws for contradictory
+ * settings.
  */
 export const READING = {
   raw: false,

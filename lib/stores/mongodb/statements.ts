@@ -10,18 +10,23 @@ import type { StoredLease } from '../server-store.js';
  *
  *     { _id: 'job:nightly', owner: 'host a', leaseEnds: Date, token: Long, info: '' }
  *
- * The document is a lease while `owner` is not empty and `leaseEnds` is later than the primary's clock. Later it is kept
- * for its token, until the TTL index removes it. A text from a caller may look like an operator. So in a pipeline each
- * such text is a `$literal`; a filter needs none, because it compares texts unchanged.
+ * The document is a lease while `owner` is not empty and `leaseEnds` is later than the primary's clock. After
+ * that, the document is kept for its token, until the TTL index removes it. A caller's text may look like an
+ * operator. So in a pipeline each such text is a `$literal`. In a filter this is not needed, because a filter
+ * compares texts unchanged.
  */
 
 /** The owner of a free key. No lease has this owner. */
 export const NO_OWNER = '';
 /**
- * Seconds (one day) for which a token is kept after its lease ended. The clocks of a replica set differ by less.
+ * Seconds (one day) for which a token is kept after its lease ended. The clocks of a replica set differ by
+ * less.
  */
 const TOKEN_KEPT = 86_400;
-/** Bytes. MongoDB-compatible engines cannot index keys of a few kilobytes. */
+/**
+ * The maximum length of an `_id`, in bytes. Longer keys are hashed, because MongoDB-compatible engines cannot
+ * index keys of a few kilobytes.
+ */
 const LONGEST_ID = 512;
 /** Matches the name of a hashed key. A list of leases shows this name, because the key itself is not stored. */
 const HASH_NAME = new RegExp(`^${MARK}#[\\w-]{43}$`, 'u');
@@ -33,7 +38,10 @@ const literal = (value: string): object => ({ $literal: value });
 const inTime = (milliseconds: number): object => ({ $add: ['$$NOW', BigInt(milliseconds)] });
 const isFree = (then: unknown, otherwise: string): object => ({ $cond: [`$${FREE}`, then, otherwise] });
 
-/** Whether the upsert just inserted the document. In that case it has only the `_id` of the filter. */
+/**
+ * An expression: whether the upsert just inserted the document. In that case it has only the `_id` of the
+ * filter.
+ */
 const IS_NEW = { $eq: ['$$ROOT', { _id: '$_id' }] };
 const IS_LEASE = {
   $and: [
@@ -44,8 +52,8 @@ const IS_LEASE = {
 };
 
 /**
- * The `_id` of a key: the encoded key, or its hash if it is long. A list shows the hash in place of the key. So callers
- * may also pass such a hash as the key.
+ * The `_id` of a key: the encoded key, or its hash if the key is long. A list of leases shows the hash in
+ * place of the key, so callers may also pass such a hash as the key.
  */
 export function idOf(key: string): string {
   const text = encodeText(key);
@@ -55,9 +63,10 @@ export function idOf(key: string): string {
 }
 
 /**
- * Acquires the key if it is free, in one update for all cases. The filter is only the `_id`. If it had more conditions,
- * the update would not match a held key; it would then try to insert a document, and fail with a duplicate key. A
- * document stays unchanged if its key is held, or if it is not a lease. So a refusal writes nothing.
+ * A pipeline that acquires the key if it is free. A single update covers all cases. Its filter is only the
+ * `_id`. With more conditions, the filter would not match a held key; the update would then try to insert a
+ * document, and fail with a duplicate key. A document stays unchanged if its key is held, or if it is not a
+ * lease. So a refusal writes nothing.
  *
  * The new token is higher than `above`, and at least the primary's clock in nanoseconds.
  */
@@ -92,27 +101,27 @@ export function heldBy(_id: string, owner: string, token?: FencingToken): object
   return { ...lease, $expr: { $gt: ['$leaseEnds', '$$NOW'] } };
 }
 
-/** Matches the unexpired leases of a page. Documents that this kind of store did not write do not match. */
+/** Matches the unexpired leases of a page. Does not match documents that this kind of store did not write. */
 export function heldIn({ from, after, to }: PageRange): object {
   const isHeld = [IS_LEASE, { $gt: ['$owner', NO_OWNER] }, { $gt: ['$leaseEnds', '$$NOW'] }];
   return { _id: { $gte: from, $gt: after, $lt: to }, $expr: { $and: isHeld } };
 }
 
-/** Never shortens a lease. An undefined `info` leaves the info unchanged. */
+/** A pipeline that extends a lease, and never shortens it. An undefined `info` leaves the info unchanged. */
 export function renewing(milliseconds: number, info: string | undefined): object[] {
   const replaced = info === undefined ? {} : { info: literal(info) };
   return [{ $set: { leaseEnds: { $max: ['$leaseEnds', inTime(milliseconds)] }, ...replaced } }];
 }
 
-/** Sets the remaining time of a lease, possibly to a shorter one. */
+/** A pipeline that sets the remaining time of a lease, possibly to a shorter time. */
 export function keeping(milliseconds: number): object[] {
   return [{ $set: { leaseEnds: inTime(milliseconds) } }];
 }
 
-/** Releases a lease. The document stays, because it holds the token. */
+/** A pipeline that releases a lease. The document is not deleted, because it holds the token. */
 export const FREEING: readonly object[] = [{ $set: { owner: NO_OWNER, leaseEnds: '$$NOW', info: '' } }];
 
-/** The fields to return. */
+/** The fields that queries return. */
 export const FIELDS = {
   _id: 0,
   owner: 1,
@@ -121,10 +130,16 @@ export const FIELDS = {
   remaining: { $subtract: ['$leaseEnds', '$$NOW'] },
 } as const;
 
-/** Removes each document a day after its lease ended. An older token matters only if a clock is wrong by a day. */
+/**
+ * The fields and options of the TTL index, which removes each document a day after its lease ended. A token
+ * that old matters only if a clock is wrong by a day.
+ */
 export const TTL_INDEX = [{ leaseEnds: 1 }, { expireAfterSeconds: TOKEN_KEPT }] as const;
 
-/** Matches releases. The server reports the changed fields, or the whole document if that is shorter. */
+/**
+ * A pipeline for a change stream that selects releases. The server reports the changed fields, or the whole
+ * document if that is shorter.
+ */
 export const RELEASES: readonly object[] = [
   {
     $match: {

@@ -19,11 +19,15 @@ const REOPEN = { module: 'stripelock/mongodb', name: 'reopenMongodbLeaseStore' }
 interface CommonOptions {
   /** Milliseconds after which an operation without an answer fails. Default 1000. */
   timeout?: number;
-  /** How much faster the primary's clock may run than a holder's, as a fraction. Default 0.001. */
+  /**
+   * The maximum rate by which the primary's clock may run faster than a holder's, as a fraction. Default
+   * 0.001.
+   */
   drift?: number;
   /**
-   * The URL or path of a module whose default export is a function that returns another such collection or database, or
-   * a promise of one, on a separate client. Only background renewal needs it: the renewing thread calls the function.
+   * The URL or path of a module whose default export is a function. The function returns another collection
+   * or database of the same kind on a separate client, or a promise of one. Only background renewal needs
+   * this option: the renewing thread calls the function.
    */
   clientModule?: string | HostUrl;
 }
@@ -47,7 +51,7 @@ export interface MongodbDatabaseOptions extends CommonOptions {
   collection?: undefined;
 }
 
-/** A collection or a database. */
+/** Options with either a collection or a database. */
 export type MongodbLeaseStoreOptions = MongodbCollectionOptions | MongodbDatabaseOptions;
 
 const NAMES: Names<MongodbLeaseStoreOptions> = {

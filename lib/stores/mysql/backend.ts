@@ -20,21 +20,21 @@ import { ignore, nameOfKey, repeatable, Upkeep } from '../tables.js';
 import { errnoOf, leavesUsable, type Answer, type Connection } from './clients.js';
 import { LOWEST_TOKEN, OUT_OF_RANGE, statementsOf, type Statements } from './statements.js';
 
-/** The size of the column `name`, in bytes. */
+/** The maximum length of a stored key, in bytes: the size of the column `name`. Longer keys are hashed. */
 const LONGEST_KEY = 512;
-/** Seconds: the maximum of the server's `lock_wait_timeout`. */
+/** The maximum of the server's setting `lock_wait_timeout`, in seconds. */
 const LONGEST_WAIT = 31_536_000;
-/** The operation for statements whose answers no caller waits for. */
+/** The operation for background statements. It is never late, because no caller waits for their answers. */
 const ASIDE = { isLate: false };
 
 /**
- * Errors after which nothing was changed and the holder is still unknown. The reasons are: a deadlock; a wait for a locked
- * row that timed out; a row that changed under MariaDB's snapshot isolation; a commit that group replication rolled back;
- * or another owner that briefly held one of several keys.
+ * Errors of statements that changed nothing and could not determine the holder. The reasons are: a deadlock;
+ * a wait for a locked row that timed out; a row that changed under MariaDB's snapshot isolation; a commit
+ * that group replication rolled back; or another owner that briefly held one of several keys.
  */
 const COLLISIONS: ReadonlySet<unknown> = new Set([1020, 1205, 1213, 3101, OUT_OF_RANGE]);
 const NO_TABLE = 1146;
-/** Errors that say: rights are missing, the user or password is wrong, or the database does not exist. */
+/** Error numbers for missing rights, a wrong user or password, or a missing database. */
 const DENIED: ReadonlySet<unknown> = new Set([1044, 1045, 1049, 1142, 1143, 1227, 1698, 1820, 1862]);
 /** Whether the connection is lost, or the server accepts no connections now. */
 const isLost = (error: unknown): boolean => !(error instanceof LockError) && !leavesUsable(error);
@@ -49,7 +49,10 @@ export class MysqlBackend implements ListingBackend {
   readonly releaseFeed = polledReleases((names) => this.#held(names));
   readonly #connection: Connection;
   readonly #statements: Statements;
-  /** An SQL comment that MariaDB executes. It limits how long the statement waits for locks. */
+  /**
+   * A prefix of every statement: an SQL comment that only MariaDB executes. It limits how long the statement
+   * waits for locks.
+   */
   readonly #limit: string;
   readonly #upkeep = new Upkeep(() => this.#create());
   #isFlushKnown = false;
@@ -81,7 +84,8 @@ export class MysqlBackend implements ListingBackend {
   ): Promise<Granted | Refused> {
     const { names } = wanted;
     let highest = highestOf(known);
-    // If the statement for several keys is refused, the server may have to undo changes. So a waiting store reads first.
+    // If the statement for several keys is refused, the server may have to undo changes. A read is cheaper,
+    // so a waiting store reads first.
     if (isAwaited && names.length > 1) {
       const seen = await this.#look(wanted, operation);
       if (typeof seen !== 'bigint') return seen;
@@ -95,7 +99,8 @@ export class MysqlBackend implements ListingBackend {
         if (errnoOf(error) !== OUT_OF_RANGE) throw error;
         const seen = await this.#look(wanted, operation);
         if (typeof seen !== 'bigint') return seen;
-        // Another owner held a key during the statement. The error makes the store retry the operation after a pause.
+        // Another owner held a key during the statement, and has released it since. This error makes the
+        // store retry the operation after a pause.
         if (seen <= highest) throw error;
         highest = seen;
       }
@@ -106,7 +111,7 @@ export class MysqlBackend implements ListingBackend {
     const { renew, renewAll } = this.#statements;
     if (keys.length === 1) return [(await this.#run(renew(keys[0]!), operation)).id > 0n];
     const { length, info } = keys[0]!;
-    // Keys with another length or info get a separate request each.
+    // Keys with another length or info need a separate request each.
     const alike = keys.filter((key) => key.length === length && key.info === info);
     const { changed } = await this.#run(renewAll(alike), operation);
     if (changed === alike.length) return keys.map((key) => alike.includes(key) || undefined);
@@ -129,7 +134,8 @@ export class MysqlBackend implements ListingBackend {
       const own = keys.filter(({ name }) => before.has(name));
       if (own.length === 0) return keys.map(() => 'not held');
       const { changed } = await this.#run(releaseAll(own), operation);
-      // A release always changes its row. If fewer rows changed, the others were locked by another transaction.
+      // A release always changes its row. If fewer rows changed, some rows were locked by another
+      // transaction, or no longer held.
       const left = changed === own.length ? new Set() : await this.#owned(own, operation);
       return keys.map(({ name }) => {
         if (!before.has(name)) return 'not held';
@@ -157,7 +163,10 @@ export class MysqlBackend implements ListingBackend {
     this.#connection.close?.();
   }
 
-  /** Returns the first key that another owner holds, or else the highest token of these keys. */
+  /**
+   * Reads the keys. Returns a refusal for the first key that another owner holds. If there is none, returns
+   * the highest token of the keys.
+   */
   async #look({ names, owner }: Wanted, operation: Operation): Promise<Refused | FencingToken> {
     const { rows } = await this.#run(this.#statements.look(names, owner), operation);
     const held = rows.filter((row) => Number(row['held']) === 1);
@@ -172,7 +181,7 @@ export class MysqlBackend implements ListingBackend {
     return namesIn(await this.#run(this.#statements.owned(keys), operation));
   }
 
-  /** Returns which of the names any owner holds. */
+  /** Returns the names in the list that any owner holds. */
   async #held(names: readonly string[]): Promise<ReadonlySet<string>> {
     return namesIn(await this.#run(this.#statements.held(names), ASIDE));
   }
@@ -188,8 +197,8 @@ export class MysqlBackend implements ListingBackend {
   }
 
   /**
-   * Deletes only rows whose tokens are not above the floor, then raises the floor for the next purge. A client that creates
-   * such a row again reads the floor, so its token is higher.
+   * Deletes only rows whose tokens are not above the floor, then raises the floor for the next purge. A
+   * client that creates such a row again reads the floor, so the new token is higher.
    */
   async #purge(): Promise<void> {
     const { old, purge, raiseFloor } = this.#statements;
@@ -203,7 +212,7 @@ export class MysqlBackend implements ListingBackend {
     if (highest > floor) await this.#run(raiseFloor(highest), ASIDE);
   }
 
-  /** Warns if the server may forget leases when it is killed. Called once per store, after its first grant. */
+  /** Warns if the server may lose leases when it is killed. Called once per store, after its first grant. */
   async #checkFlush(): Promise<void> {
     const [row] = (await this.#run(this.#statements.flush, ASIDE)).rows;
     if (Number(row?.['flush']) === 0) warnOnce('STRIPELOCK_MYSQL_FLUSH', FORGETS);
@@ -224,7 +233,7 @@ export class MysqlBackend implements ListingBackend {
   }
 }
 
-/** A text, which clients return as bytes or as a string. */
+/** Returns a text, which clients return as bytes or as a string. */
 const textOf = (value: unknown): string => (Buffer.isBuffer(value) ? value.toString() : (value as string));
 
 function leaseOf({ owner, token, remaining, info }: Answer['rows'][number]): StoredLease {

@@ -7,9 +7,11 @@ export type Row = Readonly<Record<string, unknown>>;
 /** The server's answer to a statement. */
 export interface Answer {
   readonly rows: readonly Row[];
-  /** The value that LAST_INSERT_ID(expr) set in the statement; otherwise 0. */
+  /** The value that the statement set by LAST_INSERT_ID(expr); otherwise 0. */
   readonly id: bigint;
-  /** The number of changed rows. With some client options, it includes rows that already had the new values. */
+  /**
+   * The number of changed rows. With some client options, this includes rows that already had the new values.
+   */
   readonly changed: number;
 }
 
@@ -24,24 +26,36 @@ export interface Connection {
   close?(): void;
 }
 
-/** The bit of the server's status for an open transaction. It is also set after a write without autocommit. */
+/**
+ * The bit of the server's status that is set while a transaction is open. Without autocommit, it is also set
+ * after a write.
+ */
 const IN_TRANSACTION = 1;
-/** Whether the server reported the error. Errors of clients and of the system have other numbers, or texts. */
+/**
+ * Whether the server reported the error. Errors of the client or the system have other numbers, or codes that
+ * are texts.
+ */
 const isFromServer = (errno: unknown): boolean =>
   typeof errno === 'number' && errno >= 1000 && errno < 45_000 && !(errno >= 2000 && errno < 3000);
 /**
- * Errors of a server that is shutting down, closed the connection, is read-only, or lacks the majority of its cluster. A new
- * connection may lead to another server.
+ * Errors of a server that is shutting down, closed the connection, is read-only, or lacks the majority of its
+ * cluster. After such an error, a new connection may lead to another server.
  */
 const ENDED: ReadonlySet<unknown> = new Set([1047, 1053, 1290, 1836, 1927, 4031]);
 
-/** The `errno` of an error. If a pool of `mariadb` timed out, the server's error is the cause of the pool's error. */
+/**
+ * Returns the `errno` of an error. If a pool of `mariadb` timed out, the server's error is the cause of the
+ * pool's error.
+ */
 export function errnoOf(error: unknown): unknown {
   const { errno, cause } = (error ?? {}) as { errno?: unknown; cause?: unknown };
   return isFromServer(errno) || cause === undefined ? errno : errnoOf(cause);
 }
 
-/** Whether the connection is still usable: nothing was sent, or the server reported an error of the statement. */
+/**
+ * Whether the connection is still usable after the error: nothing was sent, or the server reported an error
+ * of the statement.
+ */
 export function leavesUsable(error: unknown): boolean {
   if (error === NOT_ASKED) return true;
   const { errno } = error as { errno?: unknown };
@@ -56,7 +70,10 @@ function inTransaction(): LockError {
   );
 }
 
-/** Rethrows an error. If the connection was closed before the statement, the error says so, because it never reconnects. */
+/**
+ * Rethrows an error. If the connection was already closed before the statement, throws an error that says so,
+ * because the connection never reconnects.
+ */
 function explain(error: unknown): never {
   const { code, message } = error as { code?: unknown; message?: unknown };
   if (code !== 'ER_CMD_CONNECTION_CLOSED' && !/connection is in closed state$/.test(String(message)))
@@ -69,7 +86,7 @@ function explain(error: unknown): never {
   );
 }
 
-/** A connection of either library, with promises. */
+/** A client of either library, with promises. */
 interface Client {
   query(query: object): Promise<unknown>;
   on(event: 'error', listener: () => void): unknown;
@@ -84,7 +101,7 @@ interface Pool {
   getConnection(): Promise<PooledClient>;
 }
 
-/** Sends statements through one of the libraries, whatever options the client has. */
+/** Sends a statement through one of the libraries, regardless of the options of the client. */
 type Send = (client: Client, sql: string) => Promise<Answer & { readonly status: number }>;
 
 interface Header {
@@ -170,7 +187,8 @@ class ClientConnection implements Connection {
   constructor(client: Client, send: Send) {
     this.#client = client;
     this.#send = send;
-    // Operations report their own failures. Without a listener, a lost idle connection would end the process.
+    // Without a listener, the error of a lost idle connection would end the process. Each operation reports
+    // its own failure.
     client.on('error', ignore);
   }
 
@@ -185,15 +203,15 @@ class ClientConnection implements Connection {
   }
 }
 
-/** The caller's client or pool. `name`: the option's name, for error messages. */
+/** Returns the connection for the caller's client or pool. `name`: the option's name, for error messages. */
 export function connectionOf(client: unknown, name: string): Connection {
   const isObject = typeof client === 'object' && client !== null;
   const given = (isObject ? client : {}) as { [name: string]: unknown; promise?(): typeof given };
-  // A client with `mysql2`'s callback API provides its promise API.
+  // A client with `mysql2`'s callback API has a method that returns the same client with the promise API.
   const shape = typeof given.promise === 'function' ? given.promise() : given;
   const has = (method: string): boolean => typeof shape[method] === 'function';
   const isMariadb = has('batch');
-  // In `mariadb`'s callback API, `query` takes one argument more.
+  // In `mariadb`'s callback API, `query` has one more parameter.
   const isUsable = isMariadb
     ? (shape['query'] as { length?: number }).length === 2
     : has('execute') && has('query');

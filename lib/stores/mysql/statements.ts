@@ -3,29 +3,38 @@ import type { PageRange } from '../listing.js';
 import type { Releasing, Renewing, Wanted } from '../server-store.js';
 
 /*
- * Each statement is a separate transaction, and runs on MySQL 8.0 and MariaDB 10.6. So no statement uses RETURNING or user
- * variables. A statement that changes one key returns its result as the insert id, which LAST_INSERT_ID(expr) sets. The
- * number of changed rows would not do, because with some client options it includes unchanged rows.
+ * Each statement is a separate transaction, and runs on MySQL 8.0 and MariaDB 10.6. So no statement uses
+ * RETURNING or user variables. A statement that changes one key returns its result as the insert id, which
+ * LAST_INSERT_ID(expr) sets. The number of changed rows cannot be the result, because with some client
+ * options it includes unchanged rows.
  *
- * Values are written as literals, with texts in hexadecimal. So their meaning does not depend on the SQL mode, character
- * sets or client options.
+ * Values are written as literals, with texts in hexadecimal. So their meaning does not depend on the SQL
+ * mode, character sets or client options.
  */
 
 /**
- * Microseconds since 1970 at the start of the statement, independent of the session's time zone. If the statement waits for
- * a row, this time is too early. This is safe: an old lease counts as unexpired for longer, and a new lease ends earlier.
+ * SQL for the microseconds from 1970 to the start of the statement. It does not depend on the session's time
+ * zone. If the statement then waits for a row, this time is too early. That is safe: an old lease counts as
+ * unexpired for longer, and a new lease ends earlier.
  */
 const CLOCK = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))";
+/** SQL for the condition that a row's lease has not expired. */
 const NOT_EXPIRED = `expires > ${CLOCK}`;
-/** Milliseconds until a lease expires, rounded up. */
+/** SQL for the milliseconds until a row's lease expires, rounded up, and at least 1. */
 const LEFT = `GREATEST(CEIL((expires - ${CLOCK}) / 1000), 1)`;
-/** The lowest token. It exceeds every TTL, so an insert id is either a token or the remaining time of another lease. */
+/**
+ * The lowest token. It exceeds every remaining time. So the insert id of an acquisition is a token if it is
+ * at least this number; else it is the remaining time of another owner's lease.
+ */
 export const LOWEST_TOKEN = 2n ** 52n;
-/** An expression that overflows for every token. In every SQL mode, the error undoes the whole statement. */
+/** SQL that overflows for every token. In every SQL mode, the resulting error undoes the whole statement. */
 const FAIL = 'token + 9223372036854775807';
 /** The server's error for {@link FAIL}. */
 export const OUT_OF_RANGE = 1690;
-/** The minimum time, in microseconds, for which an expired row stays. So a key in regular use keeps its row. */
+/**
+ * A purge removes a row only after it has been expired for this time, in microseconds. So a key in regular
+ * use keeps its row.
+ */
 const KEPT = 60_000_000;
 /** The maximum number of rows that one purge removes. */
 const PURGED = 1000;
@@ -36,7 +45,10 @@ const later = (milliseconds: number): string => `${CLOCK} + ${milliseconds * 100
 const orderOf = (names: readonly string[]): Buffer[] =>
   names.map((name) => Buffer.from(name)).sort((a, b) => a.compare(b));
 
-/** The condition for the row of a key that the owner holds. */
+/**
+ * The condition for the row of a key that has this owner, and the given token if any. It does not check the
+ * expiry.
+ */
 function heldBy({
   name,
   owner,
@@ -50,7 +62,7 @@ function heldBy({
   return `name = ${text(name)} AND owner = ${text(owner)}${grant}`;
 }
 
-/** The condition for the rows of all of these keys that their owners hold. */
+/** The condition for the rows of these keys whose leases have not expired and have the given owners. */
 const heldByEach = (keys: readonly (Renewing | Releasing)[]): string =>
   `${NOT_EXPIRED} AND (${keys.map((key) => `(${heldBy(key)})`).join(' OR ')})`;
 
@@ -61,14 +73,17 @@ export function statementsOf(table: string) {
   const quoted = (suffix: string): string => `\`${`${table}${suffix}`.replace('.', '`.`')}\``;
   const [rows, floor] = [quoted(''), quoted('_floor')];
 
-  /** Sets columns of one row that its owner holds. The insert id is 0 if the owner does not hold it. */
+  /**
+   * Sets columns of the row of one key, if the owner holds it. The insert id is the token, or 0 if the owner
+   * does not hold the key.
+   */
   const change = (columns: string, key: Parameters<typeof heldBy>[0]): string =>
     `UPDATE ${rows} SET ${columns}, token = LAST_INSERT_ID(token) WHERE ${heldBy(key)} AND ${NOT_EXPIRED}`;
 
   /**
-   * A table `l` of the rows that meet the condition and are not locked by another transaction. So a locked row does not
-   * delay the rest. Because of the index and the join order, the server locks no further rows. Because of the limit, it
-   * does not merge the inner query into the statement.
+   * A table `l` of the rows that meet the condition and are not locked by another transaction. So a locked
+   * row does not delay the others. The forced index and the join order prevent the server from locking
+   * further rows. The limit prevents it from merging the inner query into the statement.
    */
   const unlocked = (condition: string, most: number): string =>
     `(SELECT name FROM ${rows} FORCE INDEX (PRIMARY) WHERE ${condition} LIMIT ${most} FOR UPDATE SKIP LOCKED) AS these
@@ -76,14 +91,15 @@ export function statementsOf(table: string) {
 
   return {
     /**
-     * With one key, the insert id is the token, or the milliseconds until another owner's lease expires. With several keys,
-     * all keys get the same token. If another owner holds one of the keys, or a key has a higher token, the statement fails
-     * with {@link OUT_OF_RANGE} and changes nothing. Rows are locked in the order of their names, so two such statements
-     * never wait for each other in a cycle. `known` is the highest token that the client has seen.
+     * Acquires keys. `known` is the highest token that the client has received. With one key, the insert id
+     * is the new token, or the milliseconds until another owner's lease expires. With several keys, all keys
+     * get the same token. If another owner holds one of the keys, or a key has a higher token, the statement
+     * fails with {@link OUT_OF_RANGE} and changes nothing. Rows are locked in the order of their names, so
+     * two such statements never wait for each other in a cycle.
      *
-     * In some SQL modes, an assignment reads the results of the assignments before it; in others, it reads the old values.
-     * Both give the same result here, because `expires` is assigned last, and the condition also holds for a row that the
-     * owner just got.
+     * In some SQL modes, an assignment reads the results of the assignments before it; in other modes, it
+     * reads the old values. Both give the same result here, because `expires` is assigned last, and because
+     * the condition also holds for a row that the owner just got.
      */
     acquire({ names, owner, length, info }: Wanted, known: FencingToken): string {
       const me = text(owner);
@@ -102,7 +118,7 @@ export function statementsOf(table: string) {
         ON DUPLICATE KEY UPDATE owner = IF(${isFree}, ${me}, owner), token = ${taken},
         info = IF(${isFree}, ${infoOf(info)}, info), expires = IF(${isFree}, ${later(length)}, expires)`;
     },
-    /** Reads the rows of these keys without locking them. */
+    /** Reads the rows of these keys without locking them. `held` is 1 if another owner holds the key. */
     look: (names: readonly string[], owner: string): string =>
       `SELECT name, CAST(token AS CHAR) AS token, owner <> ${text(owner)} AND ${NOT_EXPIRED} AS held, ${LEFT} AS remaining
         FROM ${rows} WHERE name IN (${names.map(text).join()})`,
@@ -111,11 +127,11 @@ export function statementsOf(table: string) {
         `expires = GREATEST(expires, ${later(key.length)}), info = COALESCE(${infoOf(key.info)}, info)`,
         key,
       ),
-    /** The only statement that may shorten a lease. */
+    /** Sets the remaining time of a grant. This is the only statement that may shorten a lease. */
     keep: (key: Renewing & Releasing): string => change(`expires = ${later(key.length)}`, key),
-    /** The row is kept for its token. */
+    /** Frees the row but does not delete it, because the row holds the key's last token. */
     release: (key: Releasing): string => change(`owner = '', expires = 0, info = NULL`, key),
-    /** Renews all keys with the length and info of the first. */
+    /** Renews all keys with the length and the info of the first key. */
     renewAll: (keys: readonly Renewing[]): string =>
       `UPDATE ${unlocked(heldByEach(keys), keys.length)}
         SET l.expires = GREATEST(l.expires, ${later(keys[0]!.length)}), l.info = COALESCE(${infoOf(keys[0]!.info)}, l.info)`,
@@ -136,7 +152,10 @@ export function statementsOf(table: string) {
         token BIGINT NOT NULL, expires BIGINT NOT NULL, info MEDIUMBLOB NULL) ENGINE=InnoDB ROW_FORMAT=DYNAMIC`,
       `CREATE TABLE IF NOT EXISTS ${floor} (id INT NOT NULL PRIMARY KEY, token BIGINT NOT NULL) ENGINE=InnoDB`,
     ],
-    /** Reads how the server writes its log to the disk. 0 means: once a second instead of at each commit. */
+    /**
+     * Reads the server's setting for writing its log to the disk. 0 means that the server does this only once
+     * a second, and not at each commit.
+     */
     flush: 'SELECT @@GLOBAL.innodb_flush_log_at_trx_commit AS flush',
   };
 }
@@ -160,11 +179,11 @@ function statementsForPurge(
 ) {
   const isOld = `expires <= ${CLOCK} - ${KEPT}`;
   return {
-    /** Reads the rows that a purge may remove, with their tokens, and the floor. Scans the table without locks. */
+    /** Reads the rows that a purge may remove, and the floor. Scans the table without locking rows. */
     old: `SELECT name, CAST(token AS CHAR) AS token,
         CAST(COALESCE((SELECT f.token FROM ${floor} f WHERE f.id = 1), 0) AS CHAR) AS floor
       FROM ${rows} WHERE ${isOld} AND token <= (${CLOCK} - ${KEPT}) * 1000 LIMIT ${PURGED}`,
-    /** Removes rows whose tokens are not above the floor. */
+    /** Removes those of the named rows that are still old and whose tokens are not above the floor. */
     purge: (names: readonly Buffer[], floorToken: FencingToken): string =>
       `DELETE l FROM ${unlocked(
         `name IN (${names.map((name) => `X'${name.toString('hex')}'`).join()})

@@ -19,8 +19,8 @@ import { connectionOf } from './clients.js';
 const REOPEN = { module: 'stripelock/mysql', name: 'reopenMysqlLeaseStore' };
 
 /**
- * The caller's client: a pool or a connection. It is from `mysql2`, with callbacks or promises, or from `mariadb`, with
- * promises.
+ * The caller's client: a pool or a connection. It may be from `mysql2`, with callbacks or promises, or from
+ * `mariadb`, with promises.
  */
 export type MysqlClient = object;
 
@@ -32,11 +32,15 @@ interface CommonOptions {
   table?: string;
   /** Milliseconds after which an operation without an answer fails. Default 1000. */
   timeout?: number;
-  /** How much faster the server's clock may run than a holder's, as a fraction. Default 0.001. */
+  /**
+   * The maximum rate by which the server's clock may run faster than a holder's, as a fraction. Default
+   * 0.001.
+   */
   drift?: number;
   /**
-   * The URL or path of a module whose default export is a function that returns another such client or pool, or a
-   * promise of one. Only background renewal needs it: the renewing thread calls the function.
+   * The URL or path of a module whose default export is a function. The function returns another client or
+   * pool of the same kind, or a promise of one. Only background renewal needs this option: the renewing
+   * thread calls the function.
    */
   clientModule?: string | HostUrl;
 }
@@ -60,7 +64,7 @@ export interface MysqlClientOptions extends CommonOptions {
   pool?: undefined;
 }
 
-/** A pool or a connection. */
+/** Options with either a pool or a connection. */
 export type MysqlLeaseStoreOptions = MysqlPoolOptions | MysqlClientOptions;
 
 const NAMES: Names<MysqlLeaseStoreOptions> = {
@@ -73,12 +77,13 @@ const NAMES: Names<MysqlLeaseStoreOptions> = {
 };
 
 /**
- * Leases in MySQL or MariaDB, for processes on many machines. Each statement is a separate transaction. The server's clock
- * decides when a lease expires. An operation rejects with LeaseStoreError if the server fails or does not answer within
- * `timeout`. A grant that arrives after `timeout` is given back. Inside a transaction of the caller, operations reject with
- * a LockError (ERR_LEASE_IN_TRANSACTION).
+ * Leases in MySQL or MariaDB, for processes on many machines. Each statement is a separate transaction. The
+ * server's clock decides when a lease expires. An operation rejects with LeaseStoreError if the server fails
+ * or does not answer within `timeout`. A grant that arrives after `timeout` is given back. Inside a
+ * transaction of the caller, operations reject with a LockError (ERR_LEASE_IN_TRANSACTION).
  *
- * While managers wait, the store polls their keys every 25 to 50 milliseconds, with one statement for all of them.
+ * While managers wait, the store polls the awaited keys every 25 to 50 milliseconds, with one statement for
+ * all of them.
  *
  * Throws a TypeError (ERR_INVALID_ARG_TYPE) or RangeError (ERR_OUT_OF_RANGE) for bad options.
  */
@@ -106,8 +111,8 @@ interface ReopenedOptions extends Pick<MysqlClientOptions, 'table' | 'timeout' |
 }
 
 /**
- * Creates a client from a `clientModule` (see {@link MysqlClientOptions}), and a store on it. Called by the thread that
- * renews leases in the background.
+ * Creates a client from a `clientModule` (see {@link MysqlClientOptions}), and a store on that client. Called
+ * by the thread that renews leases in the background.
  *
  * @internal
  */

@@ -22,28 +22,33 @@ import { isLost, serverError } from './errors.js';
 import { exactTextIn, rowsOf, textIn, type Row } from './results.js';
 import { QUICKER, statementsOf, tableOf, topicOf, type Statements } from './statements.js';
 
-/** Bytes. PostgreSQL limits an index entry to 2704. */
+/**
+ * The maximum length of a stored key, in bytes. Longer keys are hashed. PostgreSQL limits an index entry to
+ * 2704 bytes.
+ */
 const LONGEST_KEY = 1024;
-/** Milliseconds before a lost listening session is opened again. */
+/** Milliseconds to wait before a lost listening session is opened again. */
 const RETRY = 250;
 
 /**
- * Errors after which nothing was changed and the holder is still unknown: deadlocks and serialization failures. The latter
- * occur if the default isolation is `repeatable read` or `serializable`.
+ * SQLSTATEs of statements that changed nothing and could not determine the holder. The reasons are
+ * serialization failures, deadlocks, and {@link QUICKER}. Serialization failures occur if the default
+ * isolation level is `repeatable read` or `serializable`.
  */
 const COLLISIONS: ReadonlySet<unknown> = new Set(['40001', '40P01', QUICKER]);
 /**
- * Errors of prepared statements behind a pooler that switches connections after each transaction, as pgBouncer may. On the
- * new connection the statement does not exist, already exists, or returns other columns.
+ * SQLSTATEs of prepared statements that fail behind a pooler. A pooler such as PgBouncer may switch
+ * connections after each transaction. On the new connection the statement does not exist, already exists, or
+ * returns other columns.
  */
 const NOT_PREPARED: ReadonlySet<unknown> = new Set(['26000', '42P05', '0A000']);
-/** Errors that say: the table, schema or column does not exist. */
+/** SQLSTATEs for a missing table (or a missing schema of that table), and for a missing column. */
 const NO_TABLE: ReadonlySet<unknown> = new Set(['42P01', '42703']);
-/** Errors that say: rights are missing, the user or password is wrong, or the database or schema does not exist. */
+/** SQLSTATEs for missing rights, a wrong user or password, or a missing database or schema. */
 const DENIED: ReadonlySet<unknown> = new Set(['42501', '28000', '28P01', '3D000', '3F000']);
-/** The error for a statement in a transaction in which an earlier statement failed. */
+/** The SQLSTATE for a statement inside a transaction in which an earlier statement failed. */
 const TRANSACTION_FAILED = '25P02';
-/** The operation for statements whose answers no caller waits for. */
+/** The operation for background statements. It is never late, because no caller waits for their answers. */
 const ASIDE = { isLate: false };
 
 /** Leases as rows of a table. Each operation is one statement in an implicit transaction. */
@@ -52,7 +57,10 @@ export class PostgresBackend implements ListingBackend {
   readonly releaseFeed: ReleaseFeed;
   readonly #connection: Connection;
   readonly #statements: Statements;
-  /** The longest time for which a statement may wait for locks, as a setting of the server. */
+  /**
+   * The maximum time for which a statement waits for locks, as a value for the server's setting
+   * `lock_timeout`.
+   */
   readonly #limit: string;
   readonly #upkeep = new Upkeep(() =>
     this.#ask(this.#statements.schema(this.#limit), [], { prepare: false, operation: ASIDE }),
@@ -100,8 +108,8 @@ export class PostgresBackend implements ListingBackend {
     const held = rows.find((row) => textIn(row, 'remaining') !== null);
     if (held === undefined) return { place: 0 };
     const isRegistered = textIn(held, 'marked') === 'true';
-    // This store is subscribed, but it was not recorded as waiting, because the row changed. So it would not be notified,
-    // and must retry now.
+    // This store is subscribed, but the row changed before the statement could mark it. The release would not
+    // notify this store, so the store must retry at once.
     const wakeIn = isSubscribed && !isRegistered ? 0 : Number(textIn(held, 'remaining'));
     return { place: isOne ? 0 : Number(exactTextIn(held, 'place')) - 1, wakeIn, isRegistered };
   }
@@ -177,7 +185,7 @@ export class PostgresBackend implements ListingBackend {
     return this.#run(releaseAll, lists, operation);
   }
 
-  /** Returns which of the names any owner holds. */
+  /** Returns the names in the list that any owner holds. */
   async #held(names: readonly string[]): Promise<ReadonlySet<string>> {
     const rows = await this.#run(this.#statements.held, [JSON.stringify(names)], ASIDE);
     return new Set(rows.map((row) => exactTextIn(row, 'key')));
@@ -218,7 +226,10 @@ export class PostgresBackend implements ListingBackend {
     }
   }
 
-  /** Runs without a time limit, even after `close`, because no caller waits for the result. */
+  /**
+   * Runs a background statement. No caller waits for the result, so there is no time limit, and `close` does
+   * not stop it.
+   */
   #runAside(statement: Statement, values: readonly Value[]): void {
     this.#connection.run(statement, values, { prepare: this.#prepare, operation: ASIDE }).catch(ignore);
   }
@@ -233,7 +244,10 @@ function leaseOf(row: Row): StoredLease {
   };
 }
 
-/** Returns the row of each key. A single-key statement does not return a place. */
+/**
+ * Returns the row of each key, in the order of the keys. Rows for several keys have a column `place`: the
+ * position of the key, from 1.
+ */
 function byPlace(keys: readonly unknown[], rows: readonly Row[]): readonly (Row | undefined)[] {
   if (keys.length === 1) return [rows[0]];
   const places = new Map(rows.map((row) => [Number(exactTextIn(row, 'place')), row]));

@@ -7,14 +7,17 @@ export interface Statement {
   readonly text: string;
 }
 
-/** The value of a parameter. All parameters and columns are texts or NULL, because no client converts these. */
+/**
+ * The value of a parameter: a string or null. Columns are also texts or NULL, because no client converts
+ * these.
+ */
 export type Value = string | null;
 
-/** How to run a statement. */
+/** How a statement is run. */
 export interface Terms {
   /** Whether the server may prepare the statement under its name. */
   readonly prepare: boolean;
-  /** The statement is not sent if the operation is late. */
+  /** The operation that the statement belongs to. If the operation is late, the statement is not sent. */
   readonly operation: { readonly isLate: boolean };
 }
 
@@ -26,8 +29,8 @@ export interface Connection {
    */
   run(statement: Statement, values: readonly Value[], terms: Terms): Promise<unknown>;
   /**
-   * Subscribes to a channel in a session that stays open. The returned function ends the session or the attempt to
-   * connect, and does not throw. The method is undefined if the client cannot listen.
+   * Subscribes to a channel in a session that stays open. The returned function ends the subscription, or the
+   * attempt to connect, and does not throw. The method is undefined if the client cannot listen.
    */
   listen?(channel: string, listener: ReleaseListener): () => void;
   /** Removes the listeners that were added to the client. */

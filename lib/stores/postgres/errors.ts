@@ -2,28 +2,40 @@ import { codeOf, LockError } from '../../common/errors.js';
 import { messageOf } from '../../lease/contract/errors.js';
 import { clientEnded } from './connection.js';
 
-/** Properties in which libraries keep the error of the driver or the server. */
+/** The properties in which a library's error contains the error of the driver or the server. */
 const INNER = ['cause', 'sourceError', 'meta', 'driverAdapterError'] as const;
-/** Properties in which libraries keep the SQLSTATE. In Bun, `errno` is the SQLSTATE, and `code` is the kind of the error. */
+/**
+ * The properties that may contain the SQLSTATE. In Bun, `errno` is the SQLSTATE, and `code` names the kind of
+ * error.
+ */
 const CODES = ['originalCode', 'code', 'errno'] as const;
-/** Matches only SQLSTATEs of the classes that the server uses, because EPIPE and Prisma's P2010 also have five characters. */
+/**
+ * Matches an SQLSTATE of a class that PostgreSQL uses. Other codes, such as EPIPE and Prisma's P2010, also
+ * have five characters, so a test of the length would not be enough.
+ */
 const SQLSTATE = /^(?:\d[\dA-Z]|F0|HV|P0|XX)[\dA-Z]{3}$/;
 
 /**
- * Codes of a lost connection, or of a server that accepts no connections now. They are SQLSTATEs, or codes of the system or of
- * a library.
+ * Matches the codes of a lost connection, and of a server that currently accepts no connections. The codes
+ * are SQLSTATEs, or come from the operating system or a library.
  */
 const LOST =
   /^(?:57P0\d|08\w{3}|P1001|P1017|CONNECTION_CLOSED|CONNECTION_DESTROYED|ERR_POSTGRES_CONNECTION_\w+|E[A-Z]+)$/;
-/** `pg` reports a lost connection only in the message. Knex puts the statement before that message. */
+/**
+ * Matches the message of a lost connection, because `pg` reports no code for it. Knex puts the statement
+ * before the message.
+ */
 const LOST_MESSAGE = /(?:^| - )Connection (?:terminated|ended)/;
-/** The messages of pools and libraries that were ended: pg, Kysely, TypeORM, Knex and PGlite. */
+/**
+ * Matches the messages of pools and clients that have been closed: those of pg, Kysely, TypeORM, Knex and
+ * PGlite.
+ */
 const ENDED_MESSAGE =
   /after calling end on the pool$|driver has already been destroyed$|^Driver not Connected$|^Unable to acquire a connection$|^PGlite is closed$/;
 
 type Layer = Readonly<Record<string, unknown>>;
 
-/** The error and the errors that it wraps. The innermost error is first. */
+/** Returns the error and all errors that it wraps. The innermost error is first. */
 function layersOf(error: unknown, depth = 0): readonly Layer[] {
   // A wrapper may contain itself.
   if (typeof error !== 'object' || error === null || depth > 4) return [];
@@ -32,8 +44,8 @@ function layersOf(error: unknown, depth = 0): readonly Layer[] {
 }
 
 /**
- * The error of the server or the driver, without the errors in which a library wraps it. If the server reported the error,
- * its `code` is the SQLSTATE.
+ * Returns the error of the server or the driver, without the errors in which a library wraps it. If the
+ * server reported the error, its `code` is the SQLSTATE.
  */
 export function serverError(thrown: unknown): unknown {
   if (thrown instanceof LockError) return thrown;

@@ -5,7 +5,7 @@ import type { ReleaseListener } from '../wakers.js';
 import { inTransaction, type Connection, type Statement, type Terms, type Value } from './connection.js';
 import { exactTextIn, rowsOf } from './results.js';
 
-/** Reads whether the session has an open transaction that has written something. */
+/** Reads whether the session is inside a transaction that has written something. */
 const OPEN = 'SELECT (txid_current_if_assigned() IS NOT NULL)::text AS open';
 
 /** Throws if the result of {@link OPEN} shows an open transaction. */
@@ -13,12 +13,12 @@ function checkClosed(result: unknown): void {
   if (exactTextIn(rowsOf(result)[0], 'open') === 'true') throw inTransaction();
 }
 
-/** The method of the package `postgres` that subscribes to a channel. */
+/** The part of the package `postgres` that subscribes to channels. */
 interface Listens {
   listen(channel: string, released: (payload: string) => void, subscribed: () => void): Promise<unknown>;
 }
 
-/** A subscription that the stores on one client share. */
+/** A subscription of one client to one channel. All stores on the client share it. */
 interface Channel {
   readonly listeners: Set<ReleaseListener>;
   isSubscribed: boolean;
@@ -27,11 +27,13 @@ interface Channel {
 const channels = new WeakMap<Listens, Map<string, Channel>>();
 
 /**
- * The library keeps a subscription in a separate session until the client is ended, and renews the subscription after a
- * lost connection. A subscription cannot be removed, so each channel is subscribed to only once.
+ * Subscribes to a channel with the package `postgres`. The library keeps the subscription in a separate
+ * session until the client is ended, and renews it after a lost connection. The returned function removes
+ * only the listener. The subscription itself stays, so each channel is subscribed to only once.
  *
- * If the server refuses LISTEN but keeps the session, the library retries only when it loses that session. Version 3.4.9
- * may also mistake a failure of the previous session for a failed LISTEN, with the same effect. Until then, waiters poll.
+ * If the server refuses LISTEN but keeps the session, the library retries only after that session is lost.
+ * Version 3.4.9 may also mistake a failure of the previous session for a failed LISTEN, with the same effect.
+ * Waiters poll until the library subscribes again.
  */
 function subscribeToChannel(client: Listens, name: string, listener: ReleaseListener): () => void {
   let ofClient = channels.get(client);
@@ -73,31 +75,35 @@ export class PostgresJsConnection implements Connection {
   }
 
   async run({ text }: Statement, values: readonly Value[], { prepare, operation }: Terms): Promise<unknown> {
-    // Only an object that `begin` passed to its callback has this property. So this is inside a transaction.
+    // Only an object that the library's `begin` passed to its callback has this property. So the caller is
+    // inside a transaction.
     if ('savepoint' in this.#sql) throw inTransaction();
     if (operation.isLate) throw NOT_ASKED;
     const result = await this.#sql.unsafe(text, [...values], { prepare });
-    // With more than one connection, the library itself refuses BEGIN, so no check is needed.
+    // With more than one connection, the library itself refuses BEGIN. So the check is needed only for a
+    // single connection.
     if (this.#sql.options?.max === 1 || this.#sql.release) checkClosed(await this.#sql.unsafe(OPEN));
     return result;
   }
 
   listen(channel: string, listener: ReleaseListener): () => void {
-    // The method is missing inside a transaction. There the store grants nothing, so it needs no notifications.
+    // Inside a transaction, the client has no method `listen`. The store grants nothing there, so it needs no
+    // notifications.
     if (typeof this.#sql.listen !== 'function') return ignore;
     return subscribeToChannel(this.#sql, channel, listener);
   }
 }
 
-/** A client of any library. See `PostgresQueryClient`. */
+/** A client that has only the method `query`. See `PostgresQueryClient`. */
 interface QueryClient {
   query(text: string, values: Value[]): PromiseLike<unknown>;
 }
 
 /**
- * A client with only `query` does not show whether it is a pool, a single session, or bound to a transaction. So after each
- * statement, a second statement reads whether a transaction is open. If the client is a pool, the second statement may run
- * in another session, but a pool has no transaction of the caller anyway.
+ * A client with only `query` does not show whether it is a pool, a single session, or bound to a transaction.
+ * So after each statement, a second statement reads whether a transaction is open. If the client is a pool,
+ * the second statement may run in another session. That is harmless, because a pool has no transaction of the
+ * caller.
  */
 export class QueryConnection implements Connection {
   readonly #client: QueryClient;

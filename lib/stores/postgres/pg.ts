@@ -64,14 +64,19 @@ async function runOn(
   if (operation.isLate) throw NOT_ASKED;
   if (isOpen(client)) throw inTransaction();
   const given = [...values];
-  // This path is hot: spreading an optional property would add more than a microsecond.
+  // This path is hot. One object with an optional property, added by a spread, would cost more than a
+  // microsecond.
   const result = await client.query(prepare ? { name, text, values: given } : { text, values: given });
-  // Checked after the statement, because a BEGIN may have been in flight before it.
+  // The transaction status is checked again, because the caller's BEGIN may have been in flight before this
+  // statement.
   if (isOpen(client)) throw inTransaction();
   return result;
 }
 
-/** Subscribes on a client. `end` is called when the subscription is closed. */
+/**
+ * Adds the listeners of a subscription to a client. The returned function removes the listeners, then calls
+ * `end`.
+ */
 function subscribeOn(
   client: PgClient,
   channel: string,
@@ -96,7 +101,8 @@ export class PoolConnection implements Connection {
 
   constructor(pool: PgPool) {
     this.#pool = pool;
-    // Operations report their own failures. Without a listener, an idle connection that is lost would end the process.
+    // Without a listener, the error of a lost idle connection would end the process. Each operation reports
+    // its own failure.
     pool.on('error', ignore);
   }
 
@@ -115,9 +121,10 @@ export class PoolConnection implements Connection {
   }
 
   /**
-   * The pool ignores a client's errors while the client is checked out, so this adds a listener. This is done in a callback,
-   * because a promise would be too late. A single packet may both complete and end the connection, and both events fire
-   * before the promise continues.
+   * Checks a client out of the pool, and adds an error listener to it. The pool ignores the errors of a
+   * client that is checked out. The listener is added in a callback, because the continuation of a promise
+   * would run too late: a single packet may both complete and end the connection, and then both events fire
+   * first.
    */
   #take(): Promise<PooledClient> {
     return new Promise((resolve, reject) => {
@@ -134,7 +141,7 @@ export class PoolConnection implements Connection {
     client.on('error', ignore);
     const close = subscribeOn(client, channel, listener, () => {
       client.end().catch(ignore);
-      // The server may hang and never answer. That must not keep the process alive.
+      // If the server hangs and never answers, the connection must not keep the process alive.
       client.unref?.();
     });
     client
@@ -149,12 +156,17 @@ export class PoolConnection implements Connection {
   }
 }
 
-/** Whether the connection is still usable: nothing was sent, or the server reported an error. */
+/**
+ * Whether the connection is still usable after the error: nothing was sent, or the server reported an error.
+ */
 function leavesUsable(error: unknown): boolean {
   return error === NOT_ASKED || (error as { severity?: unknown }).severity === 'ERROR';
 }
 
-/** Rethrows an error. If the client's connection ended, the error says so, because the client never reconnects. */
+/**
+ * Rethrows an error. If the client's connection has ended, throws an error that says so, because the client
+ * never reconnects.
+ */
 function explain(error: unknown): never {
   if (error instanceof Error && error.message.endsWith('not queryable')) throw clientEnded(error);
   throw error;

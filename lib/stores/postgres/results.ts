@@ -1,7 +1,7 @@
 import { LockError } from '../../common/errors.js';
 import type { Value } from './connection.js';
 
-/** A row as the client returned it. Its columns are unchecked: read them with {@link textIn}. */
+/** A row as the client returned it. Its columns are unchecked, so read them with {@link textIn}. */
 export type Row = Readonly<Record<string, unknown>>;
 
 /** The error for a result in an unexpected form. It is permanent, because a retry would return the same form. */
@@ -13,7 +13,9 @@ function unreadable(what: string): LockError {
   );
 }
 
-/** The rows of a client's result. The result is a list of rows, or an object with such a list. */
+/**
+ * Returns the rows of a client's result, which is an array of rows or an object that contains such an array.
+ */
 export function rowsOf(result: unknown): readonly Row[] {
   const rows: unknown = Array.isArray(result)
     ? result
@@ -26,7 +28,7 @@ export function rowsOf(result: unknown): readonly Row[] {
   return rows as Row[];
 }
 
-/** The value of a column: a text or NULL. */
+/** Returns the value of a column: a text or NULL. */
 export function textIn(row: Row | undefined, column: string): Value {
   if (row === undefined) throw unreadable('too few rows');
   const value = row[column];
@@ -34,7 +36,7 @@ export function textIn(row: Row | undefined, column: string): Value {
   throw unreadable(`${value === undefined ? 'no' : `a ${typeof value} as`} column ${column}`);
 }
 
-/** The value of a column that is never NULL. */
+/** Returns the value of a column that is never NULL. */
 export function exactTextIn(row: Row | undefined, column: string): string {
   const value = textIn(row, column);
   if (value === null) throw unreadable(`NULL as column ${column}`);

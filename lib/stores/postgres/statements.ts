@@ -1,64 +1,82 @@
 import { createHash } from 'node:crypto';
 import type { Statement } from './connection.js';
 
+/** SQL for the server's current time. Unlike `now()`, it is read when the expression is evaluated. */
 const NOW = 'clock_timestamp()';
-/** Milliseconds until a lease expires, rounded up. */
+/** SQL for the milliseconds until a row's lease expires, rounded up, as text. */
 const LEFT = `ceil(extract(epoch FROM expires - ${NOW}) * 1000)::bigint::text`;
+/** SQL for the condition that a row's lease has not expired. */
 const NOT_EXPIRED = `expires > ${NOW}`;
-/** The clock in nanoseconds since 1970. It has microseconds. */
+/** SQL for the server's clock in nanoseconds since 1970. Its resolution is one microsecond. */
 const CLOCK = `(extract(epoch FROM ${NOW}) * 1000000)::bigint * 1000`;
-/** How long an expired row stays at least, so that a key in regular use keeps its row. */
+/**
+ * An SQL interval: a purge deletes an expired row only after this time. It may delete a released row at
+ * once, because the `expires` of such a row is -infinity.
+ */
 const KEPT = `interval '1 minute'`;
-/** The number of the advisory lock under which a store creates its tables. */
+/** The key of the advisory lock that a store holds while it creates its tables. */
 const CREATING = 0x5712be10;
 
-/** The time in `length` milliseconds from now. `length` is a parameter or column with a text. */
+/**
+ * SQL for the time `length` milliseconds from now. `length` is the name of a parameter or column of type
+ * text.
+ */
 const later = (length: string): string => `${NOW} + ${length}::text::bigint * interval '1 millisecond'`;
 
 /**
- * A column that makes the commit wait for the disk, even if `synchronous_commit` is off. Grants and renewals need this,
- * because the server must remember them if it is killed. It is evaluated when the row is written.
+ * SQL for a result column with a side effect: the commit waits until the transaction is on disk, even if
+ * `synchronous_commit` is off. Grants and renewals use this column, because they must survive a crash of the
+ * server. The server evaluates the column only when it writes a row.
  */
 const DURABLE = `CASE current_setting('synchronous_commit') WHEN 'off'
   THEN set_config('synchronous_commit', 'on', true) END AS durable`;
 /**
- * A column that makes the commit not wait for the disk. If the server forgets a release, the lease still expires.
+ * SQL for a result column with the opposite effect: the commit does not wait for the disk. Releases use this
+ * column. If a crash loses a release, the lease still expires.
  */
 const QUICK = `set_config('synchronous_commit', 'off', true) AS quick`;
 
 /**
- * A source of rows that limits how long this statement waits for locks. It is read before any row is locked. `limit` is a
- * parameter.
+ * SQL for an item of a FROM clause that limits how long the statement waits for locks. The server evaluates
+ * it before it locks any row. `limit` is the name of a parameter.
  */
 const limited = (limit: string): string =>
   `(SELECT set_config('lock_timeout', ${limit}::text, true)) AS limited`;
 
 /**
- * A new token. `known` is a parameter or column with a text: the highest token of the key that the client has seen.
+ * SQL for a new token. `known` is the name of a parameter or column of type text: the highest token of the
+ * key that the client has received.
  */
 const nextToken = (table: Table, known: string): string =>
   `greatest(${CLOCK}, ${known}::text::bigint + 1, (SELECT token + 1 FROM ${table.floor}))`;
 
 /**
- * If the key has a row, an insertion updates it if it is free, expired, or of the same owner. Otherwise it changes
- * nothing. `length` is a parameter.
+ * The ON CONFLICT clause of an insertion. If the key already has a row, and the row is free, expired or of
+ * the same owner, the insertion updates the row. Otherwise the insertion changes nothing. `length` is the
+ * name of a parameter.
  */
 const unlessHeld = (length: string): string => `ON CONFLICT (key) DO UPDATE SET owner = excluded.owner,
   token = greatest(l.token + 1, excluded.token), expires = ${later(length)}, info = excluded.info,
   waited = l.waited AND l.owner = excluded.owner
   WHERE l.owner = excluded.owner OR l.expires <= ${NOW}`;
 
-/** The assignments that free a row. */
+/** The assignments of an UPDATE that frees a row. */
 const FREE = `owner = '', expires = '-infinity', info = NULL`;
 
-/** A column that notifies the stores that wait for a key, if its row is marked. `key` is the column with the key. */
+/**
+ * SQL for a result column that notifies the stores that wait for a key, if the key's row is marked as
+ * `waited`. `key` is the name of the column that contains the key.
+ */
 const notify = (table: Table, key: string): string => `CASE WHEN waited
   THEN pg_notify('${table.channel}', encode(sha256(convert_to(${key}, 'UTF8')), 'hex'))::text END AS notified`;
 
-/** The payload of notifications about a key: a hash, because payloads are limited to 8000 bytes. */
+/**
+ * The payload of notifications about a key. It is a hash of the key, because PostgreSQL limits payloads to
+ * 8000 bytes.
+ */
 export const topicOf = (key: string): string => createHash('sha256').update(key).digest('hex');
 
-/** The quoted names of a store's tables, and its channel. */
+/** The quoted names of a store's tables, and the name of its notification channel. */
 export interface Table {
   readonly rows: string;
   readonly floor: string;
@@ -77,7 +95,10 @@ export function tableOf(name: string): Table {
   };
 }
 
-/** The name is a hash of the text, so a pooler that shares prepared statements between clients never confuses two. */
+/**
+ * The name is a hash of the text, so equal names mean equal texts. A pooler that shares prepared statements
+ * between clients thus never runs the wrong statement.
+ */
 function statement(text: string): Statement {
   return { name: `stripelock_${createHash('sha256').update(text).digest('hex').slice(0, 24)}`, text };
 }
@@ -87,24 +108,28 @@ const COLUMNS = 'key, owner, token, expires, info';
 export type Statements = ReturnType<typeof statementsOf>;
 
 /**
- * The tables, and the statements on them. Each statement is a separate transaction. Parameters and columns are texts,
- * because clients convert other types differently. Each statement but `schema` is a SELECT, because some clients return the
- * rows of other statements in another form.
+ * Builds the statements on a store's tables. Each statement is a separate transaction. All parameters and
+ * columns are texts, because clients convert other types in different ways. Each statement except `schema` is
+ * a SELECT, because some clients return the rows of other statements in another form.
  *
- *     <table>         a row for each key: its owner, when its lease expires, its highest token, and whether a store waits
- *     <table>_floor   one row: a token not below the token of any purged row
+ *     <table>         one row per key: its owner, expiry, highest token, and whether a store waits for it
+ *     <table>_floor   one row: a token that is at least as high as the token of every purged row
  *
- * Leases expire by `clock_timestamp()`, which is read when the row is changed. `now()` is the start of the statement, which
- * may have waited for the row since. A token is the clock in nanoseconds, or the key's last token plus one if that is higher.
+ * Leases expire by `clock_timestamp()`, which the server reads when it changes the row. The start of the
+ * statement (`now()`) would be too early, because the statement may have waited for the row. A token is the
+ * server's clock in nanoseconds. If the key's last token or the floor is not lower than the clock, the token
+ * is one more than the higher of the two.
  */
 export function statementsOf(table: Table) {
   const { rows, floor } = table;
-  // $1 key, $2 owner, $3 length, $4 known token, $5 info, $6 limit of waits for locks, $7 whether this client listens.
+  // Parameters of `acquire`: $1 key, $2 owner, $3 length in milliseconds, $4 known token, $5 info, $6 limit
+  // of lock waits, $7 whether this store listens for notifications.
   const values = `$1::text, $2::text, ${nextToken(table, '$4')}, ${later('$3')}, $5::text`;
   const heldByOther = `key = $1 AND owner <> $2 AND ${NOT_EXPIRED}`;
   return {
-    // It first reads the row without a lock, because locking a row writes to the database's log. If another owner holds the
-    // key, it returns the remaining time, and marks the row if this store listens.
+    // The statement first reads the row without locking it, because a row lock writes to the database's log.
+    // If another owner holds the key, the statement returns the remaining time. If this store also listens,
+    // the statement marks the row, so that the release sends a notification.
     acquire: statement(`WITH held AS MATERIALIZED (
         SELECT ${LEFT} AS remaining, waited FROM ${rows} WHERE ${heldByOther}),
       mark AS (UPDATE ${rows} SET waited = true FROM ${limited('$6')}
@@ -113,17 +138,20 @@ export function statementsOf(table: Table) {
         WHERE NOT EXISTS (SELECT FROM held) ${unlessHeld('$3')} RETURNING token::text AS token, ${DURABLE})
       SELECT token, NULL AS remaining, NULL AS marked FROM won
       UNION ALL SELECT NULL, remaining, (waited OR EXISTS (SELECT FROM mark))::text FROM held`),
-    // $4 the new info, or null to leave it unchanged; $5 limit.
+    // $1 to $3 are those of `acquire`; $4 the new info, or null to leave the info unchanged; $5 limit of lock
+    // waits.
     renew:
       statement(`WITH done AS (UPDATE ${rows} SET expires = greatest(expires, ${later('$3')}), info = coalesce($4::text, info)
       FROM ${limited('$5')} WHERE key = $1 AND owner = $2 AND ${NOT_EXPIRED} RETURNING ${DURABLE})
       SELECT durable FROM done`),
-    // The only statement that may shorten a lease, at its end. $4 token, $5 limit.
+    // Sets the remaining time of a grant. This is the only statement that may shorten a lease. $1 to $3 are
+    // those of `acquire`; $4 the grant's token; $5 limit of lock waits.
     keep: statement(`WITH done AS (UPDATE ${rows} SET expires = ${later('$3')} FROM ${limited('$5')}
       WHERE key = $1 AND owner = $2 AND ${NOT_EXPIRED} AND token = $4::text::bigint RETURNING ${DURABLE})
       SELECT durable FROM done`),
-    // The row stays, because it holds the token. Listening stores are notified only if the row is marked. $3 the required
-    // token, or null for any; $4 limit.
+    // Frees the row but does not delete it, because the row holds the key's last token. Notifies listening
+    // stores only if the row is marked. $1 key; $2 owner; $3 the required token, or null for any; $4 limit of
+    // lock waits.
     release: statement(`WITH gone AS (UPDATE ${rows} SET ${FREE} FROM ${limited('$4')}
         WHERE key = $1 AND owner = $2 AND ${NOT_EXPIRED} AND ($3::text IS NULL OR token = $3::text::bigint)
         RETURNING key, waited)
@@ -131,36 +159,42 @@ export function statementsOf(table: Table) {
     inspect: statement(
       `SELECT owner, token::text AS token, ${LEFT} AS remaining, info FROM ${rows} WHERE key = $1 AND ${NOT_EXPIRED}`,
     ),
-    // $1 the first key of the range, $2 the key after which the page starts, $3 the end of the range, $4 the number of rows.
+    // $1 the first key of the range, $2 the key after which the page starts, $3 the end of the range
+    // (excluded), $4 the maximum number of rows.
     list: statement(
       `SELECT key, owner, token::text AS token, ${LEFT} AS remaining, info FROM ${rows}
         WHERE key >= $1 AND key > $2 AND key < $3 AND ${NOT_EXPIRED} ORDER BY key LIMIT $4::text::bigint`,
     ),
-    // Deletes only rows that the floor covered before this statement. A client that creates such a row again reads that
-    // floor, so its token is higher. Then raises the floor for the next purge.
+    // Deletes expired rows whose tokens were not above the floor before this statement. A client that creates
+    // such a row again reads at least that floor, so the new token is higher. The statement then raises the
+    // floor, so that the next purge can delete more rows.
     purge: statement(`WITH gone AS (DELETE FROM ${rows} WHERE ctid = ANY (ARRAY(SELECT ctid FROM ${rows}
         WHERE expires < ${NOW} - ${KEPT} AND token <= (SELECT token FROM ${floor})
         LIMIT 1000 FOR UPDATE SKIP LOCKED)) RETURNING 1),
       done AS (UPDATE ${floor} SET token = greatest(token, (SELECT max(token) FROM ${rows} WHERE expires < ${NOW} - ${KEPT})),
         purged = purged + (SELECT count(*) FROM gone) RETURNING purged)
       SELECT purged::text FROM done`),
-    // $1 keys. Returns those that any owner holds.
+    // $1 keys, as a JSON list. Returns the keys that any owner holds.
     held: statement(`SELECT key FROM ${rows}
       WHERE key = ANY (ARRAY(SELECT json_array_elements_text($1::text::json))) AND ${NOT_EXPIRED}`),
     ...statementsForSeveral(table),
-    /** Creates the tables. `limit` is the longest wait for a lock. */
+    /** Creates the tables. `limit` is a value for the server's setting `lock_timeout`. */
     schema: (limit: string) => schemaOf(table, limit),
   };
 }
 
-/** The SQLSTATE of `acquireAll` if another owner acquired one of the keys after it read the rows: division by zero. */
+/**
+ * The SQLSTATE for a division by zero. `acquireAll` fails with it if another owner acquires one of the keys
+ * after `acquireAll` has read the rows.
+ */
 export const QUICKER = '22012';
 
 /**
- * The statements for several keys. Lists are JSON, which every client passes on as text. `acquireAll` locks rows in the order
- * of their keys, so two transactions never wait for each other in a cycle. `renewAll` and `releaseAll` skip rows that another
- * transaction has locked, because one such row must not delay the rest. They return the index of each key that its owner
- * holds, and whether its row was changed.
+ * The statements for several keys. Lists are JSON, which every client passes on as text. `acquireAll` locks
+ * rows in the order of their keys, so two transactions never wait for each other in a cycle. `renewAll` and
+ * `releaseAll` skip rows that another transaction has locked, because such a row must not delay the others.
+ * For each key that its owner holds, both return the key's position in the list, from 1, and whether its row
+ * was changed.
  */
 function statementsForSeveral(table: Table) {
   const { rows } = table;
@@ -168,8 +202,9 @@ function statementsForSeveral(table: Table) {
       SELECT key COLLATE "C" AS key, owner COLLATE "C" AS owner, ${columns.join(', ')}, place FROM ROWS FROM (
         ${['key', 'owner', ...columns].map((_, i) => `json_array_elements_text($${i + 1}::text::json)`).join(', ')}
       ) WITH ORDINALITY AS w(key, owner, ${columns.join(', ')}, place))`;
-  // `own`: the wanted keys that the owners in the request still hold. It is read once, so all keys are judged by about the same
-  // time. `free`: those of them whose rows no other transaction has locked.
+  // `own` contains the wanted keys that the given owners still hold. It is read only once, so all keys are
+  // judged at about the same time. `free` contains the keys of `own` whose rows no other transaction has
+  // locked.
   const chosen = (columns: string, which = ''): string => `own AS MATERIALIZED (
         SELECT w.key, w.owner, ${columns}, w.place FROM wanted w
         JOIN ${rows} l ON l.key = w.key AND l.owner = w.owner AND l.${NOT_EXPIRED}${which}),
@@ -177,10 +212,11 @@ function statementsForSeveral(table: Table) {
         ORDER BY l.key FOR UPDATE OF l SKIP LOCKED)`;
   const outcome = `own.place::text AS place, (done.place IS NOT NULL)::text AS done`;
   return {
-    // It first reads the rows. If another owner holds one of the keys, it returns the index of the first such key, and only
-    // marks its row. If another owner acquires a key after that, the statement fails with a division by zero,
-    // which undoes everything, and a retry finds the other owner. $1 keys, $2 owner, $3 length, $4 known tokens, $5 info,
-    // $6 limit, $7 whether this client listens.
+    // The statement first reads the rows. If another owner holds one of the keys, the statement returns the
+    // position of the first such key, and changes at most the mark of its row. If another owner acquires a
+    // key after that read, the last line divides by zero. The error undoes the whole statement, and a retry
+    // finds the other owner. $1 keys, $2 owner, $3 length, $4 known tokens, $5 info, $6 limit of lock waits,
+    // $7 whether this store listens.
     acquireAll:
       statement(`WITH wanted AS MATERIALIZED (SELECT key COLLATE "C" AS key, known, place FROM ROWS FROM (
           json_array_elements_text($1::text::json), json_array_elements_text($4::text::json)
@@ -197,12 +233,12 @@ function statementsForSeveral(table: Table) {
       UNION ALL SELECT place::text, NULL, remaining, (waited OR EXISTS (SELECT FROM mark))::text FROM held
       UNION ALL SELECT NULL, NULL, NULL, (1 / (EXISTS (SELECT FROM held)
         OR (SELECT count(*) FROM won) = (SELECT count(*) FROM wanted))::integer)::text`),
-    // $1 keys, $2 owners, $3 lengths, $4 infos, with null for an info that stays unchanged.
+    // $1 keys, $2 owners, $3 lengths, $4 infos. A null info leaves the info unchanged.
     renewAll: statement(`WITH ${listed('length', 'info')}, ${chosen('w.length, w.info')},
       done AS (UPDATE ${rows} l SET expires = greatest(l.expires, ${later('w.length')}), info = coalesce(w.info, l.info)
         FROM free w WHERE l.key = w.key AND l.owner = w.owner RETURNING w.place, ${DURABLE})
       SELECT ${outcome} FROM own LEFT JOIN done USING (place)`),
-    // $1 keys, $2 owners, $3 required tokens, with null for any.
+    // $1 keys, $2 owners, $3 required tokens. A null token accepts any grant.
     releaseAll: statement(`WITH ${listed('token')},
       ${chosen('l.token', ' AND (w.token IS NULL OR w.token::bigint = l.token)')},
       done AS (UPDATE ${rows} l SET ${FREE} FROM free w
@@ -214,8 +250,9 @@ function statementsForSeveral(table: Table) {
 }
 
 /**
- * Creates the tables in one statement, because most clients send only one at a time. It holds an advisory lock, because
- * clients that create the same table at once collide in the catalogue, despite IF NOT EXISTS.
+ * Creates the tables. It is a single statement, because most clients send only one statement at a time. It
+ * holds an advisory lock, because two clients that create the same table at the same time can conflict in the
+ * system catalog, despite IF NOT EXISTS.
  */
 const schemaOf = ({ rows, floor }: Table, limit: string): Statement =>
   statement(`DO $stripelock$ BEGIN

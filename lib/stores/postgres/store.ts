@@ -27,18 +27,20 @@ import { ClientConnection, PoolConnection, type PgClient, type PgPool } from './
 
 const REOPEN = { module: 'stripelock/postgres', name: 'reopenPostgresLeaseStore' };
 
-/** A client of any library, such as an ORM. */
+/** An object through which the store uses a client of any library, such as an ORM. */
 export interface PostgresQueryClient {
   /**
-   * Runs one statement, with parameters `$1`, `$2` and so on. All values are texts or null. Resolves with the rows, or with an
-   * object that has them as `rows`. Each row is an object with the columns of the statement, whose texts are unchanged.
+   * Runs one statement with the parameters `$1`, `$2` and so on. Each value is a string or null. Resolves
+   * with the array of rows, or with an object whose property `rows` is that array. Each row is an object with
+   * one property for each column. Its values must be the unchanged strings or nulls of the database.
    */
   query(text: string, values: (string | null)[]): PromiseLike<unknown>;
 }
 
 /**
- * The caller's client: a `Pool` or a connected `Client` of `pg`, the result of `postgres()` of the package `postgres` or of
- * `new SQL()` in Bun, a `PGlite`, or a {@link PostgresQueryClient}.
+ * The caller's client. It may be a `Pool` or a connected `Client` of `pg`, a `PGlite`, or a
+ * {@link PostgresQueryClient}. It may also be the result of `postgres()` of the package `postgres`, or of
+ * `new SQL()` in Bun.
  */
 export type PostgresClient = object | PostgresQueryClient;
 
@@ -50,11 +52,15 @@ interface CommonOptions {
   table?: string;
   /** Milliseconds after which an operation without an answer fails. Default 1000. */
   timeout?: number;
-  /** How much faster the server's clock may run than a holder's, as a fraction. Default 0.001. */
+  /**
+   * The maximum rate by which the server's clock may run faster than a holder's, as a fraction. Default
+   * 0.001.
+   */
   drift?: number;
   /**
-   * The URL or path of a module whose default export is a function that returns another such client or pool, or a
-   * promise of one. Only background renewal needs it: the renewing thread calls the function.
+   * The URL or path of a module whose default export is a function. The function returns another client or
+   * pool of the same kind, or a promise of one. Only background renewal needs this option: the renewing
+   * thread calls the function.
    */
   clientModule?: string | HostUrl;
 }
@@ -62,8 +68,8 @@ interface CommonOptions {
 /** Options of `postgresLeaseStore` (`stripelock/postgres`) with a pool. */
 export interface PostgresPoolOptions extends CommonOptions {
   /**
-   * A `Pool` of `pg` or of Neon's driver, or the result of `postgres()` of the package `postgres` or of `new SQL()` in Bun.
-   * The store never closes it.
+   * A `Pool` of `pg` or of Neon's driver, or the result of `postgres()` of the package `postgres` or of
+   * `new SQL()` in Bun. The store never closes the pool.
    */
   pool: PostgresClient;
   /** Not allowed with a pool. */
@@ -73,15 +79,15 @@ export interface PostgresPoolOptions extends CommonOptions {
 /** Options of `postgresLeaseStore` (`stripelock/postgres`) with a client. */
 export interface PostgresClientOptions extends CommonOptions {
   /**
-   * A connected `Client` of `pg` that is used for nothing else, a `PGlite`, or any object with `query(text, values)`. A pool
-   * is accepted, too. The store never closes it.
+   * A connected `Client` of `pg` that is used for nothing else, a `PGlite`, or any object with
+   * `query(text, values)`. A pool is accepted, too. The store never closes the client.
    */
   client: PostgresClient;
   /** Not allowed with a client. */
   pool?: undefined;
 }
 
-/** A pool or a client. */
+/** Options with either a pool or a client. */
 export type PostgresLeaseStoreOptions = PostgresPoolOptions | PostgresClientOptions;
 
 const NAMES: Names<PostgresLeaseStoreOptions> = {
@@ -94,14 +100,15 @@ const NAMES: Names<PostgresLeaseStoreOptions> = {
 };
 
 /**
- * Leases in PostgreSQL, for processes on many machines. Each operation is one statement in an implicit transaction. The
- * server's clock decides when a lease expires. An operation rejects with LeaseStoreError if the server fails or does
- * not answer within `timeout`, and with a LockError (ERR_LEASE_IN_TRANSACTION) inside a transaction of the caller. A
- * grant that arrives later is given back.
+ * Leases in PostgreSQL, for processes on many machines. Each operation is one statement in an implicit
+ * transaction. The server's clock decides when a lease expires. An operation rejects with LeaseStoreError if
+ * the server fails or does not answer within `timeout`. A grant that arrives after `timeout` is given back.
+ * Inside a transaction of the caller, operations reject with a LockError (ERR_LEASE_IN_TRANSACTION).
  *
- * A release wakes waiting acquisitions. For this, a session listens while managers wait; with a pool, that takes one
- * more connection. `close` ends only that session. With an object that has only `query(text, values)`, the store
- * instead polls the keys every 25 to 50 milliseconds, with one statement for all of them.
+ * A release wakes waiting acquisitions through a notification. While managers wait, the store keeps a session
+ * that listens for notifications. With a pool, this takes one more connection. `close` ends only the
+ * listening. If the client has only `query(text, values)`, the store polls instead: every 25 to 50
+ * milliseconds, one statement reads all awaited keys.
  *
  * Throws a TypeError (ERR_INVALID_ARG_TYPE) or RangeError (ERR_OUT_OF_RANGE) for bad options.
  */
@@ -128,8 +135,8 @@ interface ReopenedOptions extends Pick<PostgresClientOptions, 'table' | 'timeout
 }
 
 /**
- * Creates a client from a `clientModule` (see {@link PostgresClientOptions}), and a store on it. Called by the thread
- * that renews leases in the background.
+ * Creates a client from a `clientModule` (see {@link PostgresClientOptions}), and a store on that client.
+ * Called by the thread that renews leases in the background.
  *
  * @internal
  */
@@ -142,7 +149,7 @@ export async function reopenPostgresLeaseStore({
 
 type Shape = Readonly<Record<string, unknown>>;
 
-/** `name`: the option's name, for error messages. */
+/** Returns the connection for the caller's client. `name`: the option's name, for error messages. */
 function connectionOf(client: unknown, name: string): Connection {
   const isShape = (typeof client === 'object' && client !== null) || typeof client === 'function';
   const shape = (isShape ? client : {}) as Shape;

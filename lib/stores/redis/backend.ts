@@ -39,15 +39,20 @@ import {
 } from './scripts.js';
 
 const MICROSECOND = 1000n;
-/** Milliseconds before a failed subscription is retried. The client itself restores a lost connection. */
+/**
+ * Milliseconds to wait before a failed subscription is retried. The client itself restores a lost connection.
+ */
 const RETRY = 1000;
-/** Replies for a missing or wrong password, and for an ACL that forbids the script or one of its commands. */
+/**
+ * Matches the replies for a missing or wrong password, and for an ACL that forbids the script or one of its
+ * commands.
+ */
 const DENIED = /^(?:NOPERM|NOAUTH|WRONGPASS)\b|ACL failure in script|user executing the script can't/;
-/** The error for keys in different cluster slots, as Redis and as proxies word it. */
+/** Matches the error for keys in different cluster slots, as Redis and proxies word it. */
 const CROSS_SLOT = /CROSSSLOT|same slot/i;
-/** A node's reply for a key of another node. Only clients for clusters follow such a redirection. */
+/** Matches a node's reply for a key of another node. Only clients for clusters follow such a redirection. */
 const OTHER_NODE = /^(?:MOVED|ASK) \d/;
-/** The results of a release, by the numeric reply of the script. */
+/** The results of a release. The index is the numeric reply of the script. */
 const RELEASES: readonly Release[] = ['not held', 'unnotified', 'freed'];
 
 /** The maximum number of leases that one request reads. */
@@ -73,7 +78,10 @@ export class RedisBackend implements ListingBackend {
   readonly #prefix: string;
   /** The pub/sub channel of this store. No other store subscribes to it. */
   readonly #channel: string;
-  /** True once a reply showed that the client, which is for a single server, reaches a cluster through a proxy. */
+  /**
+   * True once a reply showed that the client, which is meant for a single server, reaches a cluster through a
+   * proxy.
+   */
   #isProxiedCluster = false;
 
   /** `client` is the caller's client. It is ignored if `own` is given. `another` creates a second client. */
@@ -148,8 +156,9 @@ export class RedisBackend implements ListingBackend {
   }
 
   /**
-   * A client may resend a command after its connection broke. If the first command released the lease, the second one
-   * finds no lease and replies "not held", as for an expired lease. So after a lost connection that reply is an error.
+   * A client may send a command again after its connection broke. If the first command released the lease,
+   * the second command finds no lease. It then replies "not held", as for an expired lease. So after a lost
+   * connection that reply is an error.
    */
   release(leases: readonly Releasing[]): Promise<(Release | undefined)[]> {
     const disconnects = this.#connection.disconnects?.count;
@@ -174,7 +183,7 @@ export class RedisBackend implements ListingBackend {
     return this.#run(INSPECT, [lease], [], leaseOf);
   }
 
-  /** SCAN finds the names of all leases, unsorted. Then only the leases to list are read. */
+  /** SCAN finds the names of all leases, in no order. After that, the store reads only the leases to list. */
   async list(ranges: readonly TextRange[], most: number, ask: Ask): Promise<readonly StoredKey[]> {
     const { isCluster } = this.#connection;
     // A cluster client learns the addresses of the servers with its first request.
@@ -224,7 +233,7 @@ export class RedisBackend implements ListingBackend {
     );
   }
 
-  /** Divides leases into groups, each for one request, without changing their order. */
+  /** Divides leases into groups without changing their order. Each group is read by one request. */
   #together(found: readonly FoundName[]): readonly (readonly FoundName[])[] {
     const groups: FoundName[][] = [];
     const isSpread = this.#connection.isCluster || this.#isProxiedCluster;
@@ -241,7 +250,10 @@ export class RedisBackend implements ListingBackend {
     this.#own?.end();
   }
 
-  /** `floor`, in microseconds: the new token must be higher. Set only for a retry after the server lost its tokens. */
+  /**
+   * `floor`: a lower bound for the new token, in microseconds. Set only for a retry after the server lost its
+   * tokens.
+   */
   #acquireOne(
     wanted: Wanted,
     known: bigint,
@@ -293,8 +305,9 @@ export class RedisBackend implements ListingBackend {
   }
 
   /**
-   * Runs a script by its hash. If the server does not have the script, the source is sent in a second round trip. This
-   * adds only one promise, because each promise slows down an operation on a local server measurably.
+   * Runs a script by its hash. If the server does not have the script, the store sends the source in a second
+   * round trip. The function adds only one promise, because each promise slows down an operation on a local
+   * server measurably.
    */
   #run<T>(
     script: Script,
@@ -308,7 +321,7 @@ export class RedisBackend implements ListingBackend {
     });
   }
 
-  /** Runs a script on a lease and its waiters without waiting for the result. Never rejects. */
+  /** Runs a script on a lease and its waiters in the background. Never rejects. */
   async #runDetached(script: Script, lease: string, args: readonly string[]): Promise<void> {
     try {
       await this.#run(script, [lease, waitersOf(lease)], args, () => undefined);

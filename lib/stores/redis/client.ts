@@ -11,7 +11,10 @@ import { UpstashConnection, type Upstash } from './upstash.js';
  */
 export type RedisClient = object;
 
-/** `another` creates a second client, to subscribe to releases. It is needed only if the client cannot duplicate itself. */
+/**
+ * Returns the connection for the caller's client. `another` creates a second client that subscribes to
+ * releases. It is needed only if the client cannot duplicate itself.
+ */
 export function connectionOf(client: unknown, another?: () => Promise<RedisClient>): RedisConnection {
   const candidate = (typeof client === 'object' ? client : null) as Partial<
     IoRedis & NodeRedis & Upstash & Glide

@@ -11,10 +11,13 @@ export interface Disconnects {
   count: number;
 }
 
-/** Runs SCAN on one server. Returns the next cursor, '0' at the end, and the names of some keys that match the pattern. */
+/**
+ * A function that runs SCAN on one server. It returns the next cursor, which is '0' at the end, and the names
+ * of some keys that match the pattern.
+ */
 export type Scan = (cursor: string, pattern: string) => Promise<readonly [cursor: string, names: string[]]>;
 
-/** The approximate number of keys that the server looks at for one SCAN. */
+/** The approximate number of keys that the server examines for one SCAN. */
 export const SCANNED = 1000;
 
 /** Parses a reply of SCAN. The client may have converted texts to other types. */
@@ -42,7 +45,10 @@ interface Emitter {
   on(event: string, listener: () => void): unknown;
 }
 
-/** One counter per client. A second store on the same client uses it, instead of adding listeners. */
+/**
+ * One counter per client. A second store on the same client uses the same counter, instead of adding
+ * listeners.
+ */
 const disconnectsOf = new WeakMap<Emitter, Disconnects>();
 
 /** Counts the events that a client emits when it loses a connection. */

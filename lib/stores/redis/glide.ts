@@ -2,9 +2,12 @@ import type { ReleaseListener } from '../wakers.js';
 import { ignore, SCANNED, scannedIn, type Listen, type RedisConnection, type Scan } from './connection.js';
 import type { Script } from './scripts.js';
 
-/** Milliseconds until a subscription that the server does not confirm counts as failed. */
+/** Milliseconds after which a subscription counts as failed if the server has not confirmed it. */
 const CONFIRMED_WITHIN = 5000;
-/** GLIDE replaces the first word of an error reply by a name. This maps such names back to the server's words. */
+/**
+ * GLIDE replaces the first word of an error reply with a name. This table maps these names back to the
+ * server's words.
+ */
 const WORDS: readonly (readonly [name: RegExp, word: string])[] = [
   [/^.*- NoScriptError: /, 'NOSCRIPT '],
   [/^.*- Moved: /, 'MOVED '],
@@ -14,8 +17,8 @@ const WORDS: readonly (readonly [name: RegExp, word: string])[] = [
 ];
 
 /**
- * SCAN as a script, because scripts run on the primary. A client that reads from replicas could send each SCAN command to
- * a different replica, but a cursor is valid on one replica only.
+ * SCAN as a script, because scripts run on the primary. A client that reads from replicas could send each
+ * SCAN command to a different replica. But a cursor is valid on one replica only.
  */
 const SCAN = `return redis.call('SCAN', ARGV[1], 'MATCH', ARGV[2], 'COUNT', ${SCANNED})`;
 
@@ -25,7 +28,7 @@ type Route =
 
 /** The reply of one of several servers. */
 interface ServerReply {
-  /** Its address: the host, a colon and the port. */
+  /** The address of the server: the host, a colon and the port. */
   readonly key: unknown;
 }
 
@@ -94,7 +97,7 @@ export class GlideConnection implements RedisConnection {
   }
 }
 
-/** Replaces the client's name of an error by the server's word for it. */
+/** Replaces the client's name of an error with the server's word for it. */
 function asReplied(error: unknown): unknown {
   if (!(error instanceof Error)) return error;
   for (const [name, word] of WORDS) {
@@ -103,7 +106,10 @@ function asReplied(error: unknown): unknown {
   return error;
 }
 
-/** The client itself renews an interrupted subscription, without a report. Polling covers releases that are missed then. */
+/**
+ * Subscribes to a channel. The client itself renews an interrupted subscription, without reporting it.
+ * Polling covers releases that are missed in that time.
+ */
 function listenOn(
   another: () => Promise<Glide>,
   channel: string,
@@ -128,7 +134,7 @@ function listenOn(
   listen().catch(lost).catch(ignore);
   return () => {
     closed = true;
-    // Also ends a pending `getPubSubMessage`.
+    // This also ends a pending `getPubSubMessage`.
     client?.close();
   };
 }

@@ -69,9 +69,10 @@ export class IoRedisConnection implements RedisConnection {
   }
 
   /**
-   * With automatic pipelining, a cluster client sends the commands of one turn together, grouped by node. ioredis up to
-   * version 5.10 and iovalkey 0.4 have a bug there: they compute the slot from a script's hash instead of its first key,
-   * and then reject all of these commands. An explicit pipeline with a single command is not combined with others.
+   * With automatic pipelining, a cluster client sends the commands of one turn together, grouped by node.
+   * ioredis up to version 5.10 and iovalkey 0.4 have a bug there: they compute the slot from a script's hash
+   * instead of its first key, and then reject all of these commands. An explicit pipeline with a single
+   * command avoids this bug, because it is not combined with other commands.
    */
   get #pipelinesItself(): boolean {
     return this.isCluster && this.#client.options?.enableAutoPipelining === true;
@@ -85,20 +86,20 @@ export class IoRedisConnection implements RedisConnection {
   }
 
   #listen(channel: string, { released, subscribed, interrupted, lost }: ReleaseListener): () => void {
-    // The offline queue is needed to subscribe before the connection is open. Automatic resubscribing is off: it fails if
-    // the client is closed, and that unhandled rejection would end the process.
+    // The offline queue is needed to subscribe before the connection is open. Automatic resubscribing is off.
+    // It fails if the client is closed, and the unhandled rejection would end the process.
     const options = this.isCluster ? [] : [{ enableOfflineQueue: true, autoResubscribe: false }];
     const client = this.#client.duplicate!(...options);
     let hasBegun = false;
-    // The client reconnects by itself. Polling covers lost notifications.
+    // Errors are ignored, because the client reconnects by itself. Polling covers lost notifications.
     client.on('error', ignore);
-    // The key prefix of the client applies to keys, but not to channel names.
+    // A message is the name of a lease, with the client's key prefix. Channel names have no such prefix.
     const prefix = client.options?.keyPrefix ?? '';
     client.on('message', (_channel: string, message: string) => released(message.slice(prefix.length)));
     client.on('close', () => {
       if (hasBegun) interrupted();
     });
-    // A release may have been missed during the interruption.
+    // A release may have been missed during the interruption, so `subscribed` is called again.
     client.on('ready', () => {
       if (hasBegun) client.subscribe(channel).then(subscribed, ignore);
     });

@@ -1,16 +1,19 @@
 import { encodeText } from '../exact-text.js';
 
-/** The number of buckets: enough to spread leases across the nodes of any cluster, and few enough to keep all tokens forever. */
+/**
+ * The number of buckets. It is enough to spread leases across the nodes of any cluster, and so small that all
+ * tokens can be kept forever.
+ */
 const BUCKETS = 1024;
 const FNV_OFFSET = 0x811c9dc5;
 const FNV_PRIME = 0x01000193;
 
 /**
- * The names of a lease's keys. The leases of a bucket share one highest token. They also share a hash tag, so all keys of
- * a bucket are in one cluster slot:
+ * The name of a lease's key. The leases of a bucket share one highest token. They also share a hash tag, so
+ * all keys of a bucket are in one cluster slot:
  *
  *     stripelock:{17}:job:nightly     a lease
- *     stripelock:{17}?job:nightly     the stores that wait for it; absent without such stores
+ *     stripelock:{17}?job:nightly     the stores that wait for the lease; absent if no store waits
  *     stripelock:{17}                 the highest token of bucket 17
  *
  * A prefix contains no braces.
@@ -43,7 +46,7 @@ export function waitersOf(lease: string): string {
   return `${lease.slice(0, end)}?${lease.slice(end + 1)}`;
 }
 
-/** The FNV-1a hash selects the bucket. Clients of all versions must compute the same bucket. */
+/** The bucket of a text, by the FNV-1a hash. Clients of all versions must compute the same bucket. */
 function bucketOf(text: string): number {
   let hash = FNV_OFFSET;
   for (const byte of Buffer.from(text)) hash = Math.imul(hash ^ byte, FNV_PRIME);

@@ -38,8 +38,8 @@ export class NodeRedisConnection implements RedisConnection {
   constructor(client: NodeRedis) {
     this.#client = client;
     this.isCluster = 'slots' in client;
-    // Only a client for Sentinel resends commands. After a lost connection, such a client emits one of these events, even
-    // if it reconnects to the same server.
+    // Only a client for Sentinel sends commands again. After a lost connection, it emits one of these events,
+    // even if it reconnects to the same server.
     if (typeof client.getSentinelNode === 'function') {
       this.disconnects = countDisconnects(client, ['reconnecting', 'topology-change']);
     }

@@ -37,8 +37,8 @@ function ioRedis({ Redis }: { Redis: new (url: string) => IoRedis }, url: string
 }
 
 /**
- * Remembers the last connection error. The listener is needed anyway: without one, ioredis prints errors and node-redis
- * ends the process.
+ * Returns a function that returns the last connection error. The listener is needed anyway: without a
+ * listener, ioredis prints errors, and node-redis ends the process.
  */
 function noteFailure(client: IoRedis | NodeRedis): () => unknown {
   let failure: unknown;

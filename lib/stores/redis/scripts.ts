@@ -19,14 +19,15 @@ export interface Script {
 export const RESERVED_FOR = 100;
 
 /**
- * The value at a lease's key (KEYS[1]) consists of the token in 19 digits, a mark and the owner. If the lease has an
- * info, {@link BEFORE_INFO} and the info follow. The mark is ';' if a waiter is registered, else ':'.
+ * Reads the value of a lease's key (KEYS[1]). The value consists of the token in 19 digits, a mark and the
+ * owner. If the lease has an info, {@link BEFORE_INFO} and the info follow. The mark is ';' if a waiter is
+ * registered, else ':'.
  *
- * With the mark '~' the value is a reservation, not a lease: the key is reserved for a waiting store, whose channel takes
- * the place of the owner.
+ * With the mark '~' the value is a reservation, not a lease. The key is reserved for a waiting store, whose
+ * channel takes the place of the owner.
  *
- * The server does nothing else while a script runs, so the usual case makes as few calls as possible. If the caller is
- * the owner, the value is not validated, because a matching owner proves that it is a lease.
+ * The server does nothing else while a script runs, so the usual case makes as few calls as possible. If the
+ * caller is the owner, the value is not validated, because a matching owner proves that the value is a lease.
  */
 const HELD = `
 local call = redis.call
@@ -47,8 +48,9 @@ const refuseForeign = (key: string): string => `
 const REFUSE_FOREIGN = refuseForeign('KEYS[1]');
 
 /**
- * Adds a channel to the waiters of a key, in order of arrival. The key is leased to another owner or reserved for another
- * channel. The list of waiters expires with the lease, in `ends` milliseconds; the waiters then retry.
+ * Registers a channel as a waiter for a key, in order of arrival. The key is leased to another owner, or
+ * reserved for another channel. The list of waiters expires in `ends` milliseconds, together with the lease.
+ * The waiters then retry.
  */
 const REGISTER = `
 local function register(lease, waiters, mark, score, channel, ends)
@@ -67,9 +69,10 @@ end
  * Replies with the token, or with {milliseconds until another owner's lease ends}. In the latter case, the channel of a
  * waiting caller is registered as a waiter for that time, in order of arrival.
  *
- * A token counts nanoseconds but is computed in microseconds: the server's TIME has microseconds, and Lua's numbers are
- * exact only up to 2^53 (the year 2255). Three zeros are then appended. Usually the clock is ahead of all tokens, so it
- * is enough to compare strings of 16 digits. If the clock was set back, the token is the highest one plus one.
+ * A token counts nanoseconds but is computed in microseconds, because the server's TIME has microseconds, and
+ * Lua's numbers are exact only up to 2^53 (the year 2255). Three zeros are then appended. Usually the clock
+ * is ahead of all tokens, so it is enough to compare strings of 16 digits. If the clock was set back, the new
+ * token is the highest token plus one.
  */
 export const ACQUIRE = script(`${IS_OWN}${REGISTER}
 local call = redis.call
@@ -121,7 +124,10 @@ if ARGV[3] then
 end
 return call('PEXPIRE', KEYS[1], string.format('%.0f', left))`);
 
-/** ARGV: the owner, the TTL in milliseconds, the token. The only script that may shorten a lease. Replies as `RENEW`. */
+/**
+ * ARGV: the owner, the TTL in milliseconds, the token. The only script that may shorten a lease. Replies like
+ * `RENEW`.
+ */
 export const KEEP = script(`${HELD}${IS_OWN}
 if not held then return 0 end
 if not isOwn(held, ARGV[1]) then${REFUSE_FOREIGN}
@@ -131,13 +137,13 @@ if string.sub(held, 1, 19) ~= ARGV[3] then return 0 end
 return call('PEXPIRE', KEYS[1], ARGV[2])`);
 
 /**
- * Notifies the first waiting store that is still connected, and reserves the key for it. Without the reservation, the
- * store that released the key would usually win it again. PUBLISH reports how many clients received the message, so the
- * loop can skip dead stores.
+ * Notifies the first waiting store that is still connected, and reserves the key for this store. Without the
+ * reservation, the store that released the key would usually win the key again. PUBLISH returns how many
+ * clients received the message, so the loop can skip dead stores.
  *
- * In a cluster, a node does not know the number of recipients. There the key is reserved for the first waiting store. The
- * others are notified, too, so that they retry after the reservation. An ACL that forbids PUBLISH causes no error: the
- * key is already free, and waiters find it by polling.
+ * In a cluster, a node does not know the number of recipients. There the key is reserved for the first
+ * waiting store. The other stores are notified, too, so that they retry after the reservation. If an ACL
+ * forbids PUBLISH, the script does not fail: the key is already free, and waiters find it by polling.
  */
 const WAKE = `
 local function wake(lease, waiters)
@@ -158,8 +164,8 @@ end
 `;
 
 /**
- * KEYS: the lease, its waiters. ARGV: the owner; and the token, if only the grant with that token may be released. Replies
- * 0 if the owner did not hold the lease, 2 if a waiter was notified, else 1.
+ * KEYS: the lease, its waiters. ARGV: the owner; and the token, if only the grant with that token may be
+ * released. Replies 0 if the owner did not hold the lease, 2 if a waiter was notified, else 1.
  */
 export const RELEASE = script(`${HELD}${IS_OWN}${WAKE}
 if not held then return 0 end
@@ -172,8 +178,8 @@ if string.sub(held, 20, 20) == ';' and wake(KEYS[1], KEYS[2]) then return 2 end
 return 1`);
 
 /**
- * KEYS: the lease, its waiters. ARGV: the channel of a store without waiters. It was notified of a release, or has a
- * reservation, so the script notifies the next waiting store.
+ * KEYS: the lease, its waiters. ARGV: the channel of a store that no longer waits. That store was notified of
+ * a release, or has a reservation. The script notifies the next waiting store instead.
  */
 export const PASS_ON = script(`${HELD}${WAKE}
 call('ZREM', KEYS[2], ARGV[1])
@@ -185,8 +191,8 @@ if not held and wake(KEYS[1], KEYS[2]) then return 2 end
 return 1`);
 
 /**
- * Replies nil, or {mark, owner and info; token; milliseconds until expiry}. The mark keeps the text from being JSON, which
- * the client of Upstash would parse.
+ * Replies nil, or {mark, owner and info; token; milliseconds until expiry}. The first text starts with the
+ * mark, so that it is never valid JSON, which the client of Upstash would parse.
  */
 export const INSPECT = script(`${HELD}
 if not held then return false end${REFUSE_FOREIGN}
@@ -288,7 +294,7 @@ for i = 1, #KEYS / ${names} do
 end
 return results`);
 
-/** Replies for each lease as `INSPECT` does, but with 0 for a free key and for a value that is not a lease. */
+/** Replies for each lease like `INSPECT`, but with 0 for a free key and for a value that is not a lease. */
 export const INSPECT_ALL = script(`
 local results = {}
 for i = 1, #KEYS do
@@ -319,8 +325,8 @@ export const RENEW_ALL = eachOwn(
 );
 
 /**
- * The second name of each key is the lease's waiters. ARGV per lease: the owner, and the required token or ''. Replies for
- * each lease as `RELEASE` does, or {@link UNDECIDED}.
+ * The second name of each key is the lease's waiters. ARGV per lease: the owner, and the required token or
+ * ''. Replies for each lease like `RELEASE`, or {@link UNDECIDED}.
  */
 export const RELEASE_ALL = eachOwn(
   2,

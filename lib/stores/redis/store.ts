@@ -27,7 +27,10 @@ interface CommonOptions {
   prefix?: string;
   /** Milliseconds after which an operation without an answer fails. Default 1000. */
   timeout?: number;
-  /** How much faster the server's clock may run than a holder's, as a fraction. Default 0.001. */
+  /**
+   * The maximum rate by which the server's clock may run faster than a holder's, as a fraction. Default
+   * 0.001.
+   */
   drift?: number;
 }
 
@@ -39,10 +42,10 @@ export interface RedisLeaseStoreOptions extends CommonOptions {
    */
   client: RedisClient;
   /**
-   * The URL or path of a module whose default export is a function that returns another such client, or a promise of
-   * one. Background renewal needs the module: the renewing thread calls the function. With `@valkey/valkey-glide`, the
-   * store also creates a second client with it, which is notified of releases. The store closes that second client.
-   * Without this option, waiters on `@valkey/valkey-glide` poll.
+   * The URL or path of a module whose default export is a function. The function returns another client of
+   * the same kind, or a promise of one. Background renewal needs this option: the renewing thread calls the
+   * function. With `@valkey/valkey-glide`, the store also calls it to create a second client that is notified
+   * of releases, and closes that client. Without this option, waiters on `@valkey/valkey-glide` poll.
    */
   clientModule?: string | HostUrl;
   /** Not allowed with a client. */
@@ -69,16 +72,18 @@ const NAMES: Names<RedisLeaseStoreOptions | RedisUrlOptions> & { readonly client
 };
 
 /**
- * Leases in Redis or Valkey, for processes on many machines. Each operation runs one script, so it takes one round trip.
- * The server's clock decides when a lease expires. An operation rejects with LeaseStoreError if the server fails or does
- * not answer within `timeout`. A grant that arrives after `timeout` is given back. A client for a single server may be
- * connected to a node of a cluster. Then operations on keys of other nodes reject with a LockError (ERR_REDIS_CLUSTER).
+ * Leases in Redis or Valkey, for processes on many machines. Each operation runs one script, so it takes one
+ * round trip. The server's clock decides when a lease expires. An operation rejects with LeaseStoreError if
+ * the server fails or does not answer within `timeout`. A grant that arrives after `timeout` is given back. A
+ * client for a single server may be connected to a node of a cluster. Operations on keys of other nodes then
+ * reject with a LockError (ERR_REDIS_CLUSTER).
  *
- * A release wakes waiting acquisitions through a second connection, which the store opens from the client while
- * managers wait. `close` ends that connection, and also a client that the store created from a URL.
+ * A release wakes waiting acquisitions. For this, the store keeps a second connection while managers wait, on
+ * which the server sends notifications. `close` ends that connection, and also ends a client that the store
+ * created from a URL.
  *
- * Throws a TypeError (ERR_INVALID_ARG_TYPE) or RangeError (ERR_OUT_OF_RANGE) for bad options, and a LockError
- * (ERR_NO_REDIS_CLIENT) if `url` is given but no client library is installed.
+ * Throws a TypeError (ERR_INVALID_ARG_TYPE) or RangeError (ERR_OUT_OF_RANGE) for bad options. Throws a
+ * LockError (ERR_NO_REDIS_CLIENT) if `url` is given but no client library is installed.
  */
 export function redisLeaseStore(
   options: RedisLeaseStoreOptions | RedisUrlOptions,
@@ -130,8 +135,8 @@ function sourceFrom(options: RedisLeaseStoreOptions | RedisUrlOptions): LeaseSto
 
 function checkUrl(url: unknown): string {
   const text = checkNonEmpty(url, 'options.url');
-  // The password may be anywhere in the text, and error messages must not contain it. So the URL is checked here, before
-  // a library could throw an error with the whole text.
+  // The password may be anywhere in the text, and error messages must not contain it. So the URL is checked
+  // here, before a library could throw an error with the whole text.
   const scheme = /^([a-z][a-z\d+.-]*):\/\//i.exec(text)?.[1] ?? 'another text';
   if (!/^rediss?$/i.test(scheme)) {
     throw outOfRange('options.url', 'a URL that begins with redis:// or rediss://', scheme);

@@ -9,10 +9,11 @@ export interface Upstash {
 }
 
 /**
- * Upstash over HTTP. There is no connection for notifications from the server, so waiters poll.
+ * A client of Upstash, which sends commands over HTTP. The server cannot send notifications to it, so waiters
+ * poll.
  *
- * By default the client parses replies as JSON. It keeps a text unparsed if the parsed number would print differently, so
- * tokens stay exact.
+ * By default the client parses replies as JSON. It leaves a number as text if the parsed number would print
+ * differently, so tokens stay exact.
  */
 export class UpstashConnection implements RedisConnection {
   readonly isCluster = false;
@@ -52,7 +53,9 @@ export class UpstashConnection implements RedisConnection {
   }
 }
 
-/** The error with the server's own wording, without the prefix and the command that the client adds. */
+/**
+ * Returns the error with the server's own wording, without the prefix and the command that the client adds.
+ */
 function asReplied(error: unknown): unknown {
   if (!(error instanceof Error)) return error;
   const reply = error.message.replace(/^Command failed: /, '').replace(/, command was: .*$/s, '');

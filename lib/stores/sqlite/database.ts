@@ -23,7 +23,7 @@ export interface SqliteDatabase {
 }
 
 interface DriverStatement {
-  /** bun:sqlite returns null if no row matches. */
+  /** Returns null in bun:sqlite, and undefined in the other libraries, if no row matches. */
   get(...parameters: SqliteValue[]): SqliteRow | null | undefined;
   all(...parameters: SqliteValue[]): readonly SqliteRow[];
   run(...parameters: (SqliteValue | null)[]): { readonly changes: number | bigint };
@@ -34,9 +34,9 @@ interface DriverStatement {
 interface Driver extends SqliteDatabase {
   prepare(sql: string): DriverStatement;
   close(): unknown;
-  /** node:sqlite, from Node 22.16. */
+  /** Whether a transaction is open. Exists in node:sqlite, from Node 22.16. */
   readonly isTransaction?: boolean;
-  /** better-sqlite3 and bun:sqlite. */
+  /** Whether a transaction is open. Exists in better-sqlite3 and bun:sqlite. */
   readonly inTransaction?: boolean;
 }
 
@@ -46,7 +46,10 @@ const LOCKED = { BUSY: 5, LOCKED: 6 };
 const DENIED = { PERM: 3, READONLY: 8, AUTH: 23 };
 const PRIMARY_CODE = 0xff;
 
-/** Milliseconds for which a look-up of the file is cached. A look-up takes a tenth of the time of an acquisition. */
+/**
+ * Milliseconds for which {@link Connection.checkInPlace} caches its result. A look-up of the file takes a
+ * tenth of the time of an acquisition.
+ */
 const CHECKED_FOR = 10;
 
 /** Identifies the file of an open database. */
@@ -100,8 +103,8 @@ export class Connection {
   }
 
   /**
-   * False if the file was deleted, moved or replaced after it was opened. Other processes then use another file, and do
-   * not see what this connection writes.
+   * False if the file was deleted, moved or replaced after it was opened. Other processes then use another
+   * file, and do not see what this connection writes.
    */
   get isInPlace(): boolean {
     const file = this.#file;
@@ -129,14 +132,16 @@ export class Connection {
   }
 
   /**
-   * Runs before the first use. If another process opens or closes the file at that moment, SQLite at once reports the
-   * database as locked, whatever the busy timeout is. The store then retries the operation, as after any other lock.
+   * Sets up the file before the first use. If another process opens or closes the file at that moment, SQLite
+   * reports the database as locked at once, regardless of the busy timeout. The store then retries the
+   * operation, as after any other lock.
    */
   prepareFile(): void {
-    // In WAL mode, readers never block a writer. A database in memory ignores this, since it has no WAL mode.
+    // In WAL mode, readers never block a writer. A database in memory has no WAL mode, and ignores this
+    // statement.
     this.prepare('PRAGMA journal_mode = WAL').get();
-    // This makes commits faster. In WAL mode it cannot corrupt the file. A power failure may lose the last commits, but
-    // leases tolerate that.
+    // In WAL mode, this setting makes commits faster and cannot corrupt the file. A power failure may lose
+    // the last commits, but leases tolerate that.
     if (this.#isOwn) this.exec('PRAGMA synchronous = NORMAL');
   }
 
@@ -172,8 +177,8 @@ export class Connection {
   }
 
   /**
-   * For drivers that do not report open transactions. SQLite refuses a nested transaction with an error without a code,
-   * so the message is tested.
+   * Whether BEGIN fails because a transaction is open. Used for drivers that do not report open transactions.
+   * SQLite gives this error no specific code, so the message is tested.
    */
   #beginFails(): boolean {
     try {
@@ -205,7 +210,7 @@ function fileOf(driver: Driver): OpenFile | undefined {
     const file = main?.['file'];
     return typeof file === 'string' && file !== '' ? statOf(file) : undefined;
   } catch {
-    // The store's first operation reports any problem of the database.
+    // The driver cannot read the database. The store's first operation reports the problem.
     return undefined;
   }
 }
@@ -215,7 +220,7 @@ function statOf(file: string): OpenFile | undefined {
   return stat === undefined || stat.ino === 0 ? undefined : { file, device: stat.dev, inode: stat.ino };
 }
 
-/** Whether an operation failed only because another connection has locked the database. */
+/** Whether an operation failed only because another connection had locked the database. */
 export function isBusy(error: unknown): boolean {
   return isOneOf(LOCKED, error);
 }
@@ -227,7 +232,8 @@ export function isDenied(error: unknown): boolean {
 
 function isOneOf(codes: Readonly<Record<string, number>>, error: unknown): boolean {
   const { code, errcode } = error as { code?: unknown; errcode?: unknown };
-  // node:sqlite reports SQLite's extended code as a number, better-sqlite3 and bun:sqlite as a name.
+  // node:sqlite reports SQLite's extended code as a number. better-sqlite3 and bun:sqlite report it as a
+  // name.
   if (typeof errcode === 'number') return Object.values(codes).includes(errcode & PRIMARY_CODE);
   const [, name] = /^SQLITE_([A-Z]+)/.exec(String(code)) ?? [];
   return name !== undefined && Object.hasOwn(codes, name);

@@ -6,22 +6,28 @@ import type { StoredLease, Releasing, Renewing } from '../server-store.js';
 import type { Connection, SqliteRow, SqliteStatement } from './database.js';
 import { StoreClock, type ClockRow, type Reading } from './store-clock.js';
 
-/** The maximum number of expired rows that an acquisition removes per key. It exceeds 1, so that they do not accumulate. */
+/**
+ * The maximum number of expired rows that an acquisition removes for each key. Because it is more than 1,
+ * expired rows do not accumulate.
+ */
 const PURGED_PER_ACQUISITION = 4n;
 const NANOSECONDS = 1_000_000n;
-/** The token of a row that reserves its key for a waiting store. Tokens of leases are higher. */
+/** The token of a row that reserves its key for a waiting store. Every lease has a higher token. */
 const RESERVED = 0n;
 /**
- * Milliseconds for which a released key is reserved for a waiting store: three of the longest poll intervals. A store
- * that hangs or died delays the others by this time, but only once.
+ * Milliseconds for which a released key is reserved for a waiting store: three of the longest pauses between
+ * polls. If that store hangs or has died, it delays the other stores by this time, but only once.
  */
 const RESERVED_FOR = 200n;
-/** Milliseconds after which a store's record as a waiter expires. A live process extends its record after half of that time. */
+/**
+ * Milliseconds after which the record of a waiting store expires. A live process extends its record after
+ * half of that time.
+ */
 const RECORDED_FOR = 5000n;
 
 type Statements = ReturnType<typeof prepare>;
 
-/** A key that this store waits for. */
+/** A key for which this store is recorded as waiting. */
 export interface WaiterRow {
   readonly key: string;
   /** Milliseconds until the key's lease or reservation expires; 0 or negative if the key is free. */
@@ -33,17 +39,19 @@ export interface WaiterRow {
  *
  *     <table>           a row for each lease: key, owner, token, info, and when it expires on the store's clock
  *     <table>_clock     one row: the store's clock, the wall clock at that time, and the highest token
- *     <table>_waiters   a row for each store that waits for a key, in order of arrival, and when that record expires
+ *     <table>_waiters   a row for each store that waits for a key, by order of arrival, with its expiry
  *
- * A release deletes the record of the first waiting store, and reserves the key for that store for a moment. The
- * reservation is a row with the store in place of the owner, and with the token {@link RESERVED}. So stores take turns.
- * A store that died before its record expired delays the others only once.
+ * A release deletes the record of the first waiting store, and reserves the key for that store for
+ * {@link RESERVED_FOR}. The reservation is a row with the store in place of the owner, and with the token
+ * {@link RESERVED}. So stores take turns. A store that died before its record expired delays the others only
+ * once.
  *
- * The store's clock follows the wall clock. If the wall clock is set, {@link StoreClock} continues by monotonic time. The
- * wall clock is read inside the transaction, so readings have the order of the transactions.
+ * The store's clock follows the wall clock. If the wall clock is set, {@link StoreClock} continues by
+ * monotonic time. The wall clock is read inside the transaction, so its readings have the order of the
+ * transactions.
  *
- * A token is the wall clock in nanoseconds, or the highest token so far plus one, whichever is greater. So tokens always
- * rise, unless the file is lost and the wall clock is also set back.
+ * A token is the wall clock in nanoseconds, or the highest token so far plus one, whichever is greater. So
+ * tokens always rise, unless the file is lost and the wall clock is also set back.
  */
 export class LeaseRows {
   readonly #connection: Connection;
@@ -51,14 +59,14 @@ export class LeaseRows {
   readonly #monotonic: (() => number) | undefined;
   readonly #clock = new StoreClock();
   readonly #table: string;
-  /** Identifies this store among the waiters. No encoded owner starts like this. */
+  /** Identifies this store among the waiters. No encoded owner starts with this prefix. */
   readonly #store = `${MARK}store ${randomName()}`;
   #statements: Statements | undefined;
   #busyTimeout: SqliteStatement | undefined;
 
   /**
-   * `now` returns the wall clock in milliseconds. `monotonic` is the clock that detects jumps of the wall clock. If it is
-   * undefined, jumps are not detected.
+   * `now` returns the wall clock in milliseconds. `monotonic` is the clock that detects jumps of the wall
+   * clock. If `monotonic` is undefined, jumps are not detected.
    */
   constructor(
     connection: Connection,
@@ -72,7 +80,7 @@ export class LeaseRows {
     this.#now = now;
   }
 
-  /** Reads without a transaction, so the result may already be outdated. */
+  /** Reads the lease of a key without a transaction, so the result may already be outdated. */
   find(key: string): StoredLease | undefined {
     return this.#withTables(({ clock, lease }) => {
       const found = lease.get(key);
@@ -95,8 +103,9 @@ export class LeaseRows {
   }
 
   /**
-   * Returns the index of the first key that cannot be granted. Returns undefined if all keys are free, or if this store's
-   * wait for that key must still be recorded. Reads without a transaction.
+   * Checks without a transaction whether an acquisition would be refused. Returns the index of the first key
+   * that cannot be granted. Returns undefined if all keys are free, or if the acquisition must still record
+   * this store as waiting for that key.
    */
   refusal(keys: readonly string[], owner: string, isAwaited: (key: string) => boolean): number | undefined {
     return this.#withTables((statements) => {
@@ -150,7 +159,7 @@ export class LeaseRows {
     });
   }
 
-  /** Sets the remaining time of one grant, even to a shorter one. */
+  /** Sets the remaining time of one grant, possibly to a shorter time. */
   keep(key: string, owner: string, ttl: bigint, token: bigint): boolean {
     return this.#atTime((statements, now, wall, highest) => {
       statements.setClock.run(now, wall, highest);
@@ -158,7 +167,10 @@ export class LeaseRows {
     });
   }
 
-  /** `keeps`: whether the waiters of this store may get the key next. If not, the first waiting store gets it. */
+  /**
+   * Frees the keys that their owners hold. `keeps`: whether the waiters of this store may get the key next.
+   * If not, the first waiting store gets it.
+   */
   release(keys: readonly Releasing[], keeps: (key: string) => boolean): readonly boolean[] {
     return this.#atTime((statements, now, wall, highest) => {
       statements.setClock.run(now, wall, highest);
@@ -176,8 +188,8 @@ export class LeaseRows {
   }
 
   /**
-   * Returns the keys for which this store is recorded as waiting. Writes only if records must be extended, or must be
-   * deleted because the store no longer waits.
+   * Returns the keys for which this store is recorded as waiting. Writes only if a record must be extended,
+   * or must be deleted because the store no longer waits.
    */
   recorded(isAwaited: (key: string) => boolean): readonly WaiterRow[] {
     return this.#withTables((statements) => {
@@ -221,7 +233,10 @@ export class LeaseRows {
     }
   }
 
-  /** Sets `busy_timeout` to 0 for a moment. Otherwise SQLite would sleep on a locked database and block the event loop. */
+  /**
+   * Sets `busy_timeout` to 0 while `body` runs. Otherwise SQLite would sleep on a locked database and block
+   * the event loop.
+   */
   #withoutSleeping<T>(body: () => T): T {
     this.#busyTimeout ??= this.#connection.prepare('PRAGMA busy_timeout');
     const timeout = this.#busyTimeout.get()!['timeout'] as bigint;
@@ -234,7 +249,10 @@ export class LeaseRows {
     }
   }
 
-  /** Runs a transaction at the current time of the store's clock. If `body` returns undefined, it did not write the clock. */
+  /**
+   * Runs a transaction at the current time of the store's clock. `body` returns undefined if it did not write
+   * the clock's row.
+   */
   #atTime<T>(body: (statements: Statements, now: bigint, wall: bigint, highest: bigint) => T): T {
     return this.#withTables((statements) =>
       this.#withoutSleeping(() => {
@@ -360,7 +378,7 @@ function rowOf(row: SqliteRow | undefined): ClockRow | undefined {
   return row && { time: row['time'] as bigint, wall: row['wall'] as bigint };
 }
 
-/** Rolls back, unless SQLite did so itself after the error. */
+/** Rolls back the transaction, unless SQLite already did so after the error. */
 function rollBack(connection: Connection): void {
   try {
     connection.exec('ROLLBACK');

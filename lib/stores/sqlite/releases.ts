@@ -10,21 +10,25 @@ import type { LeaseRows } from './lease-rows.js';
 const FIRST_PAUSE = 4;
 const LONGEST_PAUSE = 64;
 /**
- * Milliseconds for which a store may pass a key from waiter to waiter before the key goes to another store. A hand-over
- * within the store is much faster than one to another process, which has to poll first.
+ * Milliseconds for which a store may pass a key from waiter to waiter before the key goes to another store.
+ * Such a hand-over is much faster than a hand-over to another process, which first has to poll.
  */
 const TURN = 50;
 
 /** The waiters of this store for one key. */
 class LocalWaiters extends Waiters {
-  /** The time at which this store got the key. Undefined if it has not got the key, or its turn has ended. */
+  /**
+   * The time at which this store got the key. Undefined if the store does not have the key, or if its turn
+   * has ended.
+   */
   since: number | undefined;
 }
 
 /**
- * Wakes this store's waiters when they should retry. SQLite has no notifications, so the store polls while it has
- * waiters, with one query for all keys. The query shows which leases expire soon, and which records of this store still
- * exist. If the record for a key is missing, a release may have reserved the key for this store.
+ * Wakes this store's waiters when they should retry. SQLite has no notifications, so the store polls while it
+ * has waiters, with one query for all keys. The query returns this store's waiter records, and when the
+ * leases of their keys expire. If the record for a key is missing, a release may have reserved the key for
+ * this store.
  */
 export class Releases {
   readonly #rows: LeaseRows;
@@ -57,7 +61,10 @@ export class Releases {
     if (listeners) listeners.since ??= timerNow();
   }
 
-  /** Whether the waiters of this store may get a key that is released now. Otherwise the first waiting store gets it. */
+  /**
+   * Whether the waiters of this store may get a key that is released now. If not, the key goes to the first
+   * waiting store.
+   */
   readonly keeps = (key: string): boolean => {
     const listeners = this.#keys.get(key);
     if (listeners?.since === undefined) return false;
@@ -89,8 +96,8 @@ export class Releases {
   }
 
   /**
-   * After the last waiter left, one more poll deletes the records. The waiters keep the process alive, so the timer need
-   * not do so.
+   * Schedules the next poll. After the last waiter has left, one more poll deletes the store's records. The
+   * waiters keep the process alive, so the timer need not do so.
    */
   #schedulePoll(): NodeJS.Timeout {
     const pause = this.#pause;

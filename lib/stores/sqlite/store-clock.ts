@@ -1,8 +1,8 @@
-/** The row of the store's clock. Times are in milliseconds. */
+/** The row that stores the store's clock. Times are in milliseconds. */
 export interface ClockRow {
-  /** The store's time when the row was written. */
+  /** The time of the store's clock when the row was written. */
   readonly time: bigint;
-  /** The wall clock when the row was written. */
+  /** The time of the wall clock when the row was written. */
   readonly wall: bigint;
 }
 
@@ -17,24 +17,28 @@ export interface Reading {
 }
 
 /**
- * Milliseconds by which the two clocks may differ before a jump is assumed. The wall clock is read in whole
- * milliseconds and followed within this tolerance, so rounding errors do not accumulate.
+ * If the wall clock and the monotonic clock differ by more than this many milliseconds, the wall clock counts
+ * as set. If they differ by less, the store's time follows the wall clock, so that rounding errors of single
+ * readings do not accumulate.
  */
 const TOLERANCE = 20;
 
 /**
- * The store's time is the time in the row, plus the time that has passed since the row was written. The wall clock
- * measures the time that has passed. The process's monotonic clock limits the result:
+ * Computes the store's time: the time in the row, plus the time that has passed since the row was written.
+ * The wall clock measures the time that has passed. The process's monotonic clock limits the result:
  *
- * Let m be the monotonic time since this process last read the row. If the row is still the same, the store's time has
- * advanced by exactly m since then. If the row is new, it was written at most m ago.
+ * Let m be the monotonic time since this process last read the row. If the row is still the same, exactly m
+ * has passed since that reading. If the row is new, it was written at most m ago.
  *
- * So the store's time does not stop when the wall clock jumps, as long as a process polls. In processes that have read
- * the clock before, the jump does not end leases early either.
+ * So the store's time does not stop when the wall clock jumps, as long as a process polls. In processes that
+ * have read the clock before, the jump does not end leases early either.
  */
 export class StoreClock {
   #seen: ClockRow | undefined;
-  /** At the last reading: the milliseconds since the row was written, and the two monotonic readings. */
+  /**
+   * The milliseconds from the writing of the row to the last reading. `#before` and `#after` are the
+   * monotonic times of that reading.
+   */
   #passed = 0;
   #before = -Infinity;
   #after = Infinity;

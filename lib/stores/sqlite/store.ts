@@ -29,13 +29,18 @@ import { Releases } from './releases.js';
 const DEFAULT_TABLE = 'stripelock_leases';
 
 interface CommonOptions {
-  /** Name of the table, created if it does not exist. Letters, digits and underscores. Default "stripelock_leases". */
+  /**
+   * The table's name: letters, digits and underscores. The table is created if it does not exist. Default
+   * "stripelock_leases".
+   */
   table?: string;
   /** Milliseconds for which an operation is retried while another connection has locked the database. Default 1000. */
   timeout?: number;
-  /** How much faster the store's clock may run than a holder's, as a fraction. Default 0.001. */
+  /**
+   * The maximum rate by which the store's clock may run faster than a holder's, as a fraction. Default 0.001.
+   */
   drift?: number;
-  /** The wall clock. All clients of the file must use the same one. Default: `Date.now()`. */
+  /** The wall clock. All clients of the file must use the same clock. Default: `Date.now()`. */
   clock?: Clock;
 }
 
@@ -58,7 +63,7 @@ export interface SqlitePathOptions extends CommonOptions {
   database?: undefined;
 }
 
-/** A file to open, or an open database. */
+/** Options with either a file to open or an open database. */
 export type SqliteLeaseStoreOptions = SqliteDatabaseOptions | SqlitePathOptions;
 
 const NAMES: Names<SqliteLeaseStoreOptions> = {
@@ -73,21 +78,23 @@ const NAMES: Names<SqliteLeaseStoreOptions> = {
 /**
  * Leases in a SQLite file, for processes on one machine. `close` closes the database if the store opened it.
  *
- * Each operation is one transaction (`BEGIN IMMEDIATE`), which blocks the thread for well below a millisecond. While
- * the database is locked, the operation is retried without blocking. If the database stays locked for `timeout`, an
- * acquisition counts as refused (undefined), and other operations reject with LeaseStoreError. While the caller has a
- * transaction open on the database, operations reject with a LockError (ERR_LEASE_IN_TRANSACTION). If the database is
- * read-only, they reject with a LockError (ERR_LEASE_STORE_DENIED).
+ * Each operation that writes is one transaction (`BEGIN IMMEDIATE`), which blocks the thread for much less
+ * than a millisecond. While the database is locked, the operation is retried without blocking. If the
+ * database stays locked for `timeout`, an acquisition counts as refused (undefined), and other operations
+ * reject with LeaseStoreError. While the caller has a transaction open on the database, operations reject
+ * with a LockError (ERR_LEASE_IN_TRANSACTION). If the database is read-only, they reject with a LockError
+ * (ERR_LEASE_STORE_DENIED).
  *
- * While acquisitions wait in managers, the store polls the file every few milliseconds. Stores that want the same key
- * take turns.
+ * While acquisitions wait in managers, the store polls the file every few milliseconds. Stores that want the
+ * same key take turns.
  *
- * If the file is deleted, moved or replaced while the store has it open, other processes do not see the store's leases.
- * Each lease is then lost at its next renewal, and acquisitions reject with a LockError (ERR_SQLITE_FILE). A process with
- * a new file can acquire the key even before that renewal.
+ * If the file is deleted, moved or replaced while the store has it open, other processes do not see the
+ * store's leases. Each lease is then lost at its next renewal, and acquisitions reject with a LockError
+ * (ERR_SQLITE_FILE). A process that opens the new file can acquire the key even before that renewal.
  *
- * Throws a TypeError (ERR_INVALID_ARG_TYPE) or RangeError (ERR_OUT_OF_RANGE) for bad options. Throws a LockError for a
- * path: ERR_NO_SQLITE if this version of Node lacks `node:sqlite`, ERR_SQLITE_FILE if the file cannot be opened.
+ * Throws a TypeError (ERR_INVALID_ARG_TYPE) or RangeError (ERR_OUT_OF_RANGE) for bad options. With a path,
+ * throws a LockError: ERR_NO_SQLITE if this version of Node lacks `node:sqlite`, ERR_SQLITE_FILE if the file
+ * cannot be opened.
  */
 export function sqliteLeaseStore(
   options: SqliteLeaseStoreOptions,
@@ -115,7 +122,7 @@ class SqliteBackend implements ListingBackend {
     const table = checkTable(options.table);
     const clock = options.clock === undefined ? undefined : checkClock(options.clock);
     this.#connection = connect(options);
-    // A clock from the caller may stand still or jump, so it is not compared with a monotonic clock.
+    // The caller's clock may stand still or jump, so it is not compared with a monotonic clock.
     this.#rows = clock
       ? new LeaseRows(this.#connection, table, () => readClock(clock), undefined)
       : // eslint-disable-next-line no-restricted-properties -- `StoreClock` compares the wall clock with the other one
@@ -132,7 +139,10 @@ class SqliteBackend implements ListingBackend {
     return isDenied(error) ? storeDenied(this.title, error) : undefined;
   }
 
-  /** Reads first, and writes only if the read did not refuse. So attempts of waiters do not block other writers. */
+  /**
+   * Reads first, and writes only if the key may be free. So the attempts of waiters do not block other
+   * writers.
+   */
   acquire({ names, owner, length, info }: Wanted): Promise<Granted | Refused> {
     this.#connection.checkInPlace();
     const { isAwaited } = this.#releases;
@@ -141,12 +151,14 @@ class SqliteBackend implements ListingBackend {
       this.#rows.acquire(names, owner, BigInt(length), info, isAwaited);
     if (typeof answer === 'number') return Promise.resolve({ place: answer });
     for (const name of names) this.#releases.granted(name);
-    // An answer is never late, because it arrives before any timer can fire.
+    // SQLite answers before any timer can fire. So an answer is never late, and no grant needs to be given
+    // back.
     return Promise.resolve({ tokens: answer, giveBack: () => undefined });
   }
 
   renew(keys: readonly Renewing[]): Promise<readonly boolean[]> {
-    // Other processes do not see these leases.
+    // The file was deleted, moved or replaced, so other processes do not see these leases. They count as
+    // lost.
     if (!this.#connection.isInPlace) return Promise.resolve(keys.map(() => false));
     return Promise.resolve(this.#rows.renew(keys));
   }
@@ -193,7 +205,10 @@ function connect({ database, path }: SqliteLeaseStoreOptions): Connection {
   return Connection.open(checkNonEmpty(path, 'options.path'));
 }
 
-/** Another thread can open only a file that this store opened by path, and only with the system clock. */
+/**
+ * Describes how another thread opens the same store. Undefined if the caller passed an open database or a
+ * clock, because another thread cannot use these.
+ */
 function sourceFrom({
   path,
   table,
