@@ -11,24 +11,24 @@ import { isFileAccess, MOST_PERMITS, resolvePath, type FileAccess } from '../pro
 /** A parsed command line of `stripelock`. */
 export type Request = FileRunRequest | StoreRunRequest | LeasesRequest | PlainRequest;
 
-/** A request that only prints. */
+/** A request that only prints something. */
 export type PlainRequest = InspectRequest | { readonly what: 'help' | 'version' };
 
-/** A command to run under a key. */
+/** The common part of a request to run a command under a key. */
 export interface RunRequest {
   readonly key: string;
-  /** How many commands may run at once. */
+  /** The maximum number of commands that run under the key at once. */
   readonly limit: number;
   /** Milliseconds to wait; 0 makes one attempt. */
   readonly timeout: number;
-  /** The exit code if the lock was not acquired in time. */
+  /** The exit code if the key was not acquired in time. */
   readonly conflictExitCode: number;
   readonly verbose: boolean;
   /** The program and its arguments. */
   readonly command: readonly [string, ...string[]];
 }
 
-/** Under a key of a lock file. */
+/** A command to run under a key of a lock file. */
 export interface FileRunRequest extends RunRequest {
   readonly what: 'run';
   readonly path: string;
@@ -36,7 +36,7 @@ export interface FileRunRequest extends RunRequest {
   readonly mode: LockMode;
 }
 
-/** Under a lease of a store. Times are in milliseconds. */
+/** A command to run under a lease of a store. Times are in milliseconds. */
 export interface StoreRunRequest extends RunRequest {
   readonly what: 'run with a lease';
   /** The URL of the store, which may contain a password. */
@@ -45,7 +45,7 @@ export interface StoreRunRequest extends RunRequest {
   readonly minHold: number;
   /** The signal that the command gets when the lease is lost. */
   readonly onLoss: NodeJS.Signals;
-  /** From that signal to SIGKILL. */
+  /** The time from that signal to SIGKILL. */
   readonly grace: number;
 }
 
@@ -56,7 +56,7 @@ export interface InspectRequest {
   readonly json: boolean;
 }
 
-/** Leases of the store at a URL, which may contain a password. */
+/** A request about leases of a store. `store` is the URL of the store, which may contain a password. */
 export type LeasesRequest =
   | (LeasesTerms & { readonly what: 'leases list'; readonly prefix: string; readonly limit: number })
   | (LeasesTerms & { readonly what: 'leases inspect'; readonly key: string })
@@ -70,13 +70,14 @@ interface LeasesTerms {
 /** The exit code if `stripelock` itself failed, as in `env`, `nice` and `timeout`. */
 export const FAILED = 125;
 /**
- * The exit code that mail programs use for "try again later". Few programs use it, so it shows that `stripelock` ended.
+ * The exit code if the key was not acquired in time. Mail programs use this code for "try again later". Few
+ * other programs use it, so it shows that the code is from `stripelock`.
  */
 const CONFLICT = 75;
 /** The exit code if the lease was lost while the command ran. Few programs use it. */
 export const LOST = 76;
 const DEFAULT_GRACE = 10_000;
-/** A lease that is shorter could end while its first renewal is on its way. */
+/** The minimum TTL in milliseconds. A shorter lease could expire while its first renewal is in flight. */
 const MIN_TTL = 1000;
 
 export const HELP = `Usage:
@@ -133,12 +134,12 @@ free in time; ${LOST} if the lease was lost; 127 if there is no such command, 12
 else. The command gets the fencing token of its lease in STRIPELOCK_TOKEN, and not STRIPELOCK_STORE.
 `;
 
-/** The arguments are invalid. */
+/** The error for invalid arguments. */
 export class UsageError extends Error {}
 
 /**
- * The file of all locks with this limit for which the user names none: the same from a shell, a cron job and a service. A file has
- * one limit.
+ * The lock file for commands without `--path`. It is the same for a shell, a cron job and a service. A file
+ * has one limit, so each limit has a separate file.
  */
 export function defaultPath(limit: number): string {
   return path.join(homedir(), '.cache', 'stripelock', limit === 1 ? 'run.lock' : `run-limit-${limit}.lock`);
@@ -213,7 +214,10 @@ function parseRun(args: string[], command: string[]): FileRunRequest | StoreRunR
   };
 }
 
-/** Undefined for a lock file. A path says so, whatever the environment names. */
+/**
+ * The store for `run`. Undefined for a lock file: `--path` selects a lock file, even if the environment names
+ * a store.
+ */
 function storeOfRun({
   path: file,
   store,
@@ -226,7 +230,7 @@ function storeOfRun({
   return undefined;
 }
 
-/** The store of an option, or of the environment. Undefined if neither names one. */
+/** The store that the option names, or else the environment. Undefined if neither names a store. */
 function storeIn(option: string | undefined): string | undefined {
   const { STRIPELOCK_STORE } = process.env;
   const store = option ?? STRIPELOCK_STORE ?? '';
@@ -259,7 +263,7 @@ function fileIn(
   return { path: file === undefined ? path.resolve(defaultPath(limit)) : pathIn(file), access };
 }
 
-/** A path, or a file URL, as in `options.path` of a ProcessLock. */
+/** Parses a path or a file URL. Both mean the same as in `options.path` of a ProcessLock. */
 function pathIn(text: string): string {
   try {
     return resolvePath(/^file:/i.test(text) ? new URL(text) : text, 'the file');
@@ -301,7 +305,7 @@ function optionsIn<const O extends Options>(args: string[], options: O) {
   return orUsageError(() => parseArgs({ args, options, strict: true, allowPositionals: false }).values);
 }
 
-/** With positional arguments, such as a key. */
+/** Parses options and positional arguments, such as a key. */
 function parsedFrom<const O extends Options>(args: string[], options: O) {
   return orUsageError(() => parseArgs({ args, options, strict: true, allowPositionals: true }));
 }
@@ -310,7 +314,7 @@ function orUsageError<T>(parsed: () => T): T {
   try {
     return parsed();
   } catch (error) {
-    // The second sentence explains positional arguments, which do not exist here.
+    // Only the first sentence is shown. The second explains positional arguments, which do not exist here.
     throw new UsageError((error as Error).message.split(/\. |\n/)[0], { cause: error });
   }
 }

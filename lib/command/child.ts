@@ -4,7 +4,7 @@ import { constants } from 'node:os';
 import { terminalSignals } from '../engine/select.js';
 import { say } from './words.js';
 
-/** How the command ended, and so how this process ends. */
+/** How the command ended. This process ends in the same way. */
 export interface Ending {
   readonly code: number;
   /** The signal that ended the command. */
@@ -15,12 +15,12 @@ export interface Ending {
 export interface Start {
   /** The program and its arguments. */
   readonly command: readonly [string, ...string[]];
-  /** Whether to report how it ended. */
+  /** Whether to report how the command ended. */
   readonly verbose: boolean;
   readonly stdio: StdioOptions;
   /** Default: the environment of this process. */
   readonly env?: NodeJS.ProcessEnv;
-  /** Called once it runs. */
+  /** Called once the command runs. */
   readonly started?: (child: ChildProcess) => void;
 }
 
@@ -28,7 +28,7 @@ export interface Start {
 export async function runChild({ command, verbose, stdio, env, started }: Start): Promise<Ending> {
   const [program, ...args] = command;
   const running: Running = {};
-  // Registered before the command starts, so that no signal ends only this process.
+  // Registered before the command starts. Otherwise a signal could end only this process.
   forwardSignals(running);
   try {
     running.child = spawn(program, args, { stdio, env });
@@ -43,18 +43,18 @@ export async function runChild({ command, verbose, stdio, env, started }: Start)
   }
 }
 
-/** This process ends as if that signal had ended it. */
+/** Makes this process end as if that signal had ended it. */
 export const endingBy = (signal: NodeJS.Signals): Ending => ({
   code: 128 + constants.signals[signal],
   signal,
 });
 
-/** The signals from outside that end a program which does not handle them. */
+/** The signals that other processes send to end a program, and that end it unless it handles them. */
 export const ENDING: readonly NodeJS.Signals[] = ['SIGHUP', 'SIGINT', 'SIGTERM'];
 
 /**
- * Calls `call` instead of ending this process, once for each signal: the same signal again ends it. Returns the function
- * that stops that.
+ * Calls `call` once for each signal, instead of ending this process. If the same signal arrives again, it
+ * ends this process. The returned function removes the handlers.
  */
 export function onceSignalled(call: (signal: NodeJS.Signals) => void): () => void {
   for (const signal of ENDING) process.once(signal, call);
@@ -68,11 +68,15 @@ interface Running {
 }
 
 const FORWARDED: readonly NodeJS.Signals[] = ['SIGHUP', 'SIGINT', 'SIGQUIT', 'SIGTERM', 'SIGUSR1', 'SIGUSR2'];
-/** A terminal sends these to all processes of its foreground process group, which includes the command. */
+/**
+ * If the user presses a key, the terminal sends these signals to its whole foreground process group, which
+ * includes the command.
+ */
 const TERMINAL_SIGNALS: readonly NodeJS.Signals[] = ['SIGINT', 'SIGQUIT'];
 
 /**
- * Forwards each signal, unless it came from a terminal: a second SIGINT makes many programs end without cleaning up.
+ * Forwards each signal to the command, unless the command got it from the terminal, too. Many programs end
+ * without cleaning up when they receive a second SIGINT.
  */
 function forwardSignals(running: Running): void {
   const terminal = terminalSignals();

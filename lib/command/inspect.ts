@@ -5,9 +5,10 @@ import type { InspectRequest } from './arguments.js';
 import { aligned } from './table.js';
 import { printable, timeText } from './words.js';
 
-/** The holders and waiters, as a table or as JSON. */
+/** Returns the holders and waiters of a lock file, as a table or as JSON. */
 export function inspect({ path, access, json }: InspectRequest): string {
-  // Opening it would create a missing file, and turn an empty one into a lock file.
+  // The size is read first, because `inspectFile` would create a missing file, and turn an empty file into a
+  // lock file.
   const size = statSync(path, { throwIfNoEntry: false })?.size ?? 0;
   if (size === 0) throw new Error(`there is no lock file ${path}`);
   const keys = inspectFile(path, access);
@@ -34,7 +35,7 @@ export function inspect({ path, access, json }: InspectRequest): string {
   return aligned([['KEY', 'STATE', 'MODE', 'PID', 'THREAD', 'SINCE', 'COMMAND'], ...rows]);
 }
 
-/** JSON has no bytes. An unknown key becomes null. */
+/** JSON cannot represent bytes. An unknown key becomes null. */
 function plainKey(key: LockKey | undefined): unknown {
   return key instanceof Uint8Array ? { base64: Buffer.from(key).toString('base64') } : (key ?? null);
 }

@@ -12,13 +12,13 @@ interface Result {
   readonly code: number;
 }
 
-/** The exit code if no owner holds the key, or the revocation was not confirmed. */
+/** The exit code if no owner holds the key, or if the user did not confirm the revocation. */
 const NOT_HELD = 1;
 
 /** Shows or revokes leases of a store. */
 export async function leases(request: LeasesRequest): Promise<Result> {
   const { store: url, what } = request;
-  // The arguments, and with them a password, no longer appear in the process list.
+  // This removes the arguments, which may contain a password, from the process list.
   process.title = `stripelock ${what}`;
   return withStore(url, { creates: false }, (store) => resultOf(request, store));
 }
@@ -51,7 +51,7 @@ async function resultOf(request: LeasesRequest, store: Store): Promise<Result> {
   );
 }
 
-/** Asks at the terminal. Rejects without one. */
+/** Asks the user at the terminal. Rejects if there is no terminal. */
 async function isConfirmed(lease: ListedLease): Promise<boolean> {
   const { stdin: input, stderr: output } = process;
   if (!input.isTTY || !output.isTTY) throw new Error('without a terminal, leases revoke needs --yes');

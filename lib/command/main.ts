@@ -9,7 +9,10 @@ import { ENDING, type Ending } from './child.js';
 import { run } from './run.js';
 import { say } from './words.js';
 
-/** `isFinal`: requests to a server that is gone may be pending, and do not keep this process alive. */
+/**
+ * Runs the command. If `isFinal` is true, this process must exit even if requests to an unreachable server
+ * are pending.
+ */
 async function main(args: readonly string[]): Promise<Ending & { isFinal?: boolean }> {
   const request = parse(args);
   if (request.what === 'run') {
@@ -18,7 +21,7 @@ async function main(args: readonly string[]): Promise<Ending & { isFinal?: boole
     return run(request);
   }
   if ('store' in request) {
-    // Loaded only here: the other subcommands start without stores.
+    // The stores are loaded only here, because the other subcommands do not need them.
     const { leases, runWithLease } = await import('./with-store.js');
     if (request.what === 'run with a lease') return { ...(await runWithLease(request)), isFinal: true };
     const { output, code } = await leases(request);
@@ -54,9 +57,9 @@ async function end(): Promise<void> {
     return { code: FAILED, signal: undefined, isFinal: true };
   });
   process.exitCode = code;
-  // With any other signal, this process might overwrite the command's core dump.
+  // Other signals may produce a core dump. This process might then overwrite the core dump of the command.
   if (signal !== undefined && (signal === 'SIGKILL' || ENDING.includes(signal))) {
-    // End by the same signal as the command, so that a shell sees the same.
+    // This process ends by the same signal as the command, so that a shell sees that signal.
     process.removeAllListeners(signal);
     process.kill(process.pid, signal);
   } else if (isFinal === true) process.exit();

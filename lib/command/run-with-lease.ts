@@ -15,7 +15,7 @@ import { printable, quoted, say, secondsText, showCommand } from './words.js';
 
 /** Runs a program under a lease, which this process renews. */
 export async function runWithLease(request: StoreRunRequest): Promise<Ending> {
-  // The arguments, and with them a password, no longer appear in the process list.
+  // This removes the arguments, which may contain a password, from the process list.
   showCommand(request.command);
   return withStore(request.store, { creates: true }, async (store, shown) => {
     const leases = new LeaseManager({
@@ -32,16 +32,19 @@ export async function runWithLease(request: StoreRunRequest): Promise<Ending> {
   });
 }
 
-/** The holder for other machines, without arguments, which may contain secrets. */
+/** Describes this holder to other machines. Omits the command's arguments, which may contain secrets. */
 function infoOf({ command: [program] }: StoreRunRequest): string {
   const text = `${hostname()} pid ${process.pid} (${path.basename(program)})`;
   return Buffer.from(text).subarray(0, MAX_INFO).toString();
 }
 
-/** Bytes. Less than a store keeps, because a character may be cut. */
+/**
+ * The maximum length of that text in bytes. A store keeps more, because a character that is cut may become
+ * longer.
+ */
 const MAX_INFO = 500;
 
-/** Removes the URL and its password from a text. */
+/** A function that removes the URL and its password from a text. */
 type Shown = (text: string) => string;
 
 async function runUnder(
@@ -53,7 +56,8 @@ async function runUnder(
   const { key, timeout, verbose } = request;
   const asked = performance.now();
   const interrupted = new AbortController();
-  // A process that ended at once could leave a lease that was just granted, until its TTL ends.
+  // If a signal ended this process at once, a lease that was just granted would stay held until its TTL
+  // expires.
   const stop = onceSignalled((signal) => interrupted.abort(signal));
   let lease: Lease | undefined;
   try {
@@ -63,7 +67,7 @@ async function runUnder(
   } finally {
     stop();
   }
-  // The manager gives back the lease when it closes.
+  // The manager gives the lease back when it closes.
   if (interrupted.signal.aborted) return endingBy(interrupted.signal.reason as NodeJS.Signals);
   const name = quoted(key);
   const waited = secondsText(performance.now() - asked);
@@ -76,10 +80,10 @@ async function runUnder(
   return runHolding(lease, request, shown);
 }
 
-/** Milliseconds between questions for another holder. */
+/** Milliseconds between checks for another holder. Each check sends a request to the store. */
 const REPORT_INTERVAL = 10_000;
 
-/** Undefined if the key is held, after the timeout. */
+/** Returns undefined if the key is still held after the timeout. */
 async function acquire(
   leases: LeaseManager,
   store: Store,
@@ -88,7 +92,8 @@ async function acquire(
   shown: Shown,
 ): Promise<Lease | undefined> {
   const asked = performance.now();
-  // Fails at once if the store cannot be reached. A wait would repeat that until its timeout.
+  // The first attempt fails at once if the store cannot be reached. A wait would instead retry until its
+  // timeout.
   const lease = await Promise.race([leases.tryAcquire(key, { limit }), abortOf(signal)]);
   if (lease !== undefined || timeout === 0) return lease;
   const stop = reportHolders(quoted(key), REPORT_INTERVAL, () => holderText(store, key));
@@ -121,7 +126,10 @@ function abortOf(signal: AbortSignal): Promise<never> {
   });
 }
 
-/** Empty if the store knows no holder, or fails: an acquisition reports its failures. With a limit, one of the holders. */
+/**
+ * Describes the holder, or one of the holders if there is a limit. Empty if the store knows no holder, or if
+ * it fails. The acquisition itself reports failures.
+ */
 async function holderText(store: Store, key: string): Promise<string> {
   const state = await store.inspect(key).catch(() => undefined);
   if (state === undefined) return '';
@@ -155,7 +163,7 @@ async function runHolding(lease: Lease, request: StoreRunRequest, shown: Shown):
   return ending;
 }
 
-/** Why the lease is not held any more. Undefined if it is. */
+/** The reason why the lease is no longer held. Undefined if the lease is held. */
 function lossOf(lease: Lease): string | undefined {
   try {
     lease.assertHeld();
@@ -165,9 +173,11 @@ function lossOf(lease: Lease): string | undefined {
   }
 }
 
-/** The environment of the command: with the token, and without the password that the store's URL may contain. */
+/**
+ * The environment of the command. It has the token, but not the store's URL, which may contain a password.
+ */
 function environmentFor(lease: Lease): NodeJS.ProcessEnv {
-  // Windows ignores the case of names.
+  // Windows ignores the case of the names of variables.
   const others = Object.entries(process.env).filter(([name]) => !/^STRIPELOCK_STORE$/i.test(name));
   return { ...Object.fromEntries(others), STRIPELOCK_TOKEN: String(lease.token) };
 }

@@ -17,7 +17,8 @@ export async function run(request: FileRunRequest): Promise<Ending> {
   const guard = await acquire(lock, request);
   if (guard === undefined) return { code: request.conflictExitCode };
   const ending = await runChild({ ...request, stdio: streamsFor(lock.path) });
-  // Explicit, because a grandchild that still runs may keep the descriptor open.
+  // The release is explicit, because a grandchild that still runs may keep the descriptor open, and so the
+  // lock.
   guard.release();
   return ending;
 }
@@ -38,10 +39,10 @@ async function acquire(lock: ProcessLock, request: FileRunRequest): Promise<Proc
   return guard;
 }
 
-/** Milliseconds between checks for other holders. Each reads the file's page. */
+/** Milliseconds between checks for other holders. Each check reads the lock file. */
 const REPORT_INTERVAL = 1000;
 
-/** Waits, and reports the holders that it waits for. Undefined after a timeout. */
+/** Waits for the lock, and reports its holders in the meantime. Undefined after a timeout. */
 async function waitFor(
   lock: ProcessLock,
   { path, key, mode, timeout }: FileRunRequest,
@@ -60,13 +61,13 @@ async function waitFor(
 /** The maximum number of holders that a message lists. */
 const NAMED = 3;
 
-/** Empty if no holder is known. */
+/** Describes the holders of a key. Empty if no holder is known. */
 function holdersText(lock: ProcessLock, key: string): string {
   let holders;
   try {
     holders = lock.inspect().find((each) => each.key === key)?.holders ?? [];
   } catch {
-    // The acquisition itself reports what is wrong with the file.
+    // The acquisition itself reports any problem of the file.
     return '';
   }
   const named = holders
@@ -77,9 +78,10 @@ function holdersText(lock: ProcessLock, key: string): string {
 }
 
 /**
- * The child inherits the open lock file: the kernel keeps the lock as long as any process has that file open, even if
- * this process was killed. The child uses the same descriptor numbers as this process. They stay in use while the child
- * starts, so libuv cannot use one of them for its own pipe and write into the file.
+ * The streams for a child that inherits the open lock file. The kernel keeps the lock as long as any process
+ * has that file open, even if this process was killed. The child uses the same descriptor numbers as this
+ * process. These numbers stay in use while the child starts. So libuv cannot use one of them for its own
+ * pipe, and write into the file.
  */
 function streamsFor(path: string): StdioOptions {
   const streams: (number | 'inherit' | 'ignore')[] = ['inherit', 'inherit', 'inherit'];
@@ -91,9 +93,10 @@ function streamsFor(path: string): StdioOptions {
 }
 
 /**
- * The descriptors with which this process has the file open. There are several if it runs under another lock of that
- * file, which also stays held, or if the keys are spread over several files. Windows frees locks with their process,
- * but Node's child processes end with it there.
+ * The descriptors with which this process has the lock file open. There may be several. The keys may be
+ * spread over several files. Or this process itself runs under another lock of the file, whose descriptor it
+ * has inherited; that lock then stays held, too. On Windows there are none, because a process's locks are
+ * freed when it ends, and Node's child processes end together with it.
  */
 function descriptorsOf(path: string): number[] {
   if (process.platform === 'win32') return [];
@@ -110,7 +113,7 @@ function descriptorsOf(path: string): number[] {
         const { dev, ino } = fstatSync(descriptor, { bigint: true });
         return files.some((file) => dev === file.dev && ino === file.ino);
       } catch {
-        // The descriptor of the folder being read.
+        // This was the descriptor of the folder `/dev/fd` itself, which is closed after reading.
         return false;
       }
     });

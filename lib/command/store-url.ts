@@ -4,7 +4,10 @@ import type { ClosableLeaseStore, ExactLeaseStore, InfoLeaseStore } from '../lea
 import type { ListingLeaseStore } from '../lease/contract/listing.js';
 import type { ClientPackage } from '../stores/client-packages.js';
 
-/** Milliseconds for one operation. A command first connects, which takes most of this time. */
+/**
+ * The time limit of one operation, in milliseconds. The first operation also connects, which takes most of
+ * this time.
+ */
 const TIMEOUT = 10_000;
 
 export type Store = InfoLeaseStore & ExactLeaseStore & ListingLeaseStore & ClosableLeaseStore;
@@ -16,15 +19,18 @@ interface OpenedStore {
   close(): Promise<void>;
 }
 
-/** How a store is opened. */
+/** Options for opening a store. */
 interface OpenOptions {
-  /** Whether a file that is missing is created. */
+  /** Whether to create a missing file. */
   readonly creates: boolean;
 }
 
 type Open = (url: string, options: OpenOptions) => Promise<OpenedStore>;
 
-/** By the scheme of the URL. Each loads only its client package. */
+/**
+ * The functions that open a store, by the scheme of its URL. Each loads only the client package that it
+ * needs.
+ */
 const OPENERS: Readonly<Record<string, Open>> = {
   redis: openRedis,
   rediss: openRedis,
@@ -37,13 +43,13 @@ const OPENERS: Readonly<Record<string, Open>> = {
   sqlite: openSqlite,
 };
 
-/** The forms of a URL, for messages. */
+/** The supported forms of a URL, for messages. */
 export const STORE_URLS =
   'redis://, rediss://, postgres://, postgresql://, mysql://, mongodb://, mongodb+srv://, etcd:// or sqlite:file';
 
 /**
- * Opens a store for `use`, with the client package that the user has installed, and closes it afterwards. Errors show neither
- * the URL nor its password, and `shown` removes both from a text.
+ * Opens a store for `use`, with the client package that the user has installed, and closes the store
+ * afterwards. Error messages contain neither the URL nor its password. `shown` removes both from a text.
  */
 export async function withStore<T>(
   url: string,
@@ -59,15 +65,18 @@ export async function withStore<T>(
       await soon(opened.close());
     }
   } catch (error) {
-    // Without its cause, which may contain the URL, too.
+    // The new error has no cause, because the original error may contain the URL, too.
     throw new Error(shown((error as Error).message));
   }
 }
 
-/** Milliseconds. */
+/** The maximum time for closing, in milliseconds. */
 const CLOSING = 2000;
 
-/** Settles when the promise does, and after some time in any case: a server that is gone must not delay the end. */
+/**
+ * Resolves when the promise settles, or after {@link CLOSING} milliseconds. So an unreachable server cannot
+ * delay the end.
+ */
 export async function soon(promise: Promise<unknown>): Promise<void> {
   let timer: unknown;
   const late = new Promise((resolve) => (timer = setTimeout(resolve, CLOSING)));
@@ -79,7 +88,8 @@ async function openStore(url: string, options: OpenOptions): Promise<OpenedStore
   const scheme = /^([a-z][a-z\d+.-]*):/i.exec(url)?.[1]?.toLowerCase() ?? '';
   const open = Object.hasOwn(OPENERS, scheme) ? OPENERS[scheme] : undefined;
   if (open === undefined) throw new Error(`the store's URL must begin with ${STORE_URLS}`);
-  // A file has no host, and etcd may have several, which `URL` does not accept. The drivers check the URLs of MongoDB.
+  // Other URLs are not checked here. A file has no host. etcd may have several hosts, which `URL` does not
+  // accept. The drivers check the URLs of MongoDB.
   if (/^(?:redis|postgres|mysql)/.test(scheme) && !URL.canParse(url)) {
     throw new Error(
       "the store's URL is not valid: percent-encode special characters of its user and password",
@@ -106,21 +116,21 @@ function decoded(text: string): string {
   }
 }
 
-/** Loads the first installed one of these packages. */
+/** Loads the first of these packages that is installed. */
 async function clientPackage<const N extends string>(
   server: string,
   ...names: readonly N[]
 ): Promise<ClientPackage<N>> {
-  // Loaded only when a store is opened, as the stores are: other commands start without them.
+  // Like the stores, this module is loaded only when a store is opened. Other commands start without it.
   const { loadClientPackage } = await import('../stores/client-packages.js');
   const found = loadClientPackage(names);
   if (found !== undefined) return found;
-  // A subpath belongs to the package.
+  // A name such as `mysql2/promise` includes a subpath, which is not part of the package's name.
   const install = names.map((name) => `npm install ${name.split('/')[0]}`).join(' or ');
   throw new Error(`a store in ${server} needs a client package, and none is installed: ${install}`);
 }
 
-/** With a client that the store does not close. */
+/** An opened store whose `close` also calls `end`, because the store does not close its client. */
 const opened = (store: Store, end: () => unknown): OpenedStore => ({
   store,
   async close() {
@@ -137,7 +147,7 @@ async function openRedis(url: string): Promise<OpenedStore> {
   return opened(redisLeaseStore({ url, timeout: TIMEOUT }), nothing);
 }
 
-/** The exports of the client packages that this module uses. */
+/** The parts of the client packages that this module uses. */
 interface Pool {
   end(): Promise<void>;
 }
@@ -180,7 +190,7 @@ async function openMongodb(url: string): Promise<OpenedStore> {
   return opened(mongodbLeaseStore({ db: client.db(), timeout: TIMEOUT }), () => client.close());
 }
 
-/** `etcd://user:password@host:2379,other:2379`, with `?tls=true` for https. */
+/** Opens `etcd://user:password@host:2379,other:2379`. With `?tls=true`, it uses https. */
 async function openEtcd(url: string): Promise<OpenedStore> {
   const { etcdLeaseStore } = await import('../stores/etcd/store.js');
   const [, user, hosts, query = ''] = /^etcd:\/\/(?:(.*)@)?([^@/?]+)\/?(?:\?(.*))?$/i.exec(url) ?? [];
@@ -209,7 +219,10 @@ async function openSqlite(url: string, { creates }: OpenOptions): Promise<Opened
   return opened(sqliteLeaseStore({ database, timeout: TIMEOUT }), () => database.close());
 }
 
-/** Loads `node:sqlite` without its warning that it is experimental, because a command prints only what concerns its user. */
+/**
+ * Whether Node has `node:sqlite`. Suppresses the warning that this module is experimental, because a command
+ * prints only what concerns its user.
+ */
 function hasSqlite(): boolean {
   // eslint-disable-next-line @typescript-eslint/unbound-method -- it is put back as it is
   const { emitWarning } = process;

@@ -1,12 +1,12 @@
 import { clearTimeout, setTimeout } from '../common/host.js';
 import { say } from './words.js';
 
-/** Milliseconds until the first report: a shorter wait is not worth a line. */
+/** Milliseconds until the first report. A shorter wait is not worth a line. */
 const FIRST_REPORT = 300;
 
 /**
- * Reports the holders that the command waits for, and again if they change. `holders` returns an empty text if it knows
- * none. Returns the function that stops it.
+ * Reports the holders for which the command waits, and reports them again if they change. `holders` returns
+ * an empty text if no holder is known. The returned function stops the reports.
  */
 export function reportHolders(
   name: string,

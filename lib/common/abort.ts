@@ -5,8 +5,8 @@ export interface Abortable {
 }
 
 /**
- * Shares one listener among all waiters with the same signal. With a listener for each, Node would warn about a leak at
- * the eleventh, and removing one would search the list of all listeners.
+ * Shares one listener among all waiters with the same signal. With one listener per waiter, Node would warn
+ * about a leak at the eleventh, and the removal of a listener would search the list of all listeners.
  */
 class Abortables {
   readonly #signal: AbortSignal;

@@ -10,15 +10,16 @@ const { get: getLength } = Object.getOwnPropertyDescriptor(typedArray, 'length')
 };
 
 /**
- * The number of bytes; 0 if the memory was detached. It bypasses the property `length`, which a subclass may override.
- * Every index below the result can be read.
+ * The number of bytes; 0 if the memory was detached. It is not read from the property `length`, which a
+ * subclass may override. Every index below the result can be read.
  */
 export function lengthOfBytes(bytes: Uint8Array): number {
   return getLength.call(bytes);
 }
 
 /**
- * False if the memory was detached, or shrank so that the array is out of bounds. Such an array reports a length of 0.
+ * False if the memory was detached, or if it shrank so that the array is out of bounds. Such an array has a
+ * length of 0.
  */
 export function hasMemory(bytes: Uint8Array): boolean {
   if (lengthOfBytes(bytes) > 0) return true;
@@ -33,8 +34,8 @@ export function hasMemory(bytes: Uint8Array): boolean {
 }
 
 /**
- * Copies the bytes, so that later changes or a detached memory do not matter. Runs no code of the array's class, and
- * fails only if memory runs out.
+ * Copies the bytes, so that later changes or the detachment of the memory do not affect them. Runs no code of
+ * the array's class, and fails only if memory runs out.
  */
 export function copyOfBytes(bytes: Uint8Array): Uint8Array {
   return lengthOfBytes(bytes) === 0 ? new Uint8Array() : new Uint8Array(bytes);

@@ -3,10 +3,13 @@ import { invalidArg, invalidArgType, outOfRange } from './errors.js';
 /** The default timeout of an acquisition, in milliseconds. */
 export const DEFAULT_TIMEOUT = 5000;
 
-/** Every option name of a type, once. */
+/** An object whose keys are all option names of a type. */
 export type Names<O> = Readonly<Record<keyof O, true>>;
 
-/** The keys of `names` are all allowed options. */
+/**
+ * Checks that `options` is an object or undefined. If `names` is given, its keys are the only allowed
+ * options.
+ */
 export function checkOptionsObject(options: unknown, names?: object): void {
   if (options === undefined) return;
   if (typeof options !== 'object' || options === null || !mayBeOptions(options)) {
@@ -15,7 +18,7 @@ export function checkOptionsObject(options: unknown, names?: object): void {
   if (names !== undefined) checkNames(options, names);
 }
 
-/** Throws for an unknown option, since its name is probably misspelt. */
+/** Throws for an unknown option, because the name is probably misspelt. */
 export function checkNames(options: object, names: object, what = 'options'): void {
   for (const name of Object.keys(options)) {
     if (!Object.hasOwn(names, name)) throw unknownOption(what, name, Object.keys(names));
@@ -65,7 +68,7 @@ function mayBeOptions(options: object): boolean {
 
 export function checkTimeout(timeout: unknown, name: string): number {
   if (typeof timeout !== 'number') throw invalidArgType(name, 'a number', timeout);
-  // Not `timeout < 0`, which would accept NaN.
+  // `timeout < 0` would accept NaN.
   if (!(timeout >= 0)) throw outOfRange(name, 'a number of milliseconds from 0 to Infinity', timeout);
   return timeout;
 }
@@ -84,7 +87,7 @@ export function checkString(value: unknown, name: string): string {
   return value;
 }
 
-/** Accepts text that can be a path. `expected`: what the error asks for. */
+/** Accepts text that can be a path. `expected`: the requirement in the error message. */
 export function checkPath(value: unknown, name: string, expected: string): string {
   if (typeof value === 'string' && value !== '' && !value.includes('\0')) return value;
   throw invalidArgType(name, expected, value);
@@ -100,7 +103,10 @@ export function checkSignal(signal: unknown): AbortSignal {
   throw invalidArgType('options.signal', 'an AbortSignal', signal);
 }
 
-/** Checks only the members that are used, so that signals of other realms or implementations (jsdom) are accepted. */
+/**
+ * Checks only the members that the package uses. So it accepts signals of other realms and other
+ * implementations (jsdom).
+ */
 function isSignal(signal: unknown): signal is AbortSignal {
   try {
     const { aborted, addEventListener, removeEventListener } = signal as Partial<AbortSignal>;

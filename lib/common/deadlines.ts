@@ -1,18 +1,22 @@
 import { DeferredCall } from './deferred-call.js';
 import { Alarm } from './timers.js';
 
-/** An entry of {@link Deadlines}. The deadline may also be another number by which entries are ordered. */
+/**
+ * An entry of {@link Deadlines}. Instead of a time, the deadline may be another number that orders the
+ * entries.
+ */
 export interface Timed<Deadline = number> {
-  /** By the clock of `performance.now()`; Infinity never passes. */
+  /** A time on the clock of `performance.now()`. Infinity never passes. */
   readonly deadline: Deadline;
-  /** The index in {@link Deadlines}, or -1. */
+  /** The entry's index in {@link Deadlines}; -1 if the entry is not in it. */
   place: number;
 }
 
 /**
- * A binary heap with the earliest deadline on top. Each entry knows its index, so that any entry can be removed.
+ * A binary heap with the earliest deadline on top. Each entry stores its index, so any entry can be removed.
  *
- * After its first change a method calls nothing that can throw, because that would corrupt the heap.
+ * After the first change to the heap, a method calls nothing that can throw, because an exception between two
+ * changes would corrupt the heap.
  */
 export class Deadlines<T extends Timed<number | bigint>> {
   readonly #heap: T[] = [];
@@ -35,7 +39,7 @@ export class Deadlines<T extends Timed<number | bigint>> {
     const heap = this.#heap;
     let place = heap.push(entry) - 1;
     entry.place = place;
-    // Never reads index -1, which V8 would look up as a property name.
+    // This loop never reads index -1, which V8 would look up as a property name.
     while (place > 0) {
       const above = (place - 1) >> 1;
       const parent = heap[above]!;
@@ -77,13 +81,15 @@ export class Deadlines<T extends Timed<number | bigint>> {
 }
 
 /**
- * Many deadlines on one timer. When it fires, its owner removes the entries that are due, and calls {@link rearm}.
+ * Many deadlines on one timer. When the timer fires, its owner removes the entries that are due, and calls
+ * {@link rearm}.
  *
- * Removing an entry does not reset the timer: firing needlessly costs less than resetting it each time.
+ * The removal of an entry does not reset the timer. A needless firing costs less than a reset at each
+ * removal.
  *
- * The host's timers are called only from the microtask queue, where the stack is empty. A stack overflow within
- * `setTimeout` can leave Node with a list of timers that never fires, and later timers with the same delay would join
- * that list.
+ * The host's timers are called only from the microtask queue, where the stack is empty. A stack overflow
+ * within `setTimeout` can leave Node with a list of timers that never fires. Later timers with the same delay
+ * would join that list.
  */
 export class DeadlineTimer<T extends Timed> {
   readonly #entries = new Deadlines<T>();
@@ -116,8 +122,8 @@ export class DeadlineTimer<T extends Timed> {
   }
 
   /**
-   * Adds an entry, unless its deadline is Infinity. If this throws, the entry may have been added, and the next call that sets
-   * the timer includes it.
+   * Adds an entry, unless its deadline is Infinity. If this throws, the entry may have been added
+   * nevertheless. The next call that sets the timer then includes the entry.
    */
   add(entry: T): void {
     this.#entries.add(entry);
@@ -129,7 +135,7 @@ export class DeadlineTimer<T extends Timed> {
     this.#entries.remove(entry);
   }
 
-  /** Makes the timer fire at this time at the latest, even if nothing is due then. */
+  /** Makes the timer fire at this time or earlier, even if nothing is due then. */
   fireBy(at: number): void {
     if (at >= this.#alarm.due) return;
     this.#arming.schedule();
@@ -137,8 +143,8 @@ export class DeadlineTimer<T extends Timed> {
   }
 
   /**
-   * Sets the timer for the earliest deadline, unless it fires earlier. Call this with an empty stack, as timers and
-   * microtasks have.
+   * Sets the timer for the earliest deadline, unless it is already set for an earlier time. Call this with an
+   * empty stack, as in a callback of a timer or a microtask.
    */
   rearm(): void {
     const at = Math.min(this.#fireBy, this.#entries.first?.deadline ?? Infinity);
@@ -147,7 +153,7 @@ export class DeadlineTimer<T extends Timed> {
     this.#fireBy = Infinity;
   }
 
-  /** Whether the timer keeps the event loop alive, from the next microtask on. */
+  /** Sets whether the timer keeps the event loop alive. Takes effect in the next microtask. */
   keepAlive(keeps: boolean): void {
     if (keeps === this.#keepsAlive) return;
     this.#arming.schedule();

@@ -1,12 +1,14 @@
 import { afterTurn, defer } from './host.js';
 
 /**
- * The maximum number of consecutive calls from the microtask queue. After that, the event loop gets a turn for timers
- * and messages.
+ * The maximum number of consecutive calls from the microtask queue. The next call waits for a turn of the
+ * event loop, so that timers and messages can run.
  */
 const IN_A_ROW = 1024;
 
-/** Defers a call to the microtask queue. Requests before the call are merged into one. */
+/**
+ * Defers a call to the microtask queue. If the call is requested several times before it runs, it runs once.
+ */
 export class DeferredCall {
   readonly #call: () => void;
   #scheduled = false;

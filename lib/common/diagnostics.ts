@@ -21,13 +21,13 @@ export interface LockMessage {
  */
 export interface WaitMessage extends LockMessage {
   /**
-   * The key that it waited for: the first that was not free. Undefined if the wait began before the channel had a
-   * subscriber.
+   * The key for which the acquisition waited: the first key that was not free. Undefined if the wait began
+   * before the channel had a subscriber.
    */
   readonly key: LockKey | undefined;
   /** The wait in milliseconds. */
   readonly waited: number;
-  /** How the wait ended. `aborted`: by its signal. */
+  /** How the wait ended. `aborted` means that the acquisition's signal was aborted. */
   readonly outcome: 'granted' | 'timeout' | 'deadlock' | 'aborted';
 }
 
@@ -35,7 +35,7 @@ export interface WaitMessage extends LockMessage {
 export interface TimeoutMessage extends LockMessage {
   /** The timeout in milliseconds. */
   readonly timeout: number;
-  /** The stripe that it waited for when it timed out. */
+  /** The stripe for which the acquisition waited when it timed out. */
   readonly stripe: number;
   /** Ids of the threads that held the stripe, as far as known. */
   readonly holders: readonly number[];
@@ -59,14 +59,17 @@ export interface AbandonedMessage extends LockMessage {
 }
 
 /**
- * `tracingChannel('stripelock:acquire')`: one object per acquisition, from its call to its outcome, by the conventions
- * of Node's tracing channels. `acquire` and `withLock` publish it as a promise, the other methods as a call. Nothing is
- * published unless `start` has a subscriber.
+ * `tracingChannel('stripelock:acquire')`: one object per acquisition, from its call to its outcome, by the
+ * conventions of Node's tracing channels. `acquire` and `withLock` are traced as promises, the other methods
+ * as calls. Nothing is published unless `start` has a subscriber.
  */
 export interface AcquireMessage extends LockMessage {
-  /** The guard: from `end` for a call, from `asyncStart` for a promise. Undefined if `tryAcquire` was refused. */
+  /**
+   * The guard. Set from `end` on for a call, and from `asyncStart` on for a promise. Undefined if
+   * `tryAcquire` was refused.
+   */
   readonly result?: unknown;
-  /** The error with which the acquisition failed, from `error` on. */
+  /** The error with which the acquisition failed. Set from `error` on. */
   readonly error?: unknown;
 }
 
@@ -116,7 +119,7 @@ export interface LeaseLostMessage extends LeaseMessage {
 
 /** `stripelock:lease:released`: the holder of a lease released it. */
 export interface LeaseReleasedMessage extends LeaseMessage {
-  /** Milliseconds since it was granted. */
+  /** Milliseconds from the grant to the release. */
   readonly held: number;
 }
 
@@ -137,7 +140,7 @@ export interface LeaseFailedMessage {
   readonly token: bigint | undefined;
   /** The name of the owner that requested the operation, as the store knows it. */
   readonly holder: string;
-  /** The id of the thread that requested it. */
+  /** The id of the thread that requested the operation. */
   readonly threadId: number;
 }
 
@@ -152,8 +155,9 @@ export const leaseChannels = {
 /** `stripelock:web-locks`: the progress of a request for a name. The requesting thread publishes it. */
 export interface WebLockMessage {
   /**
-   * `granted`: its callback is called next. `unavailable`: it was refused because of `ifAvailable`. `aborted`: by its
-   * signal. `timeout`: it timed out. `released`: its callback has ended. `stolen`: another request stole the lock.
+   * `granted`: the callback of the request is called next. `unavailable`: the request was refused because of
+   * `ifAvailable`. `aborted`: the request's signal was aborted. `timeout`: the request timed out. `released`:
+   * the callback has ended. `stolen`: another request stole the lock.
    */
   readonly event: 'granted' | 'unavailable' | 'aborted' | 'timeout' | 'released' | 'stolen';
   /** The name of the manager; empty for `locks`. */

@@ -4,7 +4,7 @@ const COMPARISONS = 16;
 
 let read = sharedNow;
 let counting = false;
-/** The offset from {@link elapsed} to {@link localNow}; undefined until a time is converted. */
+/** The difference from {@link elapsed} to {@link localNow}. Undefined until a time is converted. */
 let offset: number | undefined;
 
 /**
@@ -23,7 +23,9 @@ export function countsSuspension(): boolean {
   return counting;
 }
 
-/** The clock of {@link elapsed}, shifted to equal `performance.now()` until the machine is suspended. */
+/**
+ * The clock of {@link elapsed}, shifted so that it equals `performance.now()` until the machine is suspended.
+ */
 export function localNow(): number {
   return counting ? toLocal(read()) : performance.now();
 }
@@ -55,9 +57,9 @@ export function setClock(clock: () => number): void {
 }
 
 /**
- * The offset, in milliseconds, from another clock to `performance.now()`, where both run at the same rate. Each
- * comparison underestimates it by the time between its two readings, so the largest is the closest. A time of the other
- * clock plus this offset is never later than the true time.
+ * The offset, in milliseconds, from another clock to `performance.now()`. Both clocks must run at the same
+ * rate. Each comparison underestimates the offset by the time between its two readings, so the largest result
+ * is the closest. A time of the other clock plus this offset is never later than the true time.
  */
 export function offsetOf(clock: () => number): number {
   let largest = -Infinity;

@@ -1,4 +1,7 @@
-/** A variable of the environment. Undefined in Deno if the program may not read it: Deno throws then. */
+/**
+ * Reads a variable of the environment. Undefined in Deno if the program lacks the permission, because Deno
+ * then throws.
+ */
 export function fromEnvironment(
   read: (environment: NodeJS.ProcessEnv) => string | undefined,
 ): string | undefined {

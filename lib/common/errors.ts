@@ -1,9 +1,9 @@
 import { lengthOfBytes } from './bytes.js';
 import type { LockKey } from './types.js';
 
-/** The base class of all errors of this package, except for bad arguments. */
+/** The base class of all errors of this package, except for errors about bad arguments. */
 export class LockError extends Error {
-  /** Stable; starts with `ERR_`. */
+  /** A stable code that starts with `ERR_`. */
   readonly code: string;
 
   constructor(code: string, message: string, options?: ErrorOptions) {
@@ -16,13 +16,13 @@ export class LockError extends Error {
   }
 }
 
-/** An acquisition timed out. It holds nothing. */
+/** An acquisition timed out. The acquisition holds nothing. */
 export class LockTimeoutError extends LockError {
   /** The timeout in milliseconds. */
   readonly timeout: number;
   /** The keys of the acquisition, as they were at its start. */
   readonly keys: readonly LockKey[];
-  /** The stripe that it waited for when it timed out; -1 for a lease. */
+  /** The stripe for which the acquisition waited when it timed out; -1 for a lease. */
   readonly stripe: number;
   /** Ids of the threads that held that stripe at the timeout, as far as known. */
   readonly holders: readonly number[];
@@ -47,7 +47,7 @@ export class LockTimeoutError extends LockError {
   }
 }
 
-/** The error of `drained` for a lock that is still in use at the timeout. */
+/** The error of `drained` if the lock is still in use at the timeout. */
 export function notDrained(name: string, timeout: number, held: number, waiting: number): LockTimeoutError {
   const message = `${lockName(name)} is still in use after ${timeout} ms: ${held} held, ${waiting} waiting`;
   return new LockTimeoutError(message, [], timeout, -1, []);
@@ -56,7 +56,7 @@ export function notDrained(name: string, timeout: number, held: number, waiting:
 /** The properties of a lock that messages mention. */
 interface ShownLock {
   readonly name: string;
-  /** Whether each key has a separate stripe. Messages then do not mention stripes. */
+  /** Whether each key has a separate stripe. If so, messages do not mention stripes. */
   readonly exact: boolean;
 }
 
@@ -80,11 +80,14 @@ export function lockTimeout(
   return new LockTimeoutError(message, keys, timeout, stripe, holders);
 }
 
-/** An acquisition was refused because its wait could never have ended. It holds nothing. */
+/** An acquisition was refused because its wait could never have ended. The acquisition holds nothing. */
 export class DeadlockError extends LockError {
   /** The keys of the acquisition, as they were at its start. */
   readonly keys: readonly LockKey[];
-  /** Ids of the threads that wait for each other, this thread first. Only this thread if it would wait for itself. */
+  /**
+   * Ids of the threads that wait for each other, this thread first. Only this thread's id if this thread
+   * would wait for itself.
+   */
   readonly threads: readonly number[];
   /** The stripe that each of {@link threads} waits for. */
   readonly stripes: readonly number[];
@@ -149,7 +152,7 @@ function cycleText(exact: boolean, threads: readonly number[], stripes: readonly
     .join(', ');
 }
 
-/** The `code` of an error of the system or of a server. Undefined if it has none. */
+/** The `code` of an error of the system or of a server. Undefined if the error has no code. */
 export function codeOf(error: unknown): unknown {
   return (error as { code?: unknown } | null | undefined)?.code;
 }
@@ -179,7 +182,10 @@ const NAME_CHARACTERS_SHOWN = 64;
 /** Messages do not show larger numbers, which have too many digits. */
 const LARGEST_BIGINT_SHOWN = 10n ** 64n;
 
-/** User and password of a URL, after the scheme. They are masked, because messages are logged. */
+/**
+ * Matches the user and password of a URL, and the scheme before them. They are masked, because messages are
+ * logged.
+ */
 const USER_OF_URL = /^([a-z][a-z\d+.-]*:\/\/)[^/]*@/i;
 
 /** Never throws, since a failure here would hide the error that is being created. */
@@ -209,7 +215,7 @@ function descriptionOf(value: unknown): string {
 }
 
 function constructorName(value: object): string {
-  // Objects without a prototype have no constructor, and others may have any property of that name.
+  // An object without a prototype has no constructor. Another object may have any value in that property.
   const { constructor } = value as { constructor?: unknown };
   return (typeof constructor === 'function' && shortened(constructor.name)) || 'Object';
 }

@@ -2,12 +2,13 @@
 type Exposed<C> = C & { readonly prototype: object };
 
 /**
- * Creates the public stand-in for a class that only this package may instantiate: a separate function that throws when
- * called. Code that could construct a guard could release keys that others hold.
+ * Creates the public stand-in for a class that only this package may instantiate. The stand-in is a separate
+ * function that throws when it is called. Otherwise a program could construct a guard, and release keys that
+ * others hold.
  *
- * Instances inherit everything from the exposed prototype, except for two properties of the hidden one. `constructor`
- * is the stand-in. `then` is undefined and cannot be changed. So even if code adds a `then` to `Object.prototype` or to
- * the exposed prototype, no instance is treated as a promise.
+ * Instances inherit everything from the exposed prototype, except for two properties of the hidden prototype.
+ * `constructor` is the stand-in. `then` is undefined and cannot be changed. So no instance is treated as a
+ * promise, even if a program adds a `then` to `Object.prototype` or to the exposed prototype.
  */
 export function expose<C extends { readonly prototype: object }>(
   hidden: C,

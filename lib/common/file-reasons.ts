@@ -15,7 +15,10 @@ const REASONS: Readonly<Record<string, string>> = {
   EROFS: 'its file system is read-only',
 };
 
-/** The reason of a failed operation on a file, in words if the code of the system's error is common. */
+/**
+ * The reason why an operation on a file failed. It is in plain words if the code of the system's error is
+ * common.
+ */
 export function fileReason(cause: unknown): string {
   return REASONS[String(codeOf(cause))] ?? String((cause as Error | undefined)?.message ?? cause);
 }

@@ -15,8 +15,8 @@ export const performance = { now: hostPerformance.now.bind(hostPerformance) };
 export const hrtime: () => bigint = process.hrtime.bigint.bind(process.hrtime);
 
 /**
- * Milliseconds on the clock of {@link hrtime}, the same in all threads, unlike `performance.now()`, which starts with
- * its thread.
+ * Milliseconds on the clock of {@link hrtime}, which is the same in all threads. `performance.now()` is not,
+ * because it starts with its thread.
  */
 export function sharedNow(): number {
   return Number(hrtime()) / 1e6;
@@ -28,22 +28,25 @@ export const queueMicrotask: (run: () => void) => void = globalThis.queueMicrota
 const SETTLED = Promise.resolve();
 
 /**
- * Calls `run` from the microtask queue, where the stack is empty. Use it where nothing may throw (T1), since it calls
- * no function written in JavaScript, even if `Promise.prototype.then` was replaced. Pass both arguments, because V8
- * checks the stack if a call has fewer than declared. (`queueMicrotask` is written in JavaScript, and costs twice as
- * much.)
+ * Calls `run` from the microtask queue, where the stack is empty. Use it where nothing may throw (T1): it
+ * calls no function written in JavaScript, even if `Promise.prototype.then` was replaced. Pass both
+ * arguments, because V8 checks the stack if a call has fewer arguments than declared. (`queueMicrotask` is
+ * written in JavaScript, and costs twice as much.)
  */
 export const defer: (run: () => void, unused: undefined) => unknown = Promise.prototype.then.bind(SETTLED);
 
 /** Calls `run` after a turn of the event loop. If this throws, `run` will not be called. */
 export const afterTurn: (run: () => void) => unknown = setImmediate;
 
-/** `Promise.resolve`, as safe from failure as {@link defer}. The value must not have a `then`. */
+/**
+ * `Promise.resolve`. It is as unlikely to throw as {@link defer}. The value must not have a property `then`.
+ */
 export const resolved: <T extends object>(value: T) => Promise<T> = Promise.resolve.bind(Promise);
 
 /**
- * The host realm's `FinalizationRegistry`, even where a test runner evaluates the package in a context of `node:vm`. If
- * a thread ends just when a callback of such a context's registry is due, Node 20 aborts the process.
+ * The host realm's `FinalizationRegistry`. A test runner may evaluate the package in a context of `node:vm`,
+ * which has another one. If a thread ends when a callback of such a context's registry is due, Node 20 aborts
+ * the process.
  */
 export const HostFinalizationRegistry = ((): typeof FinalizationRegistry => {
   try {
@@ -53,12 +56,13 @@ export const HostFinalizationRegistry = ((): typeof FinalizationRegistry => {
   }
 })();
 
-/** Keeps the event loop alive while any {@link SignalTimer} should. */
+/** A port that keeps the event loop alive while at least one {@link SignalTimer} has to. */
 let keeper: MessagePort | undefined;
 let keeping = 0;
 
 /**
- * The timer for a package that was loaded while timers were faked. Fake timers do not replace `AbortSignal.timeout`.
+ * A timer for a package that was loaded while timers were faked. Fake timers do not replace
+ * `AbortSignal.timeout`.
  */
 class SignalTimer {
   readonly #signal: AbortSignal;
@@ -95,13 +99,13 @@ class SignalTimer {
   }
 }
 
-/** Opaque, because timers of some hosts are not objects. */
+/** A timer. Its type is opaque, because the timers of some hosts are not objects. */
 export type Timer = unknown;
 
 const KIND = 'Timeout';
 const LONG = 1_000_000;
 
-/** Detects fake timers: Node counts only its own. */
+/** False if timers are faked, because Node lists only its own timers as active resources. */
 function hasNodeTimers(): boolean {
   const count = (): number => process.getActiveResourcesInfo().filter((kind) => kind === KIND).length;
   const before = count();
@@ -118,7 +122,7 @@ export function startTimer(callback: () => void, delay: number): Timer {
   return faked ? new SignalTimer(callback, delay) : setTimeout(callback, delay);
 }
 
-/** Makes the timer keep the event loop alive, if the host's timers can. */
+/** Makes the timer keep the event loop alive, if the host's timers support this. */
 export function keepAlive(timer: Timer): void {
   (timer as { ref?: () => void } | undefined)?.ref?.();
 }

@@ -8,13 +8,18 @@ export function compareKeys(a: string, b: string): number {
   return a.length - b.length;
 }
 
-/** The code units of surrogate pairs, which encode the highest code points, rank after all others. */
+/**
+ * The code units of surrogate pairs rank after all other units, because they encode the highest code points.
+ */
 function rankOf(unit: number): number {
   if (unit < 0xd800) return unit;
   return unit < 0xe000 ? unit + 0x2000 : unit - 0x800;
 }
 
-/** Keeps the first `most` of the items that are added, in the order of their keys, and one of those with equal keys. */
+/**
+ * Keeps the first `most` of the added items, in the order of their keys. Keeps one of several items with the
+ * same key.
+ */
 export class FirstKeys<T> {
   readonly #most: number;
   readonly #keyOf: (item: T) => string;
@@ -26,7 +31,7 @@ export class FirstKeys<T> {
   }
 
   add(item: T): void {
-    // Rarely sorting twice as many items is cheaper than inserting each at its place.
+    // To sort twice as many items from time to time is cheaper than to insert each item in its place.
     if (this.#items.push(item) >= 2 * this.#most) this.#items = this.sorted();
   }
 

@@ -1,4 +1,4 @@
-/** Operations under way that a close waits for. */
+/** Counts operations that have not settled yet, so that `close` can wait for them. */
 export class PendingOperations {
   #count = 0;
   readonly #waiters: (() => void)[] = [];
@@ -13,7 +13,7 @@ export class PendingOperations {
     return operation;
   }
 
-  /** Resolves when all operations have settled, including those that are added before. */
+  /** Resolves when all operations have settled, including operations that are added in the meantime. */
   async settled(): Promise<void> {
     while (this.#count > 0) await new Promise<void>((resolve) => this.#waiters.push(resolve));
   }

@@ -1,13 +1,14 @@
 import { invalidArg } from './errors.js';
 
-/** A guard: something to release after use. */
+/** A guard, which must be released after use. */
 interface Held {
   release(): void;
 }
 
 /**
- * Runs `fn` with a guard, and releases the guard. While an async function is suspended, its variables are kept in
- * memory, and each resumption copies them. So this has few variables, and no `finally`, which would add three.
+ * Runs `fn` with a guard, then releases the guard. While an async function is suspended, its variables are
+ * kept in memory, and each resumption copies them. So this function has few variables, and no `finally`,
+ * which would add three.
  */
 export async function runHeld<G extends Held, T>(
   acquired: Promise<G>,

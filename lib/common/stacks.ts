@@ -1,15 +1,18 @@
 /**
- * The stack of a call. It is formatted when `stack` is first read, which takes ten times as long as capturing it. It is
- * not a string if a program replaces `Error.prepareStackTrace`.
+ * The stack of a call. The text is formatted when `stack` is first read, which takes ten times as long as the
+ * capture. If a program replaces `Error.prepareStackTrace`, `stack` may be another value than a string.
  */
 export interface CapturedStack {
   readonly stack?: unknown;
 }
 
-/** Captures up to `frames` frames, from here or above the function `above`, without formatting them. */
+/**
+ * Captures up to `frames` frames without formatting them. The first frame is the caller of `above`, or else
+ * this function.
+ */
 export function captureStack(frames: number, above?: (...args: never[]) => unknown): CapturedStack {
   const { stackTraceLimit } = Error;
-  // Not by assignment, which throws if `Error` is frozen (`--frozen-intrinsics`).
+  // An assignment would throw if `Error` is frozen (`--frozen-intrinsics`).
   const limited = Reflect.set(Error, 'stackTraceLimit', frames);
   try {
     const target: CapturedStack = {};
@@ -20,7 +23,7 @@ export function captureStack(frames: number, above?: (...args: never[]) => unkno
   }
 }
 
-/** The frames, innermost first. Empty if the stack is not a string. */
+/** Returns the frames, innermost first. Empty if the stack is not a string. */
 export function framesOf({ stack }: CapturedStack): string[] {
   if (typeof stack !== 'string') return [];
   return stack
@@ -30,8 +33,9 @@ export function framesOf({ stack }: CapturedStack): string[] {
 }
 
 /**
- * The frames of the program that called the package. `Error.prepareStackTrace` is removed temporarily, so that no code
- * of the program runs. Node's frames are omitted, and so are the package's frames up to the caller.
+ * Returns the frames of the program that called the package. Removes `Error.prepareStackTrace` temporarily,
+ * so that no code of the program runs. Omits the frames of Node, and the package's frames before the first
+ * frame of the program.
  */
 export function callersOf(captured: CapturedStack): string[] {
   const prepare: unknown = Reflect.get(Error, 'prepareStackTrace');
@@ -44,11 +48,11 @@ export function callersOf(captured: CapturedStack): string[] {
     if (replaced) Reflect.set(Error, 'prepareStackTrace', prepare);
   }
   const first = frames.findIndex((frame) => !isOwn(frame));
-  // Own frames are not filtered further on: in a bundle, the program's frames may be in the same file.
+  // The package's later frames are kept: in a bundle, the program's frames may be in the same file.
   return (first < 0 ? frames : frames.slice(first)).map((frame) => frame.replace(/^at /, ''));
 }
 
-/** The file of this module, and the package's folder unless it is in the program's bundle. */
+/** The file of this module. `HOME` is the package's folder; undefined if the package is part of a bundle. */
 const FILE = /(?:\(|at )([^()]+?):\d+:\d+\)?$/.exec(framesOf(captureStack(1))[0] ?? '')?.[1] ?? '';
 const HOME = /^(.*[/\\])(?:dist|lib|unbundled)[/\\]/.exec(FILE)?.[1];
 const FOLDERS = HOME === undefined ? [FILE] : ['dist', 'lib', 'unbundled'].map((name) => HOME + name);

@@ -12,11 +12,11 @@ import {
 export const LONGEST_DELAY = 2 ** 31 - 1;
 
 /**
- * A single timer, set for the earliest requested time. It fires once and can then be set again. It may fire a little
- * early, or when nothing is due, so its owner checks the clock.
+ * A single timer, set for the earliest requested time. It fires once and can then be set again. It may fire a
+ * little early, or when nothing is due, so its owner checks the clock.
  *
- * Setting a timer can throw (T1 in `engine/contract/engine.ts`). So a timer is recorded only once it is set, and a
- * method that threw can be called again.
+ * Setting a timer can throw (T1 in `engine/contract/engine.ts`). So a timer is recorded only after it was
+ * set, and a method that threw can be called again.
  */
 export class Alarm {
   readonly #fire: () => void;
@@ -33,8 +33,9 @@ export class Alarm {
   };
 
   /**
-   * `keepsAlive`: whether a set timer keeps the event loop alive; see {@link keepAlive}. `longest`: the longest delay
-   * of the timer in milliseconds. A later alarm fires after this delay, and is then set again by its owner.
+   * `keepsAlive`: whether a set timer keeps the event loop alive; see {@link keepAlive}. `longest`: the
+   * longest delay of the timer, in milliseconds. If an alarm is due later than that, the timer fires after
+   * that delay, and its owner sets it again.
    */
   constructor(fire: () => void, keepsAlive: boolean, longest = LONGEST_DELAY) {
     this.#fire = fire;
@@ -42,30 +43,34 @@ export class Alarm {
     this.#longest = longest;
   }
 
-  /** When the timer is due, on the owner's clock; Infinity if it is not set. */
+  /** The time when the timer is due, on the owner's clock. Infinity if the timer is not set. */
   get due(): number {
     return this.#due;
   }
 
-  /** The delay with which the timer was set, in milliseconds; Infinity if it is not set. */
+  /** The delay with which the timer was set, in milliseconds. Infinity if the timer is not set. */
   get delay(): number {
     return this.#delay;
   }
 
-  /** Sets the timer for `at`, which is `delay` milliseconds from now, unless it is due earlier. */
+  /**
+   * Sets the timer for the time `at`, which is `delay` milliseconds from now, unless the timer is due
+   * earlier.
+   */
   setFor(at: number, delay: number): void {
     if (at >= this.#due) return;
     const old = this.#timer;
-    // Rounded up to whole milliseconds, so that the timer does not fire early only to be set again.
+    // The delay is rounded up to whole milliseconds. Otherwise the timer could fire early and would have to
+    // be set again.
     this.#timer = startTimer(this.#onTimer, Math.max(1, Math.ceil(Math.min(delay, this.#longest))));
     this.#due = at;
     this.#delay = delay;
     if (!this.#keepsAlive) unrefTimer(this.#timer);
-    // If this throws, the old timer is still set, and fires needlessly.
+    // If this throws, the old timer stays set, and fires needlessly.
     if (old !== undefined) stopTimer(old);
   }
 
-  /** Whether the current timer, and each later one, keeps the event loop alive. */
+  /** Sets whether the current timer, and each later one, keeps the event loop alive. */
   keepAlive(keeps: boolean): void {
     if (keeps === this.#keepsAlive) return;
     if (keeps) keepAlive(this.#timer);
@@ -74,7 +79,10 @@ export class Alarm {
   }
 }
 
-/** Resolves after this many milliseconds, or when the signal aborts. Until then `keepsAlive` keeps the process alive. */
+/**
+ * Resolves after this many milliseconds, or when the signal aborts. Until then, `keepsAlive` decides whether
+ * the timer keeps the process alive.
+ */
 export function pause(milliseconds: number, signal?: AbortSignal, keepsAlive = true): Promise<void> {
   return new Promise((resolve) => {
     if (signal?.aborted === true) {

@@ -21,7 +21,10 @@ export interface StripedLockOptions {
   timeout?: number;
   /** Shown in errors, inspect() and diagnostics. Default ''. */
   name?: string;
-  /** Default: 'native' where the addon loads, else 'javascript'. Asking for 'native' throws if the addon cannot load. */
+  /**
+   * The engine. Default: 'native' where the addon loads, else 'javascript'. 'native' throws if the addon
+   * cannot load.
+   */
   engine?: 'native' | 'javascript';
   /** Record keys, time and call site of every acquisition for inspect() and errors. Slower. Default false. */
   trace?: boolean;
@@ -55,8 +58,8 @@ export interface DrainedOptions {
 }
 
 /**
- * The type `AbortSignal` of the type library that a program uses, Node's or the DOM's. Without either, the members that
- * need no library.
+ * The type `AbortSignal` of the type library that a program uses: Node's or the DOM's. If a program uses
+ * neither, the type has only the members that need no library.
  */
 export type HostSignal = typeof globalThis extends { AbortSignal: { prototype: infer Signal } }
   ? Signal
@@ -86,8 +89,9 @@ export interface StripedLockStats {
   /** Acquisitions waiting now. */
   waiting: number;
   /**
-   * Acquisitions that waited in a queue, since the lock was created, like the counters below. Not counted: acquisitions
-   * that got their keys while retrying for some microseconds, and those refused at once.
+   * Acquisitions that waited in a queue. This counter and those below count from the creation of the lock.
+   * Not counted: acquisitions that got their keys within the first microseconds of retries, and acquisitions
+   * that were refused at once.
    */
   contended: number;
   /** Acquisitions that timed out. */
@@ -102,13 +106,13 @@ export interface StripedLockStats {
 
 /** One stripe that is held or waited for. */
 export interface StripeState {
-  /** Its number, from 0. */
+  /** The number of the stripe, from 0. */
   stripe: number;
-  /** The mode in which it is held; undefined if it is only waited for. */
+  /** The mode in which the stripe is held. Undefined if acquisitions only wait for it. */
   mode: LockMode | undefined;
   /**
-   * The holders: each thread once, or once per permit if a KeyedLock has a limit above 1. Traced acquisitions include
-   * keys, hold time and call site.
+   * The holders: each thread once, or once per permit if a KeyedLock has a limit above 1. Traced acquisitions
+   * include keys, hold time and call site.
    */
   holders: {
     /** The `threadId` of `node:worker_threads`. */
@@ -124,13 +128,14 @@ export interface StripeState {
   waiters: {
     /** The `threadId` of `node:worker_threads`. */
     threadId: number;
-    /** Whether it blocks its thread, or waits on its event loop. */
+    /** Whether the waiter blocks its thread, or waits on the event loop. */
     kind: 'sync' | 'async';
     /** The requested mode. */
     mode: LockMode;
     /**
-     * Milliseconds. 0 where only the waiter's thread knows the value, because the waiter queues behind others of that
-     * thread. Such a thread starts a timeout of a second or more late by up to 1/256 of it.
+     * Milliseconds since the wait began. It is 0 if only the waiter's thread knows the value, because the
+     * waiter queues behind others of that thread. In such a queue, the wait of an acquisition with a timeout
+     * of a second or more is counted from a little later: the delay is at most 1/256 of the timeout.
      */
     waitingFor: number;
     /** The keys of the acquisition, if it is traced. */
@@ -159,8 +164,8 @@ export interface KeyedLockOptions {
   /** Shown in errors, inspect() and diagnostics. Default ''. */
   name?: string;
   /**
-   * Default: 'native' where the addon loads, else 'javascript'. 'native' throws if the addon cannot load. With
-   * 'javascript', the lock works only in the thread that creates it.
+   * The engine. Default: 'native' where the addon loads, else 'javascript'. 'native' throws if the addon
+   * cannot load. With 'javascript', the lock works only in the thread that creates it.
    */
   engine?: 'native' | 'javascript';
   /** Record time and call site of every acquisition for inspect() and errors. Slower. Default false. */
@@ -168,7 +173,8 @@ export interface KeyedLockOptions {
 }
 
 /**
- * A type without values. If a program requests the shared mode of a lock with permits, the compiler names its property.
+ * A type without values. If a program requests the shared mode of a lock with permits, the compiler's message
+ * contains the name of its property.
  */
 export interface PermitsHaveNoSharedMode {
   /** Explains the cause in the compiler's message. */
@@ -179,13 +185,16 @@ export interface PermitsHaveNoSharedMode {
 export interface KeyedLockStats extends StripedLockStats {
   /** The maximum number of keys in use at once, across all threads. */
   capacity: number;
-  /** The same as {@link capacity}: each key in use occupies a stripe, which is reused for another key later. */
+  /**
+   * The same as {@link capacity}, because each key in use occupies a stripe. The stripe is reused for another
+   * key later.
+   */
   stripes: number;
   /** Keys held now. */
   held: number;
 }
 
-/** The modes of a {@link KeyedLock} with this limit: without the shared mode if it has permits. */
+/** The modes of a {@link KeyedLock} with this limit. A lock with permits has no shared mode. */
 export type KeyedLockMode<L extends number> = 1 extends L
   ? LockMode
   : 'exclusive' | ('shared' & PermitsHaveNoSharedMode);
@@ -200,16 +209,20 @@ export interface KeyedLockHandle {
 /** The state of one key, across all threads. */
 export interface OneKeyState {
   /**
-   * Whether an exclusive acquisition would be granted without waiting for holders. With permits: whether one is left.
+   * Whether an exclusive acquisition would be granted without waiting for holders. In a lock with permits:
+   * whether a permit is left.
    */
   readonly free: boolean;
-  /** The mode in which it is held; undefined if it is not held. */
+  /** The mode in which the key is held. Undefined if the key is not held. */
   readonly mode: LockMode | undefined;
-  /** The number of acquisitions that hold it. */
+  /** The number of acquisitions that hold the key. */
   readonly holders: number;
-  /** The number of acquisitions that wait for it. The JavaScript engine counts only acquisitions of this thread. */
+  /**
+   * The number of acquisitions that wait for the key. The JavaScript engine counts only acquisitions of this
+   * thread.
+   */
   readonly waiters: number;
-  /** How many more exclusive acquisitions may hold it: 0 or 1 without permits. */
+  /** The number of exclusive acquisitions that could hold the key in addition: 0 or 1 without permits. */
   readonly permitsLeft: number;
 }
 
@@ -219,7 +232,10 @@ export interface KeyState extends Omit<StripeState, 'stripe'> {
   key: LockKey;
 }
 
-/** A `URL`, reduced to the member that is read, for programs without a type library that declares the class. */
+/**
+ * A `URL`, reduced to the member that the package reads, for programs without a type library that declares
+ * the class.
+ */
 export interface HostUrl {
   /** The whole URL. */
   readonly href: string;

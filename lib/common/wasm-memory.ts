@@ -23,7 +23,7 @@ interface Wasm {
   ) => { readonly exports: { compareExchange: CompareExchange } };
 }
 
-/** Undefined with `--jitless`. */
+/** V8's WebAssembly. Undefined with `--jitless`. */
 const wasm = (globalThis as { WebAssembly?: Wasm }).WebAssembly;
 
 /** The page size of WebAssembly memory, in bytes. */
@@ -52,20 +52,23 @@ const MODULE = Uint8Array.from([
 
 let compiled: object | undefined;
 
-/** Creates shared memory of a fixed size in bytes, a multiple of 64 KiB. Undefined if that is not possible. */
+/**
+ * Creates shared memory. `bytes` is its fixed size, a multiple of 64 KiB. Undefined if that is not possible.
+ */
 export function createWasmMemory(bytes: number): WasmMemory | undefined {
   try {
     const pages = bytes / PAGE;
     return wasm && new wasm.Memory({ initial: pages, maximum: pages, shared: true });
   } catch {
-    // V8 reserves gigabytes of address space for each memory, which a process may not be allowed.
+    // V8 reserves gigabytes of address space for each memory. The process may not be allowed to do so.
     return undefined;
   }
 }
 
 /** The buffer of a memory that `createWasmMemory` created in any thread. Undefined for any other value. */
 export function bufferOfWasmMemory(memory: unknown): SharedArrayBuffer | undefined {
-  // Before the first lock of a process the memory is undefined. Throwing and catching would cost that lock more.
+  // Before the first lock of a process, the memory is undefined. This test costs that lock less than an
+  // exception would.
   if (typeof memory !== 'object') return undefined;
   try {
     const buffer: unknown = wasm && Reflect.get(wasm.Memory.prototype, 'buffer', memory);
@@ -75,7 +78,7 @@ export function bufferOfWasmMemory(memory: unknown): SharedArrayBuffer | undefin
   }
 }
 
-/** The function for a memory. Undefined if WebAssembly is unavailable. */
+/** Returns the function for a memory. Undefined if WebAssembly is unavailable. */
 export function compareExchangeIn(memory: WasmMemory): CompareExchange | undefined {
   if (!wasm) return undefined;
   try {
