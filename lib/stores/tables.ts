@@ -4,6 +4,7 @@ import { checkNonEmpty } from '../lease/contract/lease-store.js';
 import { encodeText, MARK } from './exact-text.js';
 import type { Operation } from './requests.js';
 import type { Release } from './server-store.js';
+import { SharedWork, type TimeLimit } from './shared-work.js';
 
 /** Parts shared by the stores that keep leases in a database table. */
 
@@ -75,20 +76,16 @@ export async function repeatable(
 
 /** Counts the grants of a store, and creates its missing tables. */
 export class Upkeep {
-  readonly #create: () => Promise<unknown>;
-  #creating: Promise<unknown> | undefined;
+  readonly #creation: SharedWork;
   #granted = 0;
 
   constructor(create: () => Promise<unknown>) {
-    this.#create = create;
+    this.#creation = new SharedWork(create, false);
   }
 
   /** Creates the tables. Operations that find them missing at the same time share one attempt. */
-  create(): Promise<unknown> {
-    this.#creating ??= this.#create().finally(() => {
-      this.#creating = undefined;
-    });
-    return this.#creating;
+  create(limit: TimeLimit): Promise<void> {
+    return this.#creation.done(limit);
   }
 
   /** Call after each grant, with the number of granted keys. Returns whether a purge is due. */

@@ -118,6 +118,18 @@ describe.each(mongodbDrivers)('the MongoDB store on %s, if something fails,', (d
     expect(mongo.sent()).not.toContain('findAndModify');
   });
 
+  it('prepares the collection again if the server never answers', async () => {
+    const hangs = gate();
+    const store = mongo.storeWith({ timeout: 1000 });
+    mongo.server.fail({ command: 'createIndexes', until: hangs.passed });
+    const asked = [store.inspect('key'), store.tryAcquire('key', 'a', LONG)];
+    for (const operation of asked) expect(await rejectionOf(operation)).toMatchObject(STORE);
+    // On a busy machine, this attempt may be late, too.
+    const answer = (): Promise<string> => store.inspect('key').then(() => 'answered', String);
+    await expect.poll(answer, { timeout: 20_000 }).toBe('answered');
+    hangs.open();
+  });
+
   it('gives back a grant that is answered too late', async () => {
     const late = gate();
     const store = mongo.storeWith({ timeout: 50 });

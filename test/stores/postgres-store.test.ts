@@ -162,6 +162,28 @@ describe.skipIf(postgresLibraries.length === 0)('the PostgreSQL store', () => {
     expect((await store.tryAcquire('key', 'b', LONG))! > first!).toBe(true);
   });
 
+  it('creates its tables again if the server never answers', async () => {
+    const table = scene.newTable();
+    const client = new pg.Pool({ connectionString: url(), max: 2 });
+    onTestFinished(() => client.end());
+    let isLost = false;
+    const pool = {
+      query(text: string, values: unknown[]): Promise<unknown> {
+        if (isLost || !text.includes('CREATE TABLE')) return client.query(text, values);
+        isLost = true;
+        return new Promise(() => undefined);
+      },
+    };
+    const store = scene.storeOn(pool, { table, timeout: 1000 });
+    const asked = [store.inspect('key'), store.tryAcquire('key', 'a', LONG)];
+    for (const operation of asked) {
+      expect(await rejectionOf(operation)).toMatchObject({ code: 'ERR_LEASE_STORE' });
+    }
+    // On a busy machine, this attempt may be late, too.
+    const answer = (): Promise<string> => store.inspect('key').then(() => 'answered', String);
+    await expect.poll(answer, { timeout: 20_000 }).toBe('answered');
+  });
+
   it.each(['serializable', 'repeatable read'])(
     'grants to one of many where the default isolation is %s',
     async (isolation) => {

@@ -23,6 +23,7 @@ import type {
   Renewing,
   Wanted,
 } from '../server-store.js';
+import { SharedWork } from '../shared-work.js';
 import type { ReleaseFeed, ReleaseListener } from '../wakers.js';
 import { hasOneConnection, READING, type Collection } from './collection.js';
 import {
@@ -81,7 +82,7 @@ export class MongodbBackend implements ListingBackend {
   readonly #onPrimary: object;
   readonly #writing: object;
   readonly #writeConcern: object;
-  #prepared: Promise<void> | undefined;
+  readonly #prepared = new SharedWork(() => this.#prepare(), true);
 
   /** `timeout` is in milliseconds. */
   constructor(collection: Collection, timeout: number) {
@@ -203,14 +204,11 @@ export class MongodbBackend implements ListingBackend {
 
   /**
    * Runs before each operation, and prepares the collection once. Rejects with a LockError (ERR_MONGODB_UNSUPPORTED) if
-   * the collection has a collation. If the collation cannot be read, it rejects with the driver's error, and the next
-   * operation prepares the collection again.
+   * the collection has a collation. If the collation cannot be read, it rejects with the driver's error. The next
+   * operation then prepares the collection again, and also if the server has not answered in time.
    */
   async #ready(operation: Operation): Promise<void> {
-    await (this.#prepared ??= this.#prepare().catch((error: unknown) => {
-      this.#prepared = undefined;
-      throw error;
-    }));
+    await this.#prepared.done(operation);
     if (operation.isLate) throw NOT_ASKED;
   }
 

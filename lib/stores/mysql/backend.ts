@@ -16,6 +16,7 @@ import type {
   Renewing,
   Wanted,
 } from '../server-store.js';
+import type { TimeLimit } from '../shared-work.js';
 import { ignore, nameOfKey, repeatable, Upkeep } from '../tables.js';
 import { errnoOf, leavesUsable, type Answer, type Connection } from './clients.js';
 import { LOWEST_TOKEN, OUT_OF_RANGE, statementsOf, type Statements } from './statements.js';
@@ -25,7 +26,7 @@ const LONGEST_KEY = 512;
 /** The maximum of the server's setting `lock_wait_timeout`, in seconds. */
 const LONGEST_WAIT = 31_536_000;
 /** The operation for background statements. It is never late, because no caller waits for their answers. */
-const ASIDE = { isLate: false };
+const ASIDE: TimeLimit = { isLate: false };
 
 /**
  * Errors of statements that changed nothing and could not determine the holder. The reasons are: a deadlock;
@@ -218,12 +219,12 @@ export class MysqlBackend implements ListingBackend {
     if (Number(row?.['flush']) === 0) warnOnce('STRIPELOCK_MYSQL_FLUSH', FORGETS);
   }
 
-  async #run(sql: string, operation: { readonly isLate: boolean }, isCreated = false): Promise<Answer> {
+  async #run(sql: string, operation: TimeLimit, isCreated = false): Promise<Answer> {
     try {
       return await this.#connection.run(this.#limit + sql, operation);
     } catch (error) {
       if (errnoOf(error) !== NO_TABLE || isCreated) throw error;
-      await this.#upkeep.create();
+      await this.#upkeep.create(operation);
       return this.#run(sql, operation, true);
     }
   }

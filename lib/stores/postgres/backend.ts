@@ -15,6 +15,7 @@ import type {
   Renewing,
   Wanted,
 } from '../server-store.js';
+import type { TimeLimit } from '../shared-work.js';
 import { ignore, nameOfKey, repeatable, Upkeep } from '../tables.js';
 import type { ReleaseFeed } from '../wakers.js';
 import { inTransaction, type Connection, type Statement, type Terms, type Value } from './connection.js';
@@ -49,7 +50,7 @@ const DENIED: ReadonlySet<unknown> = new Set(['42501', '28000', '28P01', '3D000'
 /** The SQLSTATE for a statement inside a transaction in which an earlier statement failed. */
 const TRANSACTION_FAILED = '25P02';
 /** The operation for background statements. It is never late, because no caller waits for their answers. */
-const ASIDE = { isLate: false };
+const ASIDE: TimeLimit = { isLate: false };
 
 /** Leases as rows of a table. Each operation is one statement in an implicit transaction. */
 export class PostgresBackend implements ListingBackend {
@@ -202,7 +203,7 @@ export class PostgresBackend implements ListingBackend {
   async #run(
     statement: Statement,
     values: readonly Value[],
-    operation: { readonly isLate: boolean },
+    operation: TimeLimit,
     isCreated = false,
   ): Promise<readonly Row[]> {
     const prepare = this.#prepare;
@@ -212,7 +213,7 @@ export class PostgresBackend implements ListingBackend {
       const code = codeOf(error);
       const isMissing = NO_TABLE.has(code);
       if (prepare && NOT_PREPARED.has(code)) this.#prepare = false;
-      else if (isMissing && !isCreated) await this.#upkeep.create();
+      else if (isMissing && !isCreated) await this.#upkeep.create(operation);
       else throw error;
       return this.#run(statement, values, operation, isCreated || isMissing);
     }

@@ -141,7 +141,7 @@ async function turn(manager, timeout) {
   } catch (error) {
     const late = now() - call;
     const { code, cause } = /** @type {any} */ (error);
-    history.add({ op: 'failed', key: chosen.join(), code, cause: cause?.message, late });
+    history.add({ op: 'failed', key: chosen.join(), code, cause: cause?.message, call, late });
     return;
   }
   const granted = now();

@@ -114,7 +114,7 @@ export class Holder {
 
   /** The last entries of its history, a line each. */
   get last() {
-    return readHistories([this.settings.history]).slice(-4).map(lineOf);
+    return readHistories([this.settings.history]).slice(-12).map(lineOf);
   }
 
   /** Asks the holder to end after its turn, and waits until it has ended. Returns the violations. */
