@@ -8,17 +8,17 @@ const THREAD_BOUND = threadBound('Guard', 'pass lock.handle instead, and acquire
 
 /** `stripe << ADDRESS_SHIFT` is the offset of a stripe's word from the first stripe's word, in bytes. */
 const ADDRESS_SHIFT = STRIPE_SHIFT + 2;
-/** The word of a stripe that has one shared hold, or one permit taken, and no other flag. */
+/** The word of a stripe with a single shared hold or permit in use, and no flag except SHARED. */
 const ONE_SHARE = SHARED | 1;
 
-/** The stack overflow that ended the last incomplete call of {@link FastPath.releaseMany}. */
+/** The stack overflow error that ended the last incomplete call of {@link FastPath.releaseMany}. */
 export let overflowError: unknown;
 
 /**
  * Acquires and releases stripes by compare-and-swap on their words, without a call of the engine.
- * `lock-word.ts` lists the states of a word, and `mode.ts` the holders that a mode admits. If a word is in a
- * state that needs the engine, a release calls the engine, and an acquisition fails, so that its caller calls
- * the engine.
+ * `lock-word.ts` lists the states of a word. `mode.ts` defines when a stripe admits another holder. If the
+ * state of a word needs the engine, a release calls the engine. An acquisition returns false instead, and its
+ * caller calls the engine.
  *
  * A program can reach an instance of this class through a guard. If the instance had methods, the program
  * could release keys of other holders. So the functions are static, and the prototype's `constructor` is
@@ -29,7 +29,8 @@ export let overflowError: unknown;
  */
 export class FastPath {
   /**
-   * Makes structured clone refuse this object, and with it each guard, because guards refer to this object.
+   * Makes structured clone refuse this object. Guards refer to this object, so structured clone also refuses
+   * guards.
    */
   readonly threadBound = THREAD_BOUND;
   readonly #table: LockTable;
@@ -40,7 +41,7 @@ export class FastPath {
   #shares: Int32Array | undefined;
   /** The word with the maximum count of holders and no flag except SHARED. */
   readonly #mostShares: number;
-  /** The mode of the table whose holders a word counts: shared, or permits. */
+  /** The table's mode with counted holders: shared or permit. */
   readonly #counted: Mode;
 
   constructor(table: LockTable) {
@@ -54,7 +55,7 @@ export class FastPath {
     this.#counted = countedMode(table.limit);
   }
 
-  /** Takes the stripe exclusively if its word is 0 (free). Returns false if it is not. */
+  /** Takes the stripe exclusively if its word is 0 (free). Otherwise returns false. */
   static take(this: void, path: FastPath, stripe: number): boolean {
     const compareExchange = path.#compareExchange;
     if (compareExchange === undefined) return exchangeAtomic(path, stripe, 0, path.#slot) === 0;
@@ -73,8 +74,8 @@ export class FastPath {
   }
 
   /**
-   * Takes a shared hold or a permit of the stripe if the word allows it. Returns false if it does not (keeps
-   * P1 of `native/core/table/table.h`).
+   * Adds a shared hold or takes a permit of the stripe if the word allows that (keeps P1 of
+   * `native/core/table/table.h`). Otherwise returns false.
    */
   static takeShared(this: void, path: FastPath, stripe: number): boolean {
     const shares = path.#shares ?? openShares(path);
@@ -95,8 +96,8 @@ export class FastPath {
     const shares = path.#shares ?? openShares(path);
     const counted = path.#counted;
     const next = word === ONE_SHARE ? 0 : word - 1;
-    // Without permits, only the release of the last shared hold can unblock a waiter, so all other releases
-    // can stay here. With permits, each release can unblock a waiter (keeps P2 of `table.h`).
+    // Without permits, only the release of the last shared hold can unblock a waiter, so other releases do
+    // not need the engine. With permits, any release can unblock a waiter (keeps P2 of `table.h`).
     const simple =
       counted.code === SHARED_MODE.code
         ? word === ONE_SHARE || ((word & SHARED) !== 0 && (word & HOLDER_MASK) > 1)
@@ -105,20 +106,20 @@ export class FastPath {
     else path.#table.release(stripe, counted);
   }
 
-  /** {@link take} or {@link takeShared}, depending on the code of the mode. */
+  /** Calls {@link take} or {@link takeShared}, depending on the code of the mode. */
   static takeIn(this: void, path: FastPath, stripe: number, code: number): boolean {
     return code === EXCLUSIVE_MODE.code ? take(path, stripe) : takeShared(path, stripe);
   }
 
-  /** {@link release} or {@link releaseShared}, depending on the code of the mode. */
+  /** Calls {@link release} or {@link releaseShared}, depending on the code of the mode. */
   static releaseIn(this: void, path: FastPath, stripe: number, code: number): void {
     if (code === EXCLUSIVE_MODE.code) release(path, stripe);
     else releaseShared(path, stripe);
   }
 
   /**
-   * Takes the stripes in list order, until one is not available. Returns the number of stripes taken. A stack
-   * overflow also ends the loop.
+   * Takes the stripes in list order, until a stripe is not available or the stack overflows. Returns the
+   * number of stripes taken.
    */
   static takeMany(this: void, path: FastPath, stripes: readonly number[], code: number): number {
     let taken = 0;
@@ -133,10 +134,10 @@ export class FastPath {
   }
 
   /**
-   * Releases the first `count` stripes of the list in reverse order. Returns the number of stripes at its
-   * front that are still held: 0, unless the stack overflowed. In that case {@link overflowError} has the
-   * error. The function does not return an object, because creating one could overflow the stack again and
-   * lose the number.
+   * Releases the first `count` stripes of the list in reverse order. Returns the number of stripes at the
+   * front of the list that are still held: 0, unless the stack overflowed. In that case {@link overflowError}
+   * is the error. The function does not return an object, because creating one could overflow the stack again
+   * and lose the number.
    */
   static releaseMany(
     this: void,
@@ -156,7 +157,8 @@ export class FastPath {
   }
 
   /**
-   * The array that counts this thread's shared holds or permits by stripe. Creates the array if necessary.
+   * Returns the array that counts this thread's shared holds or permits by stripe. Creates the array if
+   * necessary.
    */
   static openShares(this: void, path: FastPath): Int32Array {
     return (path.#shares ??= path.#table.shares ?? path.#table.openShares());
@@ -174,7 +176,7 @@ export class FastPath {
       : compareExchange(path.#firstAddress + (stripe << ADDRESS_SHIFT), expected, replacement);
   }
 
-  /** {@link exchange} for a table without `compareExchange`. */
+  /** Does the same as {@link exchange}, for a table without `compareExchange`. */
   static exchangeAtomic(
     this: void,
     path: FastPath,

@@ -44,7 +44,7 @@ let nativeFailure: unknown;
  */
 let nativeIsRequired = false;
 
-/** Creates a lock on the engine with this name, or without a name on the best engine available. */
+/** Creates a lock on the engine with this name. If no name is given, uses the best available engine. */
 export function createTable(name: EngineName | undefined, shape: TableShape): LockTable {
   const engine = name === undefined ? bestEngine() : engineNamed(name);
   return withOurErrors(() => engine.create(shape));
@@ -52,8 +52,8 @@ export function createTable(name: EngineName | undefined, shape: TableShape): Lo
 
 /**
  * Opens an existing lock. All threads must use the engine that created the lock. Throws a TypeError if
- * `memory` is not the memory of such a lock, and a LockError (ERR_LOCK_ENGINE) if this thread cannot use the
- * engine.
+ * `memory` does not belong to a lock of this shape, and a LockError (ERR_LOCK_ENGINE) if this thread cannot
+ * use the engine.
  */
 export function openTable(memory: TableMemory, shape: TableShape): LockTable {
   const { stripes, exact, limit } = shape;
@@ -76,8 +76,8 @@ export function openTable(memory: TableMemory, shape: TableShape): LockTable {
 }
 
 /**
- * The engine of leases in memory. If the addon loads, all threads of the process share the leases; otherwise
- * the leases are limited to this thread.
+ * Returns the engine of leases in memory. If the addon loads, all threads of the process share the leases;
+ * otherwise the leases are limited to this thread.
  */
 export function leaseEngine(): LeaseEngine {
   const leases = nativeOrUndefined()?.leases;
@@ -107,8 +107,8 @@ export function nativeWebLockEngine(): WebLockEngine | undefined {
 }
 
 /**
- * The engine of web locks. If the addon loads, all threads of the process share the web locks; otherwise they
- * are limited to this thread.
+ * The engine of web locks. If the addon loads, all threads of the process share the web locks; otherwise the
+ * web locks are limited to this thread.
  */
 export function webLockEngine(): WebLockEngine {
   const engine = nativeWebLockEngine();
@@ -118,7 +118,7 @@ export function webLockEngine(): WebLockEngine {
 }
 
 /**
- * The engine of locks in files, which processes share. This function and the next three throw a LockError
+ * The engine of locks that processes share through files. This function and the next three throw a LockError
  * (ERR_LOCK_ENGINE) if the addon does not load.
  */
 export function processLockEngine(): ProcessLockEngine {
@@ -135,7 +135,7 @@ export function lockCounts(): LockCounts[] {
   return nativeFor('metrics of all threads need').lockCounts();
 }
 
-/** The engine that profiles the contention of locks in all threads. */
+/** The engine that profiles lock contention in all threads. */
 export function contentionEngine(): ContentionEngine {
   return nativeFor('profiles of contention need').contention;
 }
@@ -179,8 +179,8 @@ function engineNamed(name: EngineName): Engine {
 }
 
 /**
- * The native engine; undefined if the addon does not load. Throws a LockError if another version of this
- * package already uses the addon in this thread, or if `STRIPELOCK_ENGINE` has an unknown value.
+ * Returns the native engine, or undefined if the addon does not load. Throws a LockError if another version
+ * of this package already uses the addon in this thread, or if `STRIPELOCK_ENGINE` has an unknown value.
  */
 function nativeOrUndefined(): typeof native {
   if (native === undefined && nativeFailure === undefined) {
@@ -206,7 +206,8 @@ function withOurErrors<T>(run: () => T): T {
   try {
     return run();
   } catch (error) {
-    // The code does not use `instanceof Error`, because an error of another realm is not an instance of it.
+    // The code does not use `instanceof Error`, because an error of another realm is not an instance of this
+    // realm's `Error`.
     const { name, code, message } = error as { name?: unknown; code?: string; message?: string };
     if (error instanceof LockError || name !== 'LockError') throw error;
     throw new LockError(code!, message!);
@@ -227,7 +228,7 @@ function readNativeIsRequired(): boolean {
 }
 
 /**
- * Warns once that the JavaScript engine replaces the native one. Throws a LockError if
+ * Warns once that the JavaScript engine replaces the native engine. Throws a LockError if
  * `STRIPELOCK_ENGINE=native` forbids the fallback.
  */
 function fallBack(): void {

@@ -2,9 +2,10 @@ import type { CapturedStack } from '../../common/stacks.js';
 import type { Failure } from './engine.js';
 
 /**
- * Results of a draw: the random decision whether a profile records a wait. The results are 0 (not drawn yet),
- * 1 (not recorded), and all numbers from {@link DRAW_RECORDED} up (recorded), which identify the profile.
- * `Draw` in `native/core/table/contention_profile.h` has the same numbers.
+ * A draw decides at random whether a profile records a wait. Its result is 0 if the draw has not been made
+ * yet, and 1 if the wait is not recorded. All numbers from {@link DRAW_RECORDED} up mean that the wait is
+ * recorded; the number then identifies the profile. `Draw` in `native/core/table/contention_profile.h` has
+ * the same numbers.
  */
 export const DRAW_NONE = 0;
 export const DRAW_RECORDED = 2;
@@ -13,17 +14,18 @@ export const DRAW_RECORDED = 2;
 export interface BegunWait {
   /** When the wait started, by `performance.now()`. */
   readonly since: number;
-  /** A sync wait needs no captured stack, because its stack is still the same when the wait ends. */
+  /**
+   * A `sync` wait blocks the thread, so its stack is the same at the end of the wait and is not captured at
+   * the start.
+   */
   readonly kind: 'sync' | 'async';
   /** The call stack of an async wait, if it was captured; otherwise undefined. */
   readonly place: CapturedStack | undefined;
-  /**
-   * The draw that decides whether this async wait is recorded. The release that ends the wait makes the draw.
-   */
+  /** The result of the draw for an async wait. The release that ends the wait makes the draw. */
   draw: number;
 }
 
-/** The fields of a wait's record that the caller of the recorder provides. */
+/** The fields of a {@link WaitRecord} that the caller of {@link ContentionRecorder.ended} provides. */
 export interface EndedWait {
   readonly lock: string;
   /** The key, formatted as in error messages. */
@@ -31,7 +33,9 @@ export interface EndedWait {
   readonly stripe: number;
   readonly mode: string;
   readonly outcome: 'granted' | 'aborted' | Failure['status'];
-  /** If the acquisition failed: the ids of the threads that held the stripe at the end, as far as known. */
+  /**
+   * If the acquisition timed out: the ids of the threads that held the stripe at that time, as far as known.
+   */
   readonly holders: readonly number[];
 }
 
@@ -48,7 +52,7 @@ export interface WaitRecord extends EndedWait {
   readonly from: number;
   readonly to: number;
   /**
-   * The profile always records waits of at least this many milliseconds, and a sample of the shorter ones.
+   * The profile always records waits of at least this many milliseconds, and a sample of the shorter waits.
    */
   readonly every: number;
   /** The frames of the waiting call. Empty if the stack was not captured. */
@@ -56,8 +60,8 @@ export interface WaitRecord extends EndedWait {
 }
 
 /**
- * A recorded release. It granted a stripe to a waiter or woke the waiter, and the profile also records the
- * waiter's wait.
+ * A recorded release. The release granted a stripe to a waiter, or woke a waiter. The profile also has a
+ * record of that waiter's wait.
  */
 export interface ReleaseRecord {
   readonly event: 'release';
@@ -75,13 +79,14 @@ export interface ContentionRecorder {
   /** Whether a profile of this lock is running. */
   readonly isOn: boolean;
   /**
-   * Captures the stack of an acquisition that is about to wait on the event loop. Returns undefined, to save
-   * time, if this recorder captured another stack just before.
+   * Captures the stack of an acquisition that is about to wait on the event loop. To save time, returns
+   * undefined if this recorder has just captured another stack. `now`: the time by `performance.now()`.
    */
   capture(now: number): CapturedStack | undefined;
   /**
-   * Records the end of a wait that started while a profile was running, unless the draw excludes the wait.
-   * Calls `wait` to get the caller's fields. Never throws.
+   * Call this after a wait that started while a profile was running. Records the wait, unless the draw
+   * excluded it. The function `wait` provides the fields of the record; it is called only if the wait is
+   * recorded. Never throws.
    */
   ended(begun: BegunWait, wait: () => EndedWait): void;
 }
@@ -89,15 +94,15 @@ export interface ContentionRecorder {
 /** Profiles the contention of locks in all threads of the process. */
 export interface ContentionEngine {
   /**
-   * Starts a profile. Returns false if one is already running. Waits shorter than `threshold` milliseconds
-   * are not recorded. Waits of at least `every` milliseconds are always recorded. Without names, the profile
-   * covers all locks.
+   * Starts a profile. Returns false if a profile is already running. Waits shorter than `threshold`
+   * milliseconds are not recorded. Waits of at least `every` milliseconds are always recorded. Without names,
+   * the profile covers all locks.
    */
   start(threshold: number, every: number, names: readonly string[]): boolean;
   stop(): void;
   /**
-   * Returns the records since the last call, and the number of records that were dropped because there were
-   * too many.
+   * Returns the records that were added since the last call. `leftOut`: the number of records that were
+   * dropped because there were too many.
    */
   take(): { readonly records: readonly ContentionRecord[]; readonly leftOut: number };
 }

@@ -5,8 +5,8 @@ import type { Mode } from './mode.js';
 import type { TableMemory, TableShape, TableSpan } from './table-memory.js';
 
 /**
- * If this package's modules are evaluated several times in a thread, these evaluations share a native engine
- * only if they have the same number here. Increase the number with every change to this file, to
+ * A thread may evaluate this package's modules several times. The evaluations share a native engine only if
+ * this number is the same in all of them. Increase the number with every change to this file, to
  * `contention.ts`, to `exact-keys.ts`, to `lease-table.ts`, to `web-locks.ts`, to `process-locks.ts`, to
  * `layout.ts`, to `mode.ts`, to `wait-times.ts`, to `lib/lock/pinned-keys.ts`, or to the addon's exports.
  */
@@ -17,19 +17,21 @@ export type EngineName = 'native' | 'javascript';
 /** The outcome of an acquisition that the fast path could not finish. */
 export type Outcome =
   /**
-   * All stripes are held. `abandoned`: an earlier holder of one of the stripes died without releasing it.
-   * `waited`: the acquisition had to wait, and is counted in the metric `contended`.
+   * The acquisition holds all its stripes. `abandoned`: true if an earlier holder of one of the stripes died
+   * without releasing it. `waited`: true if the acquisition had to wait. The metric `contended` counts such
+   * acquisitions.
    */
   | { status: 'granted'; abandoned: boolean; waited: boolean }
   /**
-   * Nothing is held. `stripe`: the stripe that was not free in time. `holders`: the ids of the threads that
-   * hold it, as far as known.
+   * The acquisition holds nothing. `stripe`: the stripe that was not free in time. `holders`: the ids of the
+   * threads that hold this stripe, as far as known.
    */
   | { status: 'timeout'; stripe: number; holders: readonly number[] }
   /**
-   * Nothing is held. Each of `threads` waits for the next one, and the last one for the first: `threads[i]`
-   * waits for `stripes[i]`. `keys` is set only for the lock of a file: `keys[i]` is the key that `threads[i]`
-   * waits for, if the key belongs to this file. `waited`: as above.
+   * The acquisition holds nothing. The threads in `threads` form a cycle: each thread waits for the next
+   * thread, and the last thread for the first. `threads[i]` waits for `stripes[i]`. `keys` is set only for
+   * the lock of a file: `keys[i]` is the key that `threads[i]` waits for, if the key belongs to this file.
+   * `waited`: as for `granted`.
    */
   | {
       status: 'deadlock';
@@ -38,18 +40,21 @@ export type Outcome =
       keys?: readonly (LockKey | undefined)[];
       waited: boolean;
     }
-  /** Nothing is held. This thread is being ended, so it may not run any more JavaScript. */
+  /** The acquisition holds nothing. This thread is being terminated, so it must not run more JavaScript. */
   | { status: 'interrupted' }
   /**
-   * Nothing is held, because the lock's file cannot be used. `fault` and `number`: see `FileFault` in
-   * `process-locks.ts`.
+   * The acquisition holds nothing, because the lock's file cannot be used. `fault` and `number`: see
+   * `FileFault` in `process-locks.ts`.
    */
   | { status: 'failed'; fault: number; number: number };
 
-/** The outcomes for a grant. They are created in advance, so that returning one cannot throw (keeps T1). */
+/**
+ * The outcomes of a grant. They are created in advance, so that returning an outcome cannot throw (keeps T1
+ * of {@link LockTable}).
+ */
 export const GRANTED = granted(false, false);
 export const GRANTED_WITH_ABANDONED = granted(true, false);
-/** The same outcomes for an acquisition that had to wait. */
+/** The outcomes of a grant after a wait. */
 export const GRANTED_LATE = granted(false, true);
 export const GRANTED_LATE_WITH_ABANDONED = granted(true, true);
 
@@ -66,10 +71,7 @@ export interface Request {
   /** The caller already holds the first `taken` stripes. The engine releases them if the request fails. */
   readonly taken: number;
   readonly mode: Mode;
-  /**
-   * The time, in milliseconds, that the acquisition may still take. 0 makes one attempt; Infinity waits
-   * forever.
-   */
+  /** The acquisition fails after this many milliseconds. 0 makes one attempt; Infinity waits forever. */
   readonly timeout: number;
   /** Whether an `AbortSignal` may end the acquisition earlier. */
   readonly abortable?: boolean;
@@ -79,16 +81,19 @@ export interface Request {
 
 /** An acquisition that waits on the event loop. */
 export interface AsyncWaiter extends Request {
-  /** The stripe, if the acquisition requests only one; otherwise -1. */
+  /** The requested stripe, if the acquisition requests only one stripe; otherwise -1. */
   readonly only: number;
-  /** While the waiter is pending, its engine uses this field and the next four. */
+  /** The engine uses the fields from `ticket` to `since` while the waiter is pending. */
   ticket: number;
   queue: object | undefined;
   previous: AsyncWaiter | undefined;
   next: AsyncWaiter | undefined;
   since: number;
   readonly table: LockTable;
-  /** The start of the wait, if subscribers, metrics or a profile observe the wait; otherwise undefined. */
+  /**
+   * Describes the start of the wait, if subscribers, metrics or a profile observe the wait; otherwise
+   * undefined.
+   */
   readonly begun: BegunWait | undefined;
   /**
    * Reports the outcome to the waiter. The engine calls this method once, on the waiter's own thread, with an
@@ -100,41 +105,39 @@ export interface AsyncWaiter extends Request {
 
 /**
  * One thread's view of one lock; only that thread uses the object. The fast path changes {@link words}
- * directly. The engine does everything else through this interface.
+ * directly. All other operations are methods of this interface.
  *
- * T1  Between the first change of a word and the change of the guard's state, nothing can throw, unless the
- *     code then undoes the change of the word.
+ * T1  Between the first change of a word and the change of the guard's state, nothing can throw. Where
+ *     something can throw, a `catch` undoes the change of the word.
  *
- * Any call of a JavaScript function or a built-in function can throw. It may overflow the stack. Or it may
- * run code of the program: a getter, a listener, `Error.prepareStackTrace`, or a method that the program has
- * replaced. The first call of a function also compiles it, which takes far more stack. Storing a value,
- * allocating memory, and repeating a call of the addon cannot throw. So code that changes words makes all
- * other calls first: it creates the guard, promise, listener, timer, note and microtask. If a call must come
- * later, a `catch` some functions up passes the call to `defer` (`host.ts`), which repeats it in a microtask.
- * That `catch` has more stack left than the failed call had.
+ * Any call of a JavaScript function or a built-in function can throw. The call may overflow the stack. Or it
+ * may run code of the program: a getter, a listener, `Error.prepareStackTrace`, or a method that the program
+ * has replaced. The first call of a function also compiles the function, which takes far more stack. Storing
+ * a value and allocating memory cannot throw, nor can a function of the addon that was called before. So code
+ * that changes words makes all other calls first: it first creates the guard, promise, listener, timer, note
+ * and microtask. If a call must come later and throws, a caller further up the stack catches the exception
+ * and passes the call to `defer` (`common/host.ts`), which repeats the call in a microtask. That caller has
+ * more stack left than the failed call had.
  *
  * So if {@link acquireSync}, {@link acquireAsync}, {@link cancel} or {@link release} throws, it has changed
- * nothing and can be called again. For the JavaScript engine this is weaker: it guarantees only exclusion.
- * After an exception, a stripe may stay held, and a waiter may wait forever. Releasing a stripe again does no
- * harm.
+ * nothing and can be called again. The JavaScript engine guarantees less, only exclusion: after an exception,
+ * a stripe may stay held, and a waiter may wait forever. Repeating a release does no harm.
  */
 export interface LockTable {
   readonly engine: EngineName;
   readonly stripes: number;
-  /** The number of permits of each stripe. 1 if the table has no permits (`mode.ts`). */
+  /** The number of permits of each stripe. 1 if the table has no permits (see `mode.ts`). */
   readonly limit: number;
   /**
    * The memory to put into a handle. Reading this property shares the memory: any thread may open the lock
    * later, so the memory is never reused for another lock.
    */
   readonly memory: TableMemory;
-  /**
-   * The lock's memory as 32-bit integers. The fast path changes the words of stripes in it (see `layout.ts`).
-   */
+  /** The lock's memory as 32-bit integers. It contains the words of the stripes (see `layout.ts`). */
   readonly words: Int32Array;
   /**
-   * A faster `Atomics.compareExchange` for the same words; undefined if not available. Instead of an index,
-   * it takes an address in bytes. The address of the first stripe's word is {@link firstAddress}.
+   * A faster replacement of `Atomics.compareExchange` for {@link words}; undefined if it is not available.
+   * `address` is in bytes, and {@link firstAddress} is the address of the first stripe's word.
    */
   readonly compareExchange: ((address: number, expected: number, replacement: number) => number) | undefined;
   readonly firstAddress: number;
@@ -143,33 +146,33 @@ export interface LockTable {
   /** The number that this thread writes into the word of a stripe that it holds exclusively. */
   readonly slot: number;
   /**
-   * The number of shared holds or permits that this thread has of each stripe. The fast path updates this
-   * number right after it changes the word; between the two, nothing can throw or be interrupted. Undefined
-   * until {@link openShares} has created the array.
+   * For each stripe, the number of shared holds or permits that this thread has. The fast path updates this
+   * number right after it changes the word. Between the two changes, nothing can throw or be interrupted.
+   * Undefined until {@link openShares} has created the array.
    */
   readonly shares: Int32Array | undefined;
   openShares(): Int32Array;
 
-  /** Maps a key to a stripe: a string by its UTF-8 bytes, or the bytes themselves. */
+  /** Maps a key to a stripe by a hash of its bytes. The bytes of a string are its UTF-8 encoding. */
   hash(key: string | Uint8Array): number;
 
   /**
-   * Replaces the fast path if other processes can hold the stripes, too; otherwise undefined. Makes one
-   * attempt to hold a free stripe exclusively. Returns false also if an earlier holder died or the attempt
-   * failed. The request that the caller makes next then reports the death or the failure.
+   * Replaces the fast path if other processes can also hold the stripes; otherwise undefined. Makes one
+   * attempt to acquire a free stripe exclusively. Also returns false if an earlier holder died, or if the
+   * file cannot be used. The caller then makes a request, which reports the death or the fault.
    */
   readonly tryEnter: ((stripe: number) => boolean) | undefined;
   /** Blocks until the request is granted or has failed. */
   acquireSync(request: Request): Outcome;
   /**
-   * Returns the outcome if the request can be granted or refused at once. Otherwise returns undefined, and
-   * calls `waiter.settle` later. The event loop stays alive until then.
+   * Returns the outcome if the request is granted or fails at once. Otherwise returns undefined, and calls
+   * `waiter.settle` later. The event loop stays alive until then.
    */
   acquireAsync(request: Request, waiter: AsyncWaiter): Outcome | undefined;
   /**
-   * Call this before the fast path tries an async acquisition. It can throw, so call it before a word changes
-   * (keeps T1). A thread that acquires again and again in microtasks does not return to its event loop, where
-   * its waiters are served. So this method sometimes serves them.
+   * Sometimes serves this thread's waiters. They are usually served from the event loop, but a thread that
+   * keeps acquiring in microtasks does not return to its event loop. Call this method before the fast path
+   * tries an async acquisition. It can throw, so call it before a word changes (keeps T1).
    */
   acquiringAsync(): void;
   /**
@@ -186,7 +189,7 @@ export interface LockTable {
   /** The ids of the threads that hold a stripe, as far as known. */
   holders(stripe: number): readonly number[];
   /**
-   * Makes `inspect()` show this note for these stripes, which this thread holds. Returns an id for
+   * Makes `inspect()` show this note for these stripes. This thread must hold the stripes. Returns an id for
    * {@link removeNote}.
    */
   addNote(stripes: Int32Array, note: string): number;
@@ -197,16 +200,17 @@ export interface LockTable {
   counts(stripe: number): StripeCounts;
   inspect(): StripeState[];
 
-  /** Records waits for profiles of contention. Undefined if the engine cannot record them. */
+  /** Records waits for contention profiles. Undefined if the engine cannot record waits. */
   readonly contention: ContentionRecorder | undefined;
 
   /**
-   * Maps keys to stripes, if each key in use has a separate stripe. Undefined if keys are hashed to stripes.
+   * Maps keys to stripes so that each key in use has a separate stripe. Undefined if keys are hashed to
+   * stripes.
    */
   readonly keys: ExactKeys | undefined;
 }
 
-/** The word of a stripe, and how many acquisitions wait for the stripe, as far as known. */
+/** The word of a stripe, and the number of acquisitions that wait for the stripe, as far as known. */
 export interface StripeCounts {
   readonly word: number;
   readonly waiting: number;

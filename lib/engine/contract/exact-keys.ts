@@ -1,46 +1,50 @@
 import type { KeyState, LockKey } from '../../common/types.js';
 import type { StripeCounts } from './engine.js';
 
-/** A flag in the result of {@link ExactKeys.pin}: this thread had already pinned the key. */
+/** A flag in the result of {@link ExactKeys.pin}, set if this thread had already pinned the key. */
 export const PINNED_AGAIN = 0x4000_0000;
 /**
- * A flag in the same result: more than half of the stripes have keys, so the thread should unpin keys that it
- * does not use.
+ * A flag in the result of {@link ExactKeys.pin}, set if more than half of the stripes have keys. The thread
+ * should then unpin keys that it does not use.
  */
 export const CROWDED = 0x2000_0000;
-/** A flag in the same result: `idle` was unpinned. If `idle` is the key's own stripe, it is pinned again. */
+/**
+ * A flag in the result of {@link ExactKeys.pin}, set if the stripe `idle` was unpinned. If `idle` is the
+ * key's own stripe, the call then pins it again.
+ */
 export const IDLE_ENDED = 0x1000_0000;
-/** The bits of the same result that contain the stripe number. */
+/** The bits of the result of {@link ExactKeys.pin} that contain the stripe number. */
 export const STRIPE_MASK = IDLE_ENDED - 1;
 /**
- * The stripe number in the result if all stripes have other keys. It is higher than any real stripe number.
- * The flag {@link IDLE_ENDED} may be set as well.
+ * The stripe number in the result of {@link ExactKeys.pin} if all stripes have other keys. This number is
+ * higher than any real stripe number. The flag {@link IDLE_ENDED} may be set as well.
  */
 export const NO_STRIPE = STRIPE_MASK;
 
 /**
- * One thread's view of the stripes that the keys in use have. At any time, different keys have different
- * stripes. A key keeps its stripe while a thread has pinned the key, and while the stripe is held.
+ * One thread's view of a table in which each key in use has a separate stripe. A key keeps its stripe while
+ * any thread has pinned the key, and while the stripe is held.
  */
 export interface ExactKeys {
   /**
    * Pins the key and returns its stripe, or {@link NO_STRIPE}. `idle`: another stripe to unpin in the same
    * call, or {@link NO_STRIPE}. The stripe `idle` stays pinned if this thread uses it; an engine may also
-   * ignore it. {@link IDLE_ENDED} reports that `idle` was unpinned, whether or not the key got a stripe.
+   * ignore the argument. The result contains {@link IDLE_ENDED} if `idle` was unpinned, whether or not the
+   * key got a stripe.
    */
   pin(key: LockKey, idle: number): number;
   /**
-   * Unpins the first `count` stripes, except those that this thread holds or waits for. Stripes that are not
-   * pinned are ignored. Moves the exceptions to the front of the array, without duplicates, and returns their
-   * number. While another call blocks this thread, all pins are kept. The array must not contain a stripe
-   * that this thread has looked up and is about to take.
+   * Unpins the first `count` stripes of the array. Stripes that this thread holds or waits for stay pinned.
+   * This method moves them to the front of the array, without duplicates, and returns their number. Stripes
+   * that are not pinned are ignored. While another call blocks this thread, all stripes stay pinned. The
+   * array must not contain a stripe that this thread has looked up and is about to acquire.
    */
   unpin(stripes: Int32Array, count: number): number;
-  /** The number of keys that a thread holds, or whose last holder died without releasing them. */
+  /** The number of keys that are held, plus the keys that were not released before their holder died. */
   inUse(): number;
   /**
-   * The word of the key's stripe and the number of its waiters; both 0 if the key has no stripe. Does not pin
-   * the key.
+   * Returns the word of the key's stripe and the number of its waiters. Both are 0 if the key has no stripe.
+   * Does not pin the key.
    */
   counts(key: LockKey): StripeCounts;
   inspect(): KeyState[];

@@ -1,4 +1,4 @@
-/** The same numbers as `FileFault` in `native/core/base/file_error.h`, which describes them. */
+/** `FileFault` in `native/core/base/file_error.h` has the same numbers and describes them. */
 export const NONE = 0;
 export const OPEN = 1;
 export const KIND = 2;

@@ -14,8 +14,8 @@ import {
 import type { TableShape } from './table-memory.js';
 
 /**
- * The system clock, captured at import, because a test may replace `Date.now` later. With a replaced clock,
- * new tokens could be lower than earlier ones.
+ * The system clock. It is captured at import, because a test may replace `Date.now` later. With a replaced
+ * clock, new tokens could be lower than earlier tokens.
  */
 const wallClock = Date.now.bind(Date);
 
@@ -40,12 +40,12 @@ export function fillHeader(
   header[STRIPES_INDEX] = stripes;
   header[EXACT_INDEX] = exact ? 1 : 0;
   header[LIMIT_INDEX] = limit;
-  // The first token is the time in nanoseconds since 1970. So tokens keep rising even if the resource that
-  // they protect outlives this process.
+  // The first token is the time in nanoseconds since 1970. So the tokens of a later process are higher, which
+  // matters if the protected resource outlives this process.
   new BigInt64Array(buffer, offset)[TOKEN_CELL] = BigInt(Math.trunc(wallClock())) * 1_000_000n;
 }
 
-/** The header of a table, as 64-bit cells. `offset` is in bytes. */
+/** Returns the header of a table as 64-bit cells. `offset` is in bytes. */
 export function cellsOf(buffer: ArrayBufferLike, offset: number): BigInt64Array {
   const bytes = HEADER_INTS * Int32Array.BYTES_PER_ELEMENT;
   return new BigInt64Array(buffer, offset, bytes / BigInt64Array.BYTES_PER_ELEMENT);

@@ -1,6 +1,6 @@
 /**
- * The layout of a lock's shared memory, in 32-bit integers. `native/core/table/layout.h` has the numbers that
- * the core also uses; a test compares the two.
+ * The layout of a lock's shared memory, in 32-bit integers. The core uses the same numbers, in
+ * `native/core/table/layout.h`; a test compares the two files.
  *
  * The memory has a header of six cache lines, and then one cache line for each stripe. The first integer of a
  * stripe's line is the stripe's word (see `lock-word.ts`). The other integers of the line belong to the
@@ -12,7 +12,10 @@ export const MAGIC_INDEX = 0;
 export const VERSION_INDEX = 1;
 export const ENGINE_INDEX = 2;
 export const STRIPES_INDEX = 3;
-/** Two integers that identify the copy of the addon that has the wait queues; 0 for the JavaScript engine. */
+/**
+ * Two integers that identify the copy of the addon that manages the lock's queues. Both are 0 for the
+ * JavaScript engine.
+ */
 export const REGISTRY_INDEX = 4;
 
 /** 1 if each key in use has a separate stripe, otherwise 0. */
@@ -21,16 +24,19 @@ export const EXACT_INDEX = 6;
 export const LIMIT_INDEX = 7;
 
 /**
- * Native engine: the index of an integer with a flag for each active observer of the lock. The addon sets
- * these flags in all observed locks at once. A thread reads them when an acquisition has to wait.
+ * Native engine: the index of an integer with two flags. {@link OBSERVE_METRICS} is set while wait times are
+ * measured, {@link OBSERVE_PROFILE} while a profile of the lock is running. The addon sets the flags in the
+ * memory of each observed lock. A thread reads them when an acquisition has to wait.
  */
 export const OBSERVED_INT = 8;
 export const OBSERVE_METRICS = 1;
 export const OBSERVE_PROFILE = 2;
 
-/** The cell of the last fencing token that was assigned. A cell is a 64-bit integer of the header. */
+/**
+ * The index of the cell that has the last assigned fencing token. A cell is a 64-bit integer of the header.
+ */
 export const TOKEN_CELL = 8;
-/** The cells of metrics. The names are those of `StripedLockStats`. */
+/** The indexes of the cells that count metrics. Each name is a field of `StripedLockStats`. */
 export const METRIC_CELLS = {
   contended: 16,
   timeouts: 17,
@@ -41,14 +47,14 @@ export const METRIC_CELLS = {
 } as const;
 
 /**
- * Native engine, exact keys: the cell with the number of abandoned keys. It is used while no thread has the
- * lock open.
+ * Native engine, exact keys: the cell that keeps the number of abandoned keys while no thread has the lock
+ * open.
  */
 export const LEFT_ORPHANS = 24;
 
 /**
- * The first cell of a histogram of wait times: one cell for each range of times (`wait-times.ts`).
- * {@link WAITED_NANOSECONDS} is the cell for the sum of all times. Both are updated only while
+ * The first cell of a histogram of wait times, which has one cell for each range of times (`wait-times.ts`).
+ * The cell {@link WAITED_NANOSECONDS} has the sum of all wait times. These cells are updated only while
  * {@link OBSERVE_METRICS} is set.
  */
 export const WAIT_TIMES = 32;
@@ -59,11 +65,11 @@ export const HEADER_INTS = 96;
 export const STRIPE_SHIFT = 4;
 export const STRIPE_INTS = 1 << STRIPE_SHIFT;
 /**
- * Native engine: the offset of an integer in a stripe's line, after the word. The integer counts all
- * acquisitions that ever arrived in the stripe's queue.
+ * Native engine: the offset, from a stripe's word, of the integer that counts all acquisitions that ever
+ * joined the stripe's queue.
  */
 export const ARRIVALS_INT = 1;
-/** The bits of this count that JavaScript stores. */
+/** JavaScript stores only these bits of the count at {@link ARRIVALS_INT}. */
 export const ARRIVAL_MASK = 0x3fff_ffff;
 
 export const MAGIC = 0x5374_724c;
@@ -71,7 +77,7 @@ export const VERSION = 3;
 export const ENGINE_NATIVE = 1;
 export const ENGINE_JAVASCRIPT = 2;
 
-/** The maximum number of stripes of a lock. Their lines take 64 MiB. */
+/** The maximum number of stripes of a lock. The lines of that many stripes take 64 MiB. */
 export const MAX_STRIPES = 1_048_576;
 /** The maximum number of permits of a stripe. */
 export const MAX_LIMIT = 1_048_576;

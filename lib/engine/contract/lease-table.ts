@@ -4,7 +4,7 @@ export interface LeaseInfo {
   token: bigint;
   /** Milliseconds until the lease expires. */
   remaining: number;
-  /** Absent if the lease has no info. */
+  /** Absent if the lease has no `info` text. */
   info?: string;
 }
 
@@ -23,13 +23,14 @@ export interface LeaseTable {
   /** The number of entries, including expired entries that are not removed yet. */
   readonly size: number;
   /**
-   * Returns a fencing token if the lease is granted. Otherwise returns the milliseconds after which to retry,
-   * even if no callback of {@link watch} was called. After a release, the longest waiting of the threads that
-   * watch the key comes first. `info` is stored with the lease; empty for none.
+   * Returns a fencing token if the lease is granted. Otherwise returns a delay in milliseconds: the caller
+   * retries after this delay, or earlier if a callback of {@link watch} is called. After a release, the
+   * thread that has watched the key the longest has the first turn. `info`: a text that is stored with the
+   * lease; empty for none.
    */
   tryAcquire(key: string, owner: string, ttl: number, at: number, info: string): bigint | number;
   /**
-   * Extends the lease to `ttl` from now; never shortens it. `info` replaces the stored text, if given.
+   * Extends the lease to `ttl` from now; never shortens it. If `info` is given, it replaces the stored text.
    * Returns false if the owner does not hold the key.
    */
   renew(key: string, owner: string, ttl: number, at: number, info?: string): boolean;
@@ -40,22 +41,25 @@ export interface LeaseTable {
    */
   end(key: string, owner: string, keepFor: number, at: number, token?: bigint): boolean;
   inspect(key: string, at: number): LeaseInfo | undefined;
-  /** The first `most` held leases whose keys start with `prefix`, in the order of `compareKeys`. */
+  /**
+   * Lists the held leases whose keys start with `prefix`, in the order of `compareKeys`, up to `most` leases.
+   */
   list(prefix: string, most: number, at: number): ListedLeaseInfo[];
   /**
-   * Calls `freed` on this thread whenever a thread has released the key or shortened its lease, but never
-   * from within another call. The watch does not keep the event loop alive.
+   * Calls `freed` on this thread each time any thread has released the key or shortened its lease. `freed` is
+   * never called from within a method of this table. The watch does not keep the event loop alive.
    */
   watch(key: string, freed: () => void): LeaseWatch;
 }
 
 export interface LeaseWatch {
-  /** Ends the watch: its callback is not called any more. */
+  /** Ends the watch. Its callback is not called again. */
   end(): void;
 }
 
 /**
- * One thread's view of a fencing gate, which remembers the highest token that it has admitted for each key.
+ * One thread's view of a fencing gate. For each key, the gate remembers the highest token that it has
+ * admitted.
  */
 export interface GateTable {
   readonly number: number;
@@ -69,11 +73,12 @@ export interface GateTable {
 }
 
 /**
- * Creates and opens lease tables and gates. All threads whose engines have the same {@link id} share them.
+ * Creates and opens lease tables and gates. All threads whose engines have the same {@link id} share the
+ * tables and gates.
  */
 export interface LeaseEngine {
   readonly name: 'native' | 'javascript';
-  /** The id that a handle must carry to be opened here. */
+  /** A handle can be opened on this engine only if it contains this id. */
   readonly id: readonly [number, number];
   /**
    * Opens the table with this number, or creates a table if no number is given. `ownClock`: whether the table
@@ -82,8 +87,8 @@ export interface LeaseEngine {
   openTable(ownClock: boolean, number?: number): LeaseTable;
   openGate(capacity: number, number?: number): GateTable;
   /**
-   * The time in milliseconds, on a clock that all threads of the process share. If the platform has such a
-   * clock, it also counts while the machine is suspended. Undefined if this engine has no clock.
+   * Returns the time in milliseconds, on a clock that all threads of the process share. The clock also counts
+   * while the machine is suspended, if the platform has such a clock. Undefined if this engine has no clock.
    */
   readonly elapsed: (() => number) | undefined;
 }

@@ -9,11 +9,11 @@
  * | `SHARED + n`                  | held shared, n times in total                                           |
  * | held `+ QUEUED`               | threads wait, so a release goes through the engine                      |
  * | free or shared `+ ABANDONED`  | the thread of an earlier holder ended without releasing                 |
- * | `slot + ABANDONED`            | the same; this holder was notified, and its release clears `ABANDONED`  |
+ * | `slot + ABANDONED`            | the same; `slot` was notified of it, and its release clears `ABANDONED` |
  * | `slot + LOCAL`                | async acquisitions of the holder's thread wait in its JavaScript        |
- * | `SHARED + n`, with permits    | n permits of the stripe are taken                                       |
- * | the same `+ ABANDONED`        | the thread of an earlier permit holder ended without releasing          |
- * | the same `+ DEATH_REPORTED`   | a later holder was notified of that end                                 |
+ * | `SHARED + n`, with permits    | n permits of the stripe are in use                                      |
+ * | permits `+ ABANDONED`         | the thread of an earlier permit holder ended without releasing          |
+ * | `ABANDONED + DEATH_REPORTED`  | the same, and a later permit holder was notified of that end            |
  */
 export const QUEUED = 0x8000_0000 | 0;
 export const ABANDONED = 0x4000_0000;

@@ -2,20 +2,22 @@ import type { LockMode } from '../../common/types.js';
 import { HOLDER_MASK, SHARED } from './lock-word.js';
 
 /**
- * A mode of a lock. It determines which holders a stripe admits at the same time. This file and
- * `fast-path.ts` define the modes for TypeScript. The core has a similar table in `native/core/table/mode.h`.
+ * The mode of an acquisition. It determines which acquisitions can hold a stripe at the same time. This file
+ * and `fast-path.ts` define the modes for TypeScript. The core has a similar table in
+ * `native/core/table/mode.h`.
  *
- * | mode      | code | a free word becomes | a held word admits another  | its holders                 |
- * | --------- | ---- | ------------------- | --------------------------- | --------------------------- |
- * | exclusive | 0    | the thread's slot   | never                       | one, which the word names   |
- * | shared    | 1    | `SHARED + 1`        | if its flag is `SHARED`     | many, which the word counts |
- * | permit    | 2    | `SHARED + 1`        | while it has a permit left  | up to the table's limit     |
+ * | mode      | code | first holder writes | another holder is admitted   | holders of the stripe      |
+ * | --------- | ---- | ------------------- | ---------------------------- | -------------------------- |
+ * | exclusive | 0    | its thread's slot   | never                        | one; the word has its slot |
+ * | shared    | 1    | `SHARED + 1`        | if `SHARED` is the only flag | many; the word counts them |
+ * | permit    | 2    | `SHARED + 1`        | the same, below the limit    | many; the word counts them |
  *
  * A table with permits (`LockTable.limit` is above 1) has only the mode permit; other tables never have this
- * mode. Its public name is `exclusive`, because its holders exclude all acquisitions beyond the limit.
+ * mode. The public name of the mode permit is `exclusive`, because its holders exclude all acquisitions
+ * beyond the limit.
  *
- * Several evaluations of this package in one thread pass modes to each other's engines. So engines compare
- * modes by `code`, never by object identity.
+ * A thread may evaluate this package several times, and the evaluations pass modes to each other's engines.
+ * So engines compare modes by `code`, never by object identity.
  */
 export interface Mode {
   /** The mode's public name. */
@@ -24,7 +26,10 @@ export interface Mode {
   readonly code: number;
   /** The word that the first holder writes, without the holder's slot. See {@link firstWord}. */
   readonly first: number;
-  /** A held word with exactly these flags admits another holder in this mode, up to the maximum count. */
+  /**
+   * A held stripe admits another holder in this mode only if the stripe's word has exactly these flags: see
+   * {@link admits}.
+   */
   readonly joins: number;
   /**
    * Whether the word counts the holders. If true, each thread also counts its own holds (`LockTable.shares`),
@@ -103,12 +108,14 @@ export function hasPermits(limit: number): boolean {
   return limit > 1;
 }
 
-/** The mode whose holders a word counts, in a table with this limit. */
+/** The mode with counted holders in a table with this limit. Each table has one such mode. */
 export function countedMode(limit: number): Mode {
   return hasPermits(limit) ? PERMIT_MODE : SHARED_MODE;
 }
 
-/** The maximum number of holders that a word counts, in a table with this limit. */
+/**
+ * The maximum number of holders in {@link countedMode} that a stripe can have, in a table with this limit.
+ */
 export function mostHolds(limit: number): number {
   return hasPermits(limit) ? limit : HOLDER_MASK;
 }
@@ -124,8 +131,8 @@ export function firstWord(mode: Mode, slot: number): number {
 }
 
 /**
- * Whether a stripe with this held word admits another holder in this mode. That holder adds one to the word.
- * `most`: the maximum number of holders.
+ * Whether a held stripe with this word admits another holder in this mode. The new holder adds one to the
+ * word. `most`: the maximum number of holders.
  */
 export function admits(word: number, mode: Mode, most = HOLDER_MASK): boolean {
   return (word & ~HOLDER_MASK) === mode.joins && (word & HOLDER_MASK) < most;

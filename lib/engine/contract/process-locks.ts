@@ -18,7 +18,8 @@ export interface OpenFault extends FileFault {
    */
   readonly part: number;
   /**
-   * If `fault` is `UNSAFE`: the id of the user that owns the file. The next field is the file's permissions.
+   * If `fault` is `UNSAFE`: the id of the user that owns the file. The field `mode` has the file's
+   * permissions.
    */
   readonly owner: number;
   readonly mode: number;
@@ -45,27 +46,28 @@ export interface ProcessUse {
 /** A lock file that one thread has opened. */
 export interface ProcessFile {
   /**
-   * The table of the file's keys. Other processes can also hold the keys, so the fast path never takes any.
+   * The table of the file's keys. Other processes can also hold these keys, so the fast path never takes
+   * their stripes.
    */
   readonly table: LockTable;
-  /** The fencing token for these stripes of the table, which this thread holds. */
+  /** The fencing token for these stripes of the table. This thread must hold the stripes. */
   token(stripes: readonly number[]): bigint;
-  /** A text that identifies the key in all processes. Equal keys have the same text. */
+  /** Returns a text that identifies the key in all processes. Equal keys have the same text. */
   placeOf(key: LockKey): string;
   inspect(): readonly ProcessUse[] | FileFault;
   /** Closes the file for this thread. Held keys stay held. */
   close(): void;
 }
 
-/** Opens lock files, whose keys all processes of the machine share. */
+/** Opens lock files. All processes of the machine share the keys of a lock file. */
 export interface ProcessLockEngine {
   /**
    * Opens a lock file.
    *
    * `name`: the lock's label in metrics and profiles. `title`: the text that other processes show for this
    * process. `files`: the number of files over which the kernel's locks are spread. `limit`: the number of
-   * holders that a key can have at once. If `files` or `limit` is 0, the value that the file's creator chose
-   * applies. `access`: a number of `file-access.ts`.
+   * holders that a key can have at once. 0 for `files` or `limit` accepts the value that the file's creator
+   * chose. `access`: a number of `file-access.ts`.
    */
   open(
     path: string,

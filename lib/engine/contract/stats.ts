@@ -7,8 +7,8 @@ const metricCells = Object.entries(METRIC_CELLS) as [keyof Metrics, number][];
 
 /**
  * Creates the result of `stats()`. `held`: the number of held stripes, according to their words. The metrics
- * come from the header's cells, where all threads count. This code does not compile if `StripedLockStats` has
- * a metric without a cell.
+ * come from the cells of the header, which all threads update. This code does not compile if
+ * `StripedLockStats` has a metric without a cell.
  */
 export function readStats(
   engine: EngineName,
@@ -18,7 +18,8 @@ export function readStats(
 ): StripedLockStats {
   const metrics = {} as Metrics;
   for (const [name, cell] of metricCells) metrics[name] = Number(Atomics.load(cells, cell));
-  // With the native engine, the cell is negative if a waiter was granted before its own thread counted it.
+  // With the native engine, the cell can be negative: a waiter may be granted before its own thread has
+  // counted it.
   metrics.waiting = Math.max(0, metrics.waiting);
   return { engine, stripes, held, ...metrics };
 }

@@ -3,7 +3,9 @@ import { invalidArg, invalidArgType, ONLY_FOR_THREADS } from '../../common/error
 import { bufferOfWasmMemory } from '../../common/wasm-memory.js';
 import { byteLengthFor, STRIPE_INTS } from './layout.js';
 
-/** The location of a lock's table. It can be cloned to other threads, which then share the memory. */
+/**
+ * The location of a lock's table. This object can be cloned to other threads, which then share the memory.
+ */
 export interface TableMemory {
   /**
    * The `WebAssembly.Memory` that contains the table (see {@link bufferOfWasmMemory}). If undefined, the
@@ -14,15 +16,16 @@ export interface TableMemory {
   /** The offset of the table from the start of the memory, in bytes. */
   readonly offset: number;
   /**
-   * Set only for exact keys on the JavaScript engine, which have no shared memory: two random integers that
-   * identify the thread that owns the lock, and the lock's number in that thread.
+   * Set only for exact keys on the JavaScript engine, because such a lock has no shared memory. The first two
+   * integers are random and identify the thread that owns the lock. The third is the lock's number in that
+   * thread.
    */
   readonly local: readonly [number, number, number] | undefined;
 }
 
-/** The parameters that all threads of a table must agree on. */
+/** The parameters with which a thread creates or opens a table. All threads must pass the same numbers. */
 export interface TableShape {
-  /** The lock's name, only for display. The name that the first thread passes applies to all threads. */
+  /** The lock's name, only for display. If threads pass different names, the first thread's name is used. */
   readonly name: string;
   readonly stripes: number;
   /** Whether each key in use has a separate stripe. */
@@ -52,7 +55,7 @@ export function spanOf({ arena, buffer, offset }: TableMemory, stripes: number):
   }
   const whole = bufferOfWasmMemory(arena);
   if (whole === undefined) throw notShared('handle.arena', 'a shared WebAssembly.Memory', arena);
-  // An intact handle has either an arena or a buffer. So this handle was combined from others.
+  // An intact handle has either an arena or a buffer. So this handle was combined from several handles.
   if (buffer !== undefined) throw corrupt('it has two memories');
   const fits = Number.isInteger(offset) && offset >= 0 && offset % LINE === 0;
   if (!fits || offset > whole.byteLength - length) throw corrupt('its table is not in its memory');

@@ -1,6 +1,9 @@
 import { WAIT_RANGES, WAIT_TIMES, WAITED_NANOSECONDS } from './layout.js';
 
-/** The upper bounds of the histogram's ranges, in seconds. One more range, the last, is unbounded. */
+/**
+ * The upper bounds of the histogram's ranges, in seconds. The last range has no upper bound and is not
+ * listed.
+ */
 export const WAIT_BOUNDS: readonly number[] = [
   1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 0.01, 0.03, 0.1, 0.3, 1, 3, 10,
 ];
@@ -20,7 +23,7 @@ export interface LockCounts {
   readonly deadlocks: number;
   readonly abandoned: number;
   readonly nanoseconds: number;
-  /** The number of waits in each range of {@link WAIT_BOUNDS}, and in the unbounded range. */
+  /** The number of waits in each range of the histogram: see {@link WAIT_BOUNDS}. */
   readonly waits: readonly number[];
 }
 

@@ -5,11 +5,14 @@ export type WebLockHow = 'wait' | 'ifAvailable' | 'steal';
 
 /** The part of a request that the engine uses. A request belongs to one thread. */
 export interface WebLockRequester {
-  /** The engine's id of the request while it is pending or held; otherwise -1. Only the engine changes it. */
+  /**
+   * The engine's id of the request while the request is pending or held; otherwise -1. Only the engine sets
+   * it.
+   */
   ticket: number;
   /**
-   * The engine calls this method after it has granted a pending request: on the request's thread, with an
-   * empty stack, never from within a call of {@link WebLocks}.
+   * The engine calls this method after it has granted a pending request. It does so on the request's thread
+   * with an empty stack, and never from within a method of {@link WebLocks}.
    */
   granted(): void;
   /**
@@ -37,9 +40,9 @@ export interface WebLocks {
   /** The manager's number in a handle. */
   readonly number: number;
   /**
-   * Makes a request. Returns 'held' if it was granted at once. Returns 'pending' if it must wait:
-   * {@link WebLockRequester.granted} is called later, and the event loop stays alive until then. Returns
-   * 'unavailable' only with `ifAvailable`; the engine then has no record of the request.
+   * Makes a request. Returns 'held' if the request was granted at once. Returns 'pending' if the request must
+   * wait: {@link WebLockRequester.granted} is called later, and the event loop stays alive until then.
+   * Returns 'unavailable' only with `ifAvailable`; the engine then has no record of the request.
    */
   request(
     name: string,
@@ -53,17 +56,17 @@ export interface WebLocks {
    */
   cancel(requester: WebLockRequester): boolean;
   /**
-   * Releases a held request, whether or not `granted` was called. Returns false, and changes nothing, if the
-   * request was stolen before; `stolen` will then not be called.
+   * Releases a held request, whether or not `granted` was called. Returns false if the request was already
+   * stolen. In that case `stolen` will not be called.
    */
   release(requester: WebLockRequester): boolean;
-  /** The requests of all threads. The requests for one name are in the order of its queue. */
+  /** Returns the requests of all threads. The requests for one name are in queue order. */
   query(): WebLockSnapshot;
 }
 
 /**
- * Creates and opens managers, which all threads whose engines have the same {@link id} share. A manager is
- * only a number, so it is never closed, and its handle may be kept or lost.
+ * Creates and opens managers. All threads whose engines have the same {@link id} share the managers. A
+ * manager is only a number, so it need not be closed.
  */
 export interface WebLockEngine {
   readonly name: EngineName;

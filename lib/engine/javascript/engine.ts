@@ -7,16 +7,16 @@ import { JavaScriptTable } from './table.js';
 import { thread } from './thread.js';
 
 /**
- * The engine that works without the addon. It uses only shared memory and Atomics, which has these limits:
+ * The engine that works without the addon. It uses only shared memory and Atomics, so it has these limits:
  *
  * | the engine cannot                 | consequence                                                        |
  * | --------------------------------- | ------------------------------------------------------------------ |
- * | notice that a thread ended        | its stripes stay held, and its waits stay in `stats()`             |
+ * | notice that a thread ended        | its stripes stay held, and `stats()` keeps counting its waits      |
  * | list waiters of other threads     | `inspect()` lists only this thread's waiters                       |
- * | identify shared holders           | `inspect()` and errors name only this thread, if it is a holder    |
- * | detect cycles of threads          | a `DeadlockError` occurs only where a thread would wait for itself |
- * | notice that a waiter died         | a stripe handed to a dying waiter is blocked for up to 20 ms; a    |
- * |                                   | stripe held by readers admits no further readers for up to 2 s     |
+ * | identify shared holders           | of shared holders, `inspect()` and errors name only this thread    |
+ * | detect cycles of threads          | a `DeadlockError` is thrown only if a thread would wait for itself |
+ * | notice that a waiter died         | a stripe handed to a dead waiter is blocked for up to 20 ms; after |
+ * |                                   | a waiting writer died, readers wait for up to 2 s                  |
  * | share exact keys between threads  | a KeyedLock, and its permits, works only in its own thread         |
  * | survive a stack overflow unharmed | exclusion is kept, but a stripe may stay held forever              |
  *
@@ -24,8 +24,9 @@ import { thread } from './thread.js';
  * memory takes several changes. If a thread were terminated between them, all other threads would be blocked
  * forever.
  *
- * Within a thread, all locks that were opened from one handle share a table. If a copy of a handle comes back
- * to its own thread, opening it creates a second table. Neither table knows the shared holds of the other.
+ * Within a thread, all locks that were opened from one handle share a table. If a message brings a copy of a
+ * handle back to its own thread, opening the copy creates a second table. Neither table counts the shared
+ * holds of the other.
  */
 export class JavaScriptEngine implements Engine {
   readonly name = 'javascript';
@@ -46,7 +47,7 @@ function tableOf(buffer: SharedArrayBuffer, shape: TableShape): LockTable {
   return table;
 }
 
-/** Opens a lock on exact keys. Throws a LockError unless this thread has created the lock. */
+/** Opens a lock on exact keys. Throws a LockError if another thread created the lock. */
 export function openKeyedTable(
   local: NonNullable<TableMemory['local']>,
   { stripes, exact, limit }: TableShape,

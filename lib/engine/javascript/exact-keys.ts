@@ -11,7 +11,7 @@ export class JavaScriptExactKeys implements ExactKeys {
   pinned: object | undefined = undefined;
   readonly #table: JavaScriptTable;
   readonly #stripes = new Map<string | number, number>();
-  /** The stripes of keys that are bytes. The map's key has one character for each byte. */
+  /** The stripes of byte keys. In the map, such a key is a string with one character for each byte. */
   readonly #stripesOfBytes = new Map<string, number>();
   /** The key of each stripe; undefined for a free stripe. */
   readonly #keys: (LockKey | undefined)[] = [];
@@ -44,7 +44,8 @@ export class JavaScriptExactKeys implements ExactKeys {
     for (let i = 0; i < count; i++) {
       const stripe = stripes[i]!;
       // The stripe is removed from the list before it is unpinned, because a `vm` timeout may end the loop
-      // here. So a pinned stripe may be missing from the list, but an unpinned stripe is never in it.
+      // here. So a pinned stripe may be missing from the list, but the list never contains an unpinned
+      // stripe.
       stripes[i] = NO_STRIPE;
       if (!this.#end(stripe, wanted)) used.add(stripe);
     }
@@ -76,8 +77,8 @@ export class JavaScriptExactKeys implements ExactKeys {
   }
 
   /**
-   * Unpins a stripe unless it is in use. Returns true if the stripe is now unpinned. An earlier call that was
-   * cut off may already have unpinned it.
+   * Unpins a stripe unless it is in use. Returns true if the stripe is now unpinned. An earlier call that a
+   * `vm` timeout ended may already have unpinned the stripe.
    */
   #end(stripe: number, wanted: ReadonlySet<number>): boolean {
     const key = this.#keys[stripe];

@@ -1,28 +1,33 @@
 import { Deadlines } from '../../common/deadlines.js';
 import type { GateTable } from '../contract/lease-table.js';
 
-/** The highest token that a gate has admitted for any key. This object outlives the gate's users. */
+/**
+ * The highest token that a gate has admitted for any key. This object is kept when the gate is
+ * garbage-collected.
+ */
 export interface Highest {
   token: bigint;
 }
 
 interface Entry {
   readonly key: string;
-  /** The key's highest admitted token. {@link Deadlines} orders the entries by this number. */
+  /**
+   * The key's highest admitted token. The field is named `deadline` because {@link Deadlines} sorts by it.
+   */
   deadline: bigint;
   place: number;
 }
 
 /**
- * A fencing gate with the rules of `native/core/leases/fencing_gate.h`, but a single shard. When the gate is
- * full, it forgets the key with the lowest token, and raises its floor to that token. The invariants G1 and
- * G2 of that file also hold here.
+ * A fencing gate with the rules of `native/core/leases/fencing_gate.h`, but with a single shard. The floor is
+ * the lowest token that the gate admits for an unknown key. When the gate is full, it forgets the key with
+ * the lowest token, and raises the floor to that token. The invariants G1 and G2 of that file also hold here.
  */
 export class JavaScriptGate implements GateTable {
   readonly number: number;
   readonly capacity: number;
   readonly #entries = new Map<string, Entry>();
-  /** The entries, ordered by token. The lowest token is first. */
+  /** The entries, lowest token first. */
   readonly #byToken = new Deadlines<Entry>();
   readonly #highest: Highest;
   #floor: bigint;
@@ -42,8 +47,8 @@ export class JavaScriptGate implements GateTable {
     const entry = this.#entries.get(key);
     const newest = entry === undefined ? this.#floor : entry.deadline;
     if (token < newest) return newest;
-    // The highest token of all keys is raised first. If a later line throws, the gate may refuse too much,
-    // which is harmless.
+    // The highest token of all keys is raised first. If a later line throws, the gate may later refuse valid
+    // tokens, but it never admits an outdated token.
     if (token > this.#highest.token) this.#highest.token = token;
     if (entry === undefined) {
       if (this.#entries.size >= this.capacity) this.#forgetLowest();

@@ -25,7 +25,7 @@ const SWEPT = 2;
 export class JavaScriptLeases implements LeaseEngine {
   readonly name = 'javascript';
   /**
-   * Undefined, because JavaScript has no suitable clock: each one either stops while the machine is
+   * Undefined, because JavaScript has no suitable clock. Each of its clocks either stops while the machine is
    * suspended, or can be set.
    */
   readonly elapsed = undefined;
@@ -33,7 +33,8 @@ export class JavaScriptLeases implements LeaseEngine {
   readonly id = this.#tables.id;
   readonly #gates = new Numbered<GateTable>();
   /**
-   * The highest token of each gate, by the gate's number minus one. These objects outlive the gates' users.
+   * The highest token of each gate. The index is the gate's number minus one. These objects are kept when the
+   * gates are garbage-collected.
    */
   readonly #highest: Highest[] = [];
 
@@ -69,7 +70,10 @@ interface Entry {
 class JavaScriptLeaseTable implements LeaseTable {
   readonly number: number;
   readonly #entries = new Map<string, Entry>();
-  /** The position where the next operation continues to look for expired entries. At the end, it restarts. */
+  /**
+   * The position at which the next operation continues the search for expired entries. After the last entry,
+   * the search restarts.
+   */
   #sweep = this.#entries.entries();
   readonly #watches = new Map<string, Set<() => void>>();
   #nextToken = BigInt(Date.now()) * 1_000_000n;

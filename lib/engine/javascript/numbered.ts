@@ -6,7 +6,7 @@ import { HostFinalizationRegistry } from '../../common/host.js';
  */
 export class Numbered<T extends object> {
   readonly id = randomId();
-  /** The last number that was assigned to an object. */
+  /** The highest number that was assigned to an object. */
   last = 0;
   readonly #all = new Map<number, WeakRef<T>>();
   readonly #gone = new HostFinalizationRegistry<number>((number) => {
@@ -25,8 +25,8 @@ export class Numbered<T extends object> {
 }
 
 /**
- * Returns two random integers, so that a handle of another thread or process is not mistaken for one of this
- * thread.
+ * Returns an id of two random integers. Because of this id, a handle of another thread or process is not
+ * mistaken for a handle of this thread.
  */
 export function randomId(): readonly [number, number] {
   const [low, high] = crypto.getRandomValues(new Int32Array(2));

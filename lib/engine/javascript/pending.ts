@@ -21,7 +21,7 @@ export class Pending implements Timed, Queued<Pending>, Waiting {
   taken: number;
   /**
    * Whether the metric `waiting` counts this acquisition. False if a stack overflow ended the call that
-   * created the acquisition; it is then dropped when its turn comes.
+   * created the acquisition. Such an acquisition is dropped when its turn comes.
    */
   isWaiting = false;
   queue: StripeQueue | undefined = undefined;
@@ -47,23 +47,23 @@ export class Pending implements Timed, Queued<Pending>, Waiting {
 
 /**
  * For this many milliseconds, a thread may pass a stripe between its own waiters although other threads wait
- * for it.
+ * for the stripe.
  */
 const LONGEST_KEPT = 1;
 
 /** This thread's acquisitions that wait for one stripe. */
 export class StripeQueue extends Queue<Pending> {
   readonly stripe: number;
-  /** Whether the stripe is free but reserved for this queue. */
+  /** Whether the stripe is free and reserved for this queue. */
   isKept = false;
   /**
-   * When the stripe started to pass between waiters of this thread without a turn for other threads, by
-   * `performance.now()`. 0 if it does not.
+   * The start of the period in which this thread passes the stripe only between its own waiters, by
+   * `performance.now()`. 0 outside such a period.
    */
   keptSince = 0;
   /**
-   * Identifies the pending `Atomics.waitAsync` for this stripe. `place`: the integer on which it waits.
-   * Undefined if none is pending.
+   * Identifies the pending `Atomics.waitAsync` call for this stripe; undefined if no such call is pending.
+   * `place`: the integer on which the call waits.
    */
   sleep: { readonly place: Place } | undefined = undefined;
 

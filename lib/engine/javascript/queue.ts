@@ -1,6 +1,6 @@
 /** An entry of a {@link Queue}. */
 export interface Queued<T> {
-  /** The arrival number. It increases with each new entry. */
+  /** The arrival number. Each new entry has a higher number than all entries before it. */
   readonly number: number;
   /** The neighbours of the entry. Only the queue sets these fields. */
   previous: T | undefined;

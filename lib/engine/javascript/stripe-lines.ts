@@ -16,23 +16,23 @@ import {
  * The rules by which stripes pass between threads. All threads of a lock run this code on the same memory. No
  * function here blocks.
  *
- * A word is free (0), held, held + QUEUED, or reserved (QUEUED alone). A reserved stripe is free, but only
- * the thread that was woken for it should take it. A reader is an acquisition in a mode with counted holders
- * (shared, or a permit). A writer is an exclusive acquisition.
+ * A word is free (0), held, held with the flag QUEUED, or reserved (QUEUED alone). A reserved stripe is free,
+ * but only the thread that was woken for the stripe should take it. A reader is an acquisition in a mode with
+ * counted holders (shared, or a permit). A writer is an exclusive acquisition.
  *
- * Each stripe has a line of integers in memory, and the word is the first of them. A waiting thread sleeps on
- * the integer BACK or FRONT of the line: either by `Atomics.wait`, or by `Atomics.waitAsync` on its event
- * loop. The host wakes the sleepers of one integer in the order in which they fell asleep, whichever of the
- * two functions they called.
+ * Each stripe has a line of integers in memory. The first integer of the line is the word. A waiting thread
+ * sleeps on the integer BACK or FRONT of the line: either by `Atomics.wait`, or by `Atomics.waitAsync` on its
+ * event loop. The host wakes the sleepers of an integer in the order in which they fell asleep, regardless of
+ * which of the two functions they called.
  *
  * | integer      | meaning                                                                         |
  * | ------------ | ------------------------------------------------------------------------------- |
  * | BACK         | counts the wakes of recent waiters, which sleep on this integer                 |
- * | FRONT        | the same for waiters that have waited longer than {@link BARGING_PERIOD}          |
- * | RESERVED_AT  | the time of the last release; a reserved stripe is reserved since then          |
+ * | FRONT        | counts the wakes of waiters that have waited longer than {@link BARGING_PERIOD} |
+ * | RESERVED_AT  | the time of the last release, when the reservation of a reserved stripe started |
  * | WRITER_AT    | the time when a waiting writer last announced itself                            |
- * | LASTING_AT   | the same for a writer with neither a timeout nor a signal                       |
- * | WRITES_SINCE | the time when the longest waiting writer started to wait, as far as known; or 0 |
+ * | LASTING_AT   | the same, for a writer with neither a timeout nor a signal                      |
+ * | WRITES_SINCE | the time when the longest waiting writer started to wait; 0 if not known        |
  *
  * ## Order
  *
@@ -40,50 +40,51 @@ import {
  * sleeper, the release frees the stripe and wakes the first sleeper of BACK. Running threads may take the
  * stripe before this sleeper wakes up (barging), which gives high throughput.
  *
- * Starvation is limited. New acquisitions can pass a waiter only during its first millisecond, and after that
- * until its next wake. From then on the waiter sleeps on FRONT, and only waiters ahead of it in FRONT are
- * served before it. A sleeping thread polls after 20 ms, then after twice as long each time, up to a second.
+ * Starvation is limited. New acquisitions can pass a waiter only during its first millisecond, and then until
+ * its next wake. After that wake, the waiter sleeps on FRONT, where only the waiters ahead of it are served
+ * before it. A sleeping thread polls after 20 ms. The poll interval then doubles each time, up to a second.
  * Each poll moves the thread to the end of FRONT. So a waiter is served if, between two of its polls, the
  * stripe is released as often as there are waiters ahead of it.
  *
- * A reader that gets the stripe wakes the next sleeper. If the next sleeper is a reader, it does the same,
- * and so on up to the first writer. While a writer waits, readers that arrive also wait. If the writer has
- * polled, it is behind these readers in FRONT. So a woken reader gives way once to a writer that has waited
- * longer: the reader wakes the next sleeper and sleeps again, now behind the writer. If FRONT has no sleeper,
- * or if this reader is woken again, the writer has left or is awake. Its WRITES_SINCE is then cleared.
+ * A reader that gets the stripe wakes the next sleeper. If the next sleeper is a reader, this reader does the
+ * same, and so on up to the first writer. While a writer waits, readers that arrive also wait. If the writer
+ * polls, the poll moves the writer behind these readers in FRONT. So a woken reader gives way once to a
+ * writer that has waited longer: the reader wakes the next sleeper and sleeps again, now behind the writer.
+ * If FRONT has no sleeper, or if this reader is woken again, the writer has left or is awake. The reader then
+ * clears WRITES_SINCE.
  *
  * ## Why no thread sleeps forever
  *
  * I1  A stripe is taken only by a compare-and-swap of its word: from 0, from reserved, or, for a reader, by
  *     adding one to a shared word. The other integers of a line decide only whose turn it is. A wrong value
- *     there costs time, but does not break exclusion.
- * I2  Before a waiter sleeps, it reads the integer on which it will sleep. After that, it sees QUEUED in the
- *     word, or sets QUEUED.
- * I3  After a thread clears QUEUED, it wakes the first sleeper of FRONT or, if there is none, of BACK. A wake
- *     changes the sleeper's integer first. So a waiter that has read the old value (I2) does not fall asleep.
+ *     in one of them costs time, but does not break exclusion.
+ * I2  Before a waiter sleeps, it reads the integer on which it will sleep. After this read, it finds QUEUED
+ *     set in the word, or sets QUEUED.
+ * I3  After a thread clears QUEUED, it wakes the first sleeper of FRONT or, if there is none, of BACK. Before
+ *     the wake, the thread changes the sleeper's integer. So a waiter that has read the old value (I2) does
+ *     not fall asleep.
  * I4  A woken thread takes the stripe, sleeps again, or leaves. If it takes the stripe, it keeps QUEUED; a
  *     reader then also wakes the next sleeper. If it sleeps again (I2) to give way, it first wakes the next
  *     sleeper. If it leaves, it wakes the next sleeper instead ({@link StripeLines.relay}).
  *
- * So for every sleeper, one of two conditions holds. Either the word has QUEUED, and clearing it leads to a
- * wake, or a wake is in progress. A wake is lost only if the woken thread is terminated or busy. Sleepers
- * poll because of this case: see {@link patience}.
+ * So while a thread sleeps, the word has QUEUED, or a wake is in progress. If the word has QUEUED, the thread
+ * that clears QUEUED wakes a sleeper. A wake is lost only if the woken thread is terminated or busy. For this
+ * case, sleepers poll: see {@link patience}.
  *
  * ## Remains of dead threads
  *
  * A thread may be terminated between any two lines, and no other thread is notified. The host removes the
- * dead thread from the sleepers. These remains are possible:
+ * dead thread from the sleepers. The dead thread may leave the following state behind:
  *
- * - A word that the thread has changed to a held one, even if its call had not returned. The stripe stays
- *   held.
+ * - A held word, even if the call that took the stripe had not returned. The stripe stays held.
  * - QUEUED without a waiter. The next release then wakes no thread.
  * - A reserved word, if a thread died after it was woken, or before it woke another thread. Once
  *   `patience.reserved` has passed since the release, any thread may take the stripe. By I1 that is as safe
  *   as taking a free stripe.
  * - WRITER_AT, which keeps readers out, and LASTING_AT, which refuses readers whose thread already has a
- *   shared hold. A live writer renews both at each poll. They are ignored when they are older than twice the
+ *   shared hold. A live writer renews both at each poll. Both are ignored when they are older than twice the
  *   longest poll interval.
- * - WRITES_SINCE, until a reader has given way to the dead writer in vain.
+ * - WRITES_SINCE. A reader clears it after it has given way to the dead writer in vain.
  */
 
 /** Offsets in a stripe's line, in integers from its word. */
@@ -96,8 +97,8 @@ const WRITES_SINCE = 6;
 export type Place = typeof BACK | typeof FRONT;
 
 /**
- * The reason why an acquisition tries to take a stripe. POLL: it arrives, or it polls. KEPT: the stripe is
- * reserved for its thread. A place: it was woken on this integer.
+ * The reason why an acquisition tries to take a stripe. POLL: the acquisition arrives, or polls. KEPT: the
+ * stripe is reserved for the acquisition's thread. BACK or FRONT: the acquisition was woken on this integer.
  */
 export const POLL = 0;
 export const KEPT = -1;
@@ -110,7 +111,7 @@ export interface Waiting {
   /** Whether the acquisition has neither a timeout nor a signal, so that it waits until it is granted. */
   readonly isLasting: boolean;
   /**
-   * The last writer that this acquisition gave way to, identified by the value of WRITES_SINCE; initially 0.
+   * Identifies the last writer to which this acquisition gave way, by the value of WRITES_SINCE; initially 0.
    */
   gaveWayTo: number;
 }
@@ -123,12 +124,14 @@ export const patience = {
   /** The time for which a stripe stays reserved for a woken thread. */
   reserved: 20,
   /**
-   * The first interval of a sleeping thread. Each poll moves the thread to the end of its queue, so the
-   * interval doubles, up to `longest`.
+   * The first interval of a sleeping thread. Each poll moves the thread to the end of FRONT, so the interval
+   * doubles with each poll, up to `longest`.
    */
   shortest: 20,
   longest: 1000,
-  /** The interval for a thread's async acquisitions. Their polls do not change their places. */
+  /**
+   * The interval for a thread's async acquisitions. A poll does not change their places among the sleepers.
+   */
   eventLoop: 50,
 };
 
@@ -162,8 +165,8 @@ export function placeFor(since: number): Place {
 }
 
 /**
- * One thread's view of a lock's stripes. It also counts the thread's shared holds and permits, because words
- * do not show which threads have these.
+ * One thread's view of a lock's stripes. It also counts the thread's shared holds and permits, because a word
+ * shows only the number of holders, not which threads they are.
  *
  * A stripe is taken or released by one compare-and-swap. No function is called between the compare-and-swap
  * and the count of the hold. So neither a stack overflow nor a `vm` timeout can separate the two.
@@ -217,8 +220,8 @@ export class StripeLines {
   }
 
   /**
-   * Like {@link arrive}, but for a waiting acquisition. If this returns true, the acquisition must call
-   * {@link endWait}. If it returns false, QUEUED is set (keeps I2).
+   * Like {@link arrive}, but for a waiting acquisition. If the result is true, the acquisition must call
+   * {@link endWait}. If the result is false, QUEUED is set (keeps I2).
    */
   takeOrQueue(stripe: number, mode: Mode, cause: Cause, waiting: Waiting): boolean {
     if (!mode.counted) this.#announceWriter(stripe, waiting);
@@ -234,8 +237,8 @@ export class StripeLines {
   }
 
   /**
-   * Whether this thread would wait for itself, because its own hold keeps it from taking the stripe in this
-   * mode.
+   * Whether this thread would wait for itself, because one of its own holds prevents it from taking the
+   * stripe in this mode.
    */
   blocksItself(stripe: number, mode: Mode): boolean {
     if (this.isOwn(stripe)) return true;
@@ -249,9 +252,9 @@ export class StripeLines {
   }
 
   /**
-   * Releases one hold. QUEUED stays set. Returns true if a waiter may have to be woken. Changes nothing and
-   * returns false if this thread does not hold the stripe in this mode. That happens only if foreign code has
-   * changed the word, or if a release is repeated.
+   * Releases one hold, but does not clear QUEUED. Returns true if a waiter may have to be woken. If this
+   * thread does not hold the stripe in this mode, changes nothing and returns false. That happens only if
+   * foreign code has changed the word, or if a release is repeated.
    */
   release(stripe: number, mode: Mode): boolean {
     this.#stamp(stripe, RESERVED_AT);
@@ -274,7 +277,10 @@ export class StripeLines {
     }
   }
 
-  /** Wakes the next waiter for a reserved stripe, or frees the stripe. */
+  /**
+   * Passes a released stripe on. Wakes the first sleeper of FRONT, for which the stripe stays reserved. If
+   * FRONT has no sleeper, frees the stripe and wakes the first sleeper of BACK.
+   */
   handOver(stripe: number): void {
     if (!this.#wake(stripe, FRONT)) this.#free(stripe);
   }
@@ -304,8 +310,8 @@ export class StripeLines {
   }
 
   /**
-   * Wakes the next waiter of a stripe that readers hold. If the waiter is a reader, it calls this function
-   * again. If no waiter is left, clears QUEUED, so that the fast path can take the stripe again.
+   * Wakes the next waiter of a stripe that readers hold. If the woken waiter is a reader, it calls this
+   * function again. If no waiter is left, clears QUEUED, so that the fast path can use the stripe again.
    */
   wakeReaders(stripe: number): void {
     for (;;) {
@@ -324,8 +330,8 @@ export class StripeLines {
   }
 
   /**
-   * Wakes all sleepers of a place. The caller must end the sleep of one queue, which would otherwise consume
-   * a wake. The host cannot wake one particular sleeper.
+   * Wakes all sleepers of a place, because the host cannot wake one particular sleeper. The caller uses this
+   * to end the sleep of one queue, which would otherwise consume a wake.
    */
   wakeAll(stripe: number, place: Place): void {
     const index = this.place(stripe, place);
@@ -344,7 +350,7 @@ export class StripeLines {
 
   /**
    * Takes a stripe after {@link #mayTake} has allowed it, and sets the flags in `queued`. Returns false if
-   * the stripe's word has changed since.
+   * the stripe's word is no longer `word`.
    */
   #take(stripe: number, word: number, mode: Mode, queued: number): boolean {
     const shares = mode.counted ? this.openShares() : undefined;
@@ -376,8 +382,8 @@ export class StripeLines {
   }
 
   /**
-   * Decides whether a woken reader gives way, although it could take a stripe with this word. Returns true if
-   * it woke the next sleeper instead.
+   * Decides whether a woken reader gives way to a writer, although the reader could take a stripe with this
+   * word. If the result is true, the next sleeper was woken instead.
    */
   #givesWay(stripe: number, word: number, waiting: Waiting): boolean {
     const index = this.place(stripe, WRITES_SINCE);
@@ -410,12 +416,12 @@ export class StripeLines {
     Atomics.store(this.memory, this.place(stripe, place), stamp());
   }
 
-  /** Makes a stamp so old that it counts as outdated. */
+  /** Sets a stamp to a time so long ago that {@link #isRecent} ignores the stamp. */
   #outdate(stripe: number, place: number): void {
     Atomics.store(this.memory, this.place(stripe, place), stamp() - 2 * patience.longest - 1);
   }
 
-  /** Whether a stamp is not older than this many milliseconds. */
+  /** Whether a stamp is at most this many milliseconds old. */
   #isRecent(stripe: number, place: number, milliseconds: number): boolean {
     const age = (stamp() - Atomics.load(this.memory, this.place(stripe, place))) | 0;
     return age <= milliseconds && age >= -CLOCKS_DIFFER;

@@ -16,14 +16,14 @@ import type { JavaScriptTable } from './table.js';
 import { type Blocked, recover, thread } from './thread.js';
 
 /**
- * The maximum number of times that a thread checks a word before it sleeps. These checks take 10 to 30
+ * The maximum number of times that a thread checks a word before it sleeps. That many checks take 10 to 30
  * microseconds, about as long as waking a thread.
  */
 const MOST_SPINS = availableParallelism() > 1 ? 500 : 0;
 const LEAST_SPINS = MOST_SPINS >> 4;
 /**
- * The current number of checks before a sleep. It is halved if the checks did not succeed, and doubled if
- * they did.
+ * The current number of checks before a sleep. This number is doubled if the checks led to a grant, and
+ * halved otherwise.
  */
 let spins = MOST_SPINS;
 
@@ -99,8 +99,8 @@ export class SyncWait implements Blocked, Waiting {
     const stripes = this.#stripes;
     const { timeout } = this.#request;
     for (let stripe; (stripe = stripes[this.#taken]) !== undefined;) {
-      // One attempt must not pass waiters of this thread. A blocking acquisition may take a stripe that is
-      // kept for them (keeps Q2 of `table.ts`).
+      // An acquisition with a timeout of 0 must not pass waiters of this thread. A blocking acquisition may
+      // take a stripe that is kept for these waiters (keeps Q2 of `table.ts`).
       const queue = this.#table.queues.get(stripe);
       if (timeout === 0 && queue !== undefined) break;
       if (!this.#take(stripe, queue?.isKept === true ? KEPT : POLL)) break;
@@ -153,8 +153,8 @@ export class SyncWait implements Blocked, Waiting {
         this.#table.entered(stripe, this.#mode);
         return undefined;
       }
-      // Since the last check, a writer may have arrived that waits for a shared hold of this thread. Then
-      // this wait could never end.
+      // A writer that waits for a shared hold of this thread may have arrived since the last check. This wait
+      // would then never end.
       const isDeadlock = this.#waitsForItself(stripe);
       const left = deadline - performance.now();
       if (isDeadlock || left <= 0) {
@@ -183,8 +183,8 @@ export class SyncWait implements Blocked, Waiting {
   /** Whether a wait for the stripe would never end, because this thread itself holds the stripe. */
   #waitsForItself(stripe: number): boolean {
     if (!this.#lines.blocksItself(stripe, this.#mode)) return false;
-    // Standing aside releases the holds of this thread's acquisitions that are not settled yet. `relay`
-    // clears QUEUED if only a dead writer has left it behind.
+    // `#standAside` releases the holds of this thread's acquisitions that are not settled yet. `relay`
+    // clears QUEUED if a dead writer left it behind.
     this.#standAside();
     this.#lines.relay(stripe);
     return this.#lines.blocksItself(stripe, this.#mode);
@@ -196,7 +196,7 @@ export class SyncWait implements Blocked, Waiting {
 
   /**
    * Makes this thread's async acquisitions release their stripes before the thread blocks, because they
-   * cannot be served while it is blocked.
+   * cannot be served while the thread is blocked.
    */
   #standAside(): void {
     if (this.#isAside) return;
@@ -205,7 +205,7 @@ export class SyncWait implements Blocked, Waiting {
     for (const table of thread.waiting) table.standAside();
   }
 
-  /** Ends the wait for the stripe that the acquisition currently waits for. */
+  /** Ends the wait for the current stripe, if there is one. */
   #leave(): void {
     const stripe = this.#stripe;
     this.#stripe = -1;

@@ -27,8 +27,8 @@ import { SyncWait } from './sync-wait.js';
 import { localMemory, recover, addWaitingTable, thread, type StandsAside } from './thread.js';
 
 /**
- * How many times in a row waiters are served from microtasks before the event loop gets a turn. Also how many
- * async acquisitions in a row may pass waiters of the same thread.
+ * The number of consecutive microtasks that serve waiters before the event loop gets a turn. Also the number
+ * of consecutive async acquisitions that may pass waiters of the same thread.
  */
 const IN_A_ROW = 64;
 const NONE: ReadonlySet<number> = new Set();
@@ -46,10 +46,10 @@ interface Note {
  * thread's event loop.
  *
  * Q1  An acquisition takes its stripes in ascending order. It stops at the first stripe that is not
- *     available, or that other acquisitions of this thread already wait for. It keeps the stripes that it has
- *     taken, and waits in the queue of that stripe. A queue serves its oldest acquisition first.
+ *     available, or that other acquisitions of this thread already wait for. It then waits in the queue of
+ *     this stripe, and keeps the stripes that it has taken. A queue serves its oldest acquisition first.
  * Q2  If a queue may take its stripe, the stripe is in `#due`, and its word has QUEUED. `#serve` runs only
- *     with an empty stack. Until it runs, the stripe is reserved for the queue but not held. A blocking
+ *     with an empty stack. Until `#serve` runs, the stripe is reserved for the queue but not held. A blocking
  *     acquisition of this thread may take the stripe, because the queued acquisitions cannot run before the
  *     blocking call returns.
  * Q3  Only `#serve` and the timer settle acquisitions, and only `#serve` removes a queue.
@@ -62,8 +62,7 @@ interface Note {
  *
  * A stack overflow can end any call of a program into this class. A stripe may then stay held, or a waiter
  * may be served late, but exclusion is kept, and nothing is released twice. A `vm` timeout can end a call
- * wherever a function or a loop iteration starts. A script that was ended this way keeps the stripes that it
- * had taken.
+ * wherever a function or a loop iteration starts. Stripes that the ended script had taken stay held.
  */
 export class JavaScriptTable implements LockTable, StandsAside {
   readonly engine = 'javascript';
@@ -131,7 +130,7 @@ export class JavaScriptTable implements LockTable, StandsAside {
   acquireAsync(request: Request, waiter: AsyncWaiter): Outcome | undefined {
     if (request.timeout === 0) return this.acquireSync(request);
     recover();
-    // An acquisition that may have to wait ends the row of acquisitions that pass the waiters.
+    // Only acquisitions that do not wait can pass waiters, so their count restarts here.
     this.#passedBy = 0;
     const entry = new Pending(waiter, ++this.#arrivals, request, performance.now());
     if (this.#advance(entry)) return GRANTED;
@@ -144,7 +143,7 @@ export class JavaScriptTable implements LockTable, StandsAside {
     this.#waiting++;
     if (entry.stripes.length > 1) this.#waitingForSeveral++;
     // This field is set last. If an earlier line throws, the acquisition is dropped later, and the caller
-    // releases the stripes that it had taken itself.
+    // releases the stripes that it held before this call.
     entry.isWaiting = true;
     return undefined;
   }
@@ -210,8 +209,8 @@ export class JavaScriptTable implements LockTable, StandsAside {
   }
 
   /**
-   * The stripes that waiting acquisitions of several stripes request. If an acquisition of a single stripe
-   * waits, the word of the stripe shows that the stripe is in use.
+   * All stripes of those waiting acquisitions that request several stripes. If an acquisition requests a
+   * single stripe and waits, the stripe's word shows that the stripe is in use.
    */
   wanted(): ReadonlySet<number> {
     if (this.#waitingForSeveral === 0) return NONE;
@@ -229,8 +228,8 @@ export class JavaScriptTable implements LockTable, StandsAside {
     for (const queue of this.queues.values()) {
       this.#endSleep(queue);
       const { first, stripe } = queue;
-      // This thread is about to block, so its writer cannot respond to a wake. It must not keep readers of
-      // other threads waiting.
+      // This thread is about to block, so its waiting writer cannot respond to a wake. The writer must not
+      // keep readers of other threads waiting.
       if (first !== undefined) this.lines.leave(stripe, first.mode, first);
       queue.isKept = false;
     }
@@ -249,20 +248,18 @@ export class JavaScriptTable implements LockTable, StandsAside {
 
   /** Releases one hold. If this throws, nothing has changed. */
   releaseStripe(stripe: number, mode: Mode): void {
-    // Serving is scheduled first, because a `vm` timeout may end this call. If there turns out to be nothing
-    // to serve, that does no harm.
+    // Serving is scheduled first, because a `vm` timeout may end this call. Scheduling does no harm if no
+    // waiter can be served.
     if (this.queues.has(stripe)) this.#serveSoon(stripe);
     if (!this.lines.release(stripe, mode)) return;
     try {
       this.#passOn(stripe);
     } catch {
-      // The stripe is already free (keeps T1), and its waiters find it by polling.
+      // The stripe is already free (keeps T1), and its waiters take it when they poll.
     }
   }
 
-  /**
-   * Call this after a stripe was taken. If a reader took the stripe, the readers that wait for it are woken.
-   */
+  /** Call this after a stripe was taken. If a reader took the stripe, wakes the waiting readers. */
   entered(stripe: number, mode: Mode): void {
     if (mode.counted && this.keys === undefined) this.lines.wakeReaders(stripe);
   }
@@ -288,8 +285,8 @@ export class JavaScriptTable implements LockTable, StandsAside {
   }
 
   /**
-   * Takes stripes for an acquisition, as far as they are available. Returns true if the acquisition now has
-   * all its stripes. Otherwise the acquisition waits in the queue of the next stripe.
+   * Takes the acquisition's next stripes until a stripe is not available. Returns true if the acquisition now
+   * has all its stripes. Otherwise the acquisition waits in the queue of that stripe.
    */
   #advance(entry: Pending): boolean {
     for (; entry.taken < entry.stripes.length; entry.taken++) {
@@ -329,8 +326,8 @@ export class JavaScriptTable implements LockTable, StandsAside {
   }
 
   /**
-   * Runs as a microtask, so with an empty stack. `#serve` requires that, and all calls of the host's timers
-   * do, too: see `DeadlineTimer`.
+   * Runs as a microtask, because `#serve` and calls of the host's timers require an empty stack: see
+   * `DeadlineTimer`.
    */
   readonly #serveFromMicrotask = (): void => {
     if (++this.#inARow % IN_A_ROW === 0) afterTurn(this.#serveDue);
@@ -345,7 +342,9 @@ export class JavaScriptTable implements LockTable, StandsAside {
     }
   };
 
-  /** Grants a stripe to its waiters, as far as it is available. Call this only with an empty stack. */
+  /**
+   * Grants a stripe to its waiters, until the stripe is not available. Call this only with an empty stack.
+   */
   #serve(stripe: number, cause: Cause): void {
     const queue = this.queues.get(stripe);
     if (queue === undefined) return;
@@ -399,8 +398,8 @@ export class JavaScriptTable implements LockTable, StandsAside {
   }
 
   /**
-   * Starts a `waitAsync` on this integer, which serves the queue when it is woken. Returns false if the
-   * integer has changed since `events` was read, because of a wake.
+   * Starts a `waitAsync` on the integer `place`. When this wait is woken, the queue is served. Returns false
+   * if the integer is no longer `events`, because a wake has changed it.
    */
   #sleep(queue: StripeQueue, place: Place, events: number): boolean {
     const { stripe } = queue;
@@ -419,7 +418,7 @@ export class JavaScriptTable implements LockTable, StandsAside {
     return true;
   }
 
-  /** Ends the queue's `waitAsync`, so that it does not consume wakes that are meant for other threads. */
+  /** Ends the queue's `waitAsync`, so that this wait does not consume wakes meant for other threads. */
   #endSleep(queue: StripeQueue): void {
     const { stripe, sleep } = queue;
     if (sleep === undefined) return;
@@ -429,7 +428,7 @@ export class JavaScriptTable implements LockTable, StandsAside {
     this.lines.relay(stripe);
   }
 
-  /** Passes a released stripe on to the next waiter, which may be of this thread or of another one. */
+  /** Passes a released stripe on to the next waiter, which belongs to this thread or to another thread. */
   #passOn(stripe: number): void {
     const queue = this.queues.get(stripe);
     if (queue?.first !== undefined && !this.#isAside) {
@@ -475,7 +474,7 @@ export class JavaScriptTable implements LockTable, StandsAside {
     if (--this.#waiting === 0) this.#timer.keepAlive(false);
   }
 
-  /** Sets the timer for a deadline, or for the next poll if that is earlier. */
+  /** Sets the timer for a deadline, or for the next poll if the poll is earlier. */
   #fireBy(deadline: number, now: number): void {
     this.#timer.fireBy(Math.min(deadline, now + patience.eventLoop));
   }

@@ -6,18 +6,18 @@ import { randomId } from './numbered.js';
 /** A table whose async acquisitions must release their stripes when the thread blocks or ends. */
 export interface StandsAside {
   /**
-   * Call before the thread blocks. While it is blocked, its event loop cannot respond to wakes. So this
-   * method makes wakes go to other threads, and releases the stripes that were taken for waiters of this
+   * Call this before the thread blocks. The event loop of a blocked thread cannot respond to wakes. So this
+   * method lets wakes go to other threads, and releases the stripes that were taken for waiters of this
    * thread.
    */
   standAside(): void;
-  /** Call when the thread runs again after it was blocked. The table then serves its waiters again. */
+  /** Call this when the thread runs again after it was blocked. The table then serves its waiters again. */
   resume(): void;
-  /** Call when the thread ends. */
+  /** Call this when the thread ends. */
   leave(): void;
 }
 
-/** A sync wait, which a `vm` timeout may cut off. */
+/** A sync wait. A `vm` timeout may end it at any point. */
 export interface Blocked {
   /** Undoes the changes of the wait. If this throws, it can be called again. */
   undo(): void;
@@ -26,19 +26,20 @@ export interface Blocked {
 /**
  * The state that all copies of this package in one thread share. Each evaluation of the package's modules is
  * a copy. There are several copies, for example, in a test runner with a module registry, or if the package
- * is installed twice. If a thread blocks, it must release the stripes that any of the copies holds for
+ * is installed twice. Before a thread blocks, it must release the stripes that any of the copies holds for
  * waiters.
  */
 interface ThreadState {
   /** All tables of this thread with pending acquisitions. */
   readonly waiting: Set<StandsAside>;
   /**
-   * The current sync wait. If other code of this thread runs while the field is set, the wait was cut off.
+   * The current sync wait. If other code of this thread runs while the field is set, a `vm` timeout has ended
+   * the wait.
    */
   blocked: Blocked | undefined;
   /**
-   * The tables of this thread, by their memory. If a handle is opened again in its own thread, both locks
-   * must share one table, because the table counts the thread's shared holds.
+   * The tables of this thread, by their memory. If a thread opens a handle of its own lock, both locks must
+   * share one table, because the table counts the thread's shared holds.
    */
   readonly tables: WeakMap<SharedArrayBuffer, LockTable>;
   /**
@@ -74,15 +75,15 @@ export function addWaitingTable(table: StandsAside): void {
   if (thread.listensForEnd) return;
   thread.listensForEnd = true;
   // The event is not emitted if a thread is terminated. In that case, waiters of other threads are not woken,
-  // and find the stripe by polling.
+  // and detect the free stripe by polling.
   process.once('exit', () => {
     for (const each of thread.waiting) each.leave();
   });
 }
 
 /**
- * Call this before this thread uses a table. A sync wait that is still recorded was cut off, so its changes
- * are undone.
+ * Call this before this thread uses a table. If a sync wait is recorded, a `vm` timeout has ended it; this
+ * call undoes its changes.
  */
 export function recover(): void {
   thread.blocked?.undo();

@@ -19,7 +19,8 @@ import { Queue, type Queued } from './queue.js';
 export class JavaScriptWebLockEngine implements WebLockEngine {
   readonly name = 'javascript';
   /**
-   * The managers that are in use. An unused manager has no requests, so it can be created again when needed.
+   * The managers that are in use. A manager that is no longer in use has no requests, so a new object can
+   * replace it.
    */
   readonly #managers = new Numbered<WebLocks>();
   readonly id = this.#managers.id;
@@ -39,7 +40,7 @@ class WebLockRequest implements Queued<WebLockRequest> {
   readonly mode: Mode;
   readonly requester: WebLockRequester;
   isStolen = false;
-  /** Whether the request is pending, or was granted but its requester was not notified yet. */
+  /** True while the request is pending, and after the grant until its requester is notified. */
   isWaiting = false;
   previous: WebLockRequest | undefined = undefined;
   next: WebLockRequest | undefined = undefined;
@@ -63,7 +64,8 @@ class LocksOfName {
   }
 
   /**
-   * Whether the held requests admit another one in this mode. Modes with counted holders admit each other.
+   * Whether the held requests admit another request in this mode. Modes with counted holders admit each
+   * other.
    */
   admits(mode: Mode): boolean {
     for (const first of this.held) return mode.counted && first.mode.counted;
@@ -77,17 +79,19 @@ class LocksOfName {
  * R1  The held requests of a name are either one exclusive request or only shared requests.
  * R2  Whenever none of these methods runs, the first pending request of a name is not compatible with the
  *     held requests.
- * R3  A request is held or pending. Once it was stolen or has ended, it is neither.
+ * R3  A request is either held or pending, until it is stolen or ends.
  * R4  A name is in `#names` only while it has held or pending requests.
  * R5  Requesters are notified of grants and thefts later, in order, with an empty stack.
  */
 class JavaScriptWebLocks implements WebLocks {
   readonly number: number;
   readonly #names = new Map<string, LocksOfName>();
-  /** All requests, by ticket: pending, held, or stolen without a notification yet. */
+  /**
+   * All requests by ticket: pending requests, held requests, and stolen requests that were not notified yet.
+   */
   readonly #entries = new Map<number, WebLockRequest>();
   #lastTicket = -1;
-  /** The number of requests with `isWaiting`. While there are any, the timer keeps the event loop alive. */
+  /** The number of requests with `isWaiting`. While it is above 0, the timer keeps the event loop alive. */
   #waiting = 0;
   #timer: Timer;
   readonly #restart = (): void => {
@@ -138,7 +142,7 @@ class JavaScriptWebLocks implements WebLocks {
     if (!wasPending) return false;
     locks.pending.remove(entry);
     this.#end(entry);
-    // The requests behind the cancelled one may be compatible with the held ones (keeps R2).
+    // The requests behind the cancelled one may be compatible with the held requests (keeps R2).
     this.#grant(locks);
     return true;
   }
@@ -188,8 +192,8 @@ class JavaScriptWebLocks implements WebLocks {
   }
 
   /**
-   * Grants pending requests as long as they are compatible with the held ones (keeps R1 and R2). Removes a
-   * name without requests (keeps R4).
+   * Grants pending requests in order, until a request is not compatible with the held requests (keeps R1 and
+   * R2). Removes the name if no request is left (keeps R4).
    */
   #grant(locks: LocksOfName): void {
     const { name, held, pending } = locks;

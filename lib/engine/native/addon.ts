@@ -71,8 +71,8 @@ interface SignalAddon {
 
 /**
  * The addon's exports. The sources in `native/node` describe the arguments and results: `acquisitions.cc`,
- * `inspection.cc`, `exact_keys.cc`, `contention.cc` and `addon.cc`. `protocol.ts` lists the numbers that have
- * a special meaning.
+ * `inspection.cc`, `exact_keys.cc`, `contention.cc` and `addon.cc`. `protocol.ts` explains the numbers in
+ * them.
  */
 export interface Addon extends LeaseAddon, WebLockAddon, ProcessLockAddon, SignalAddon {
   start(threadId: number, onReady: () => void): number;
@@ -146,7 +146,7 @@ export interface Addon extends LeaseAddon, WebLockAddon, ProcessLockAddon, Signa
 
 /** Loads the addon. Throws an `AddonMissing` if no binary loads. */
 export function loadAddon(): Addon {
-  // V8 stores an object that native code has filled as a dictionary, and optimized code would search the
-  // dictionary at each call. A copy is not a dictionary.
+  // Native code has added the properties of the exports object, so V8 stores this object as a dictionary.
+  // Optimized code would search the dictionary at each call. A copy is not stored as a dictionary.
   return { ...(loadBinary() as Addon) };
 }

@@ -10,13 +10,13 @@ import {
 import { byteLengthFor } from '../contract/layout.js';
 import type { Addon } from './addon.js';
 
-/** The size of an arena in bytes: room for 254 locks of 1024 stripes. Only the used part consumes memory. */
+/** The size of an arena in bytes: room for 254 locks of 1024 stripes. Only the used part takes up memory. */
 const SIZE = 16 * 2 ** 20;
-/** The size of a cache line in bytes. Each table starts at a multiple of it. */
+/** The size of a cache line in bytes. Each table starts at a multiple of this size. */
 const LINE = 64;
 /**
- * The header of an arena is its first line. This is the index, in 32-bit integers, of the number of used
- * bytes.
+ * The first cache line of an arena is its header. The following constants are indexes of 32-bit integers in
+ * it. The integer at this index is the number of used bytes.
  */
 const USED_INDEX = 0;
 /** The index of a mark that distinguishes an arena from other memory of this size. */
@@ -28,12 +28,12 @@ const ID_INDEX = 2;
 const INHERITED = 'stripelock: arena 1';
 
 /**
- * Memory for the tables of locks. WebAssembly can access it, and so make a faster compare-and-swap: V8
- * compiles WebAssembly's compare-and-swap to one instruction, but calls a function for
- * `Atomics.compareExchange` (see docs/performance.md).
+ * Memory for the tables of locks. WebAssembly can access this memory, and its compare-and-swap is faster than
+ * `Atomics.compareExchange`: V8 compiles the former to one instruction, but calls a function for the latter
+ * (see docs/performance.md).
  *
- * One arena serves all locks and, if possible, all threads of a process, because V8 inlines calls into a
- * single WebAssembly instance only. With several instances, calls would cost as much as `Atomics`.
+ * One arena serves all locks and, if possible, all threads of a process, because V8 inlines calls into only
+ * one WebAssembly instance. With several instances, a call would cost as much as `Atomics.compareExchange`.
  *
  * The arena cannot detect when the last handle of a lock is gone, because a handle may be in a message that
  * was not received yet. So the memory of a lock is reused only if the lock's handle was never read: see S1 in
@@ -57,15 +57,18 @@ export class Arena {
     this.id = [this.words[ID_INDEX]! >>> 0, this.words[ID_INDEX + 1]! >>> 0];
   }
 
-  /** Undefined if WebAssembly is unavailable, or V8 cannot reserve the address space. */
+  /**
+   * Creates an arena. Returns undefined if WebAssembly is unavailable, or if V8 cannot reserve the address
+   * space.
+   */
   static create(): Arena | undefined {
     const memory = createWasmMemory(SIZE);
     if (memory === undefined) return undefined;
     const words = new Int32Array(memory.buffer);
     words[USED_INDEX] = LINE;
     words[MARK_INDEX] = MARK;
-    // The id is unique in the process: a thread creates one arena for each copy of the addon, and never two
-    // arenas within a nanosecond.
+    // The id is unique in the process. It consists of the thread's number and the time in nanoseconds. A
+    // thread creates one arena for each copy of the addon, and never two arenas within a nanosecond.
     words[ID_INDEX] = threadId + 1;
     words[ID_INDEX + 1] = Number(BigInt.asIntN(32, hrtime.bigint()));
     return Arena.over(memory);
@@ -104,7 +107,7 @@ export class Arena {
     const bytes = byteLengthFor(stripes);
     for (;;) {
       const used = Atomics.load(words, USED_INDEX);
-      // The number is checked, because any code with a handle can overwrite it.
+      // The number of used bytes is checked, because any code with a handle can overwrite it.
       if (used < LINE || used > SIZE - bytes || used % LINE !== 0) return undefined;
       if (Atomics.compareExchange(words, USED_INDEX, used, used + bytes) === used) return used;
     }
@@ -112,9 +115,10 @@ export class Arena {
 }
 
 /**
- * Chooses the arena whose compare-and-swap a thread uses (see {@link Arena}): the arena of the first lock
- * that the thread created or opened. Usually all threads use the same arena, because workers inherit it and
- * handles carry it. For a lock in another arena, the thread uses `Atomics`.
+ * Chooses the only arena in which a thread uses WebAssembly's compare-and-swap (see {@link Arena}). It is the
+ * arena of the first lock that the thread created or opened. For a lock in another arena, the thread uses
+ * `Atomics`. Usually all threads use the same arena, because workers inherit the arena and handles contain
+ * it.
  */
 export class ThreadArena {
   readonly #addon: Addon;
@@ -135,8 +139,8 @@ export class ThreadArena {
   }
 
   /**
-   * The compare-and-swap for the memory of a lock. Undefined if the thread must use `Atomics` for that
-   * memory. `words` must cover the whole memory.
+   * Returns the compare-and-swap for the memory of a lock, or undefined if the thread must use `Atomics` for
+   * that memory. `words` must cover the whole memory.
    */
   compareExchangeIn(memory: object | undefined, words: Int32Array): CompareExchange | undefined {
     if (memory === undefined) return undefined;

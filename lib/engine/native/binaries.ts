@@ -8,7 +8,7 @@ export interface Binaries {
   readonly compiled: () => object;
 }
 
-/** Loads a binary whose path is known, by Node's own loader. */
+/** Loads a binary from a known path with Node's own loader. */
 export interface LoaderByPath {
   /** The package's folder. */
   readonly folder: string;
@@ -20,27 +20,27 @@ export interface LoaderByPath {
 }
 
 /**
- * Returns a loader that needs no lookup of files. Finding `addon.cjs` and the binary would take a thread
- * longer than loading the binary.
+ * Returns a loader that loads a binary by its path, without the search that {@link binaries} makes. The
+ * search for `addon.cjs` and the binary would take a thread longer than loading the binary.
  *
  * The loader exists only if this module is a file of the installed package, and Node's own loader loaded it.
  * In bundles and test runners the result is undefined. Only the package's CommonJS files can detect this
- * case, so `scripts/build/places.mjs` replaces this function in those files.
+ * case. In these files, `scripts/build/places.mjs` replaces this function by one that detects it.
  */
 export function loaderByPath(): LoaderByPath | undefined {
   return undefined;
 }
 
 /**
- * Returns the binaries of the installed package. They are found by the package's name, because this module
- * may be part of a bundle in another folder.
+ * Returns the binaries of the installed package. This function searches for the package by name, because this
+ * module may be part of a bundle in another folder.
  *
- * In the package's CommonJS files, `scripts/build/places.mjs` replaces this module by a literal `require`.
- * Those files are never bundled, and tools must see the dependency.
+ * In the package's CommonJS files, `scripts/build/places.mjs` replaces this function by a literal `require`,
+ * so that tools detect the dependency.
  */
 export function binaries(): Binaries {
-  // `createRequire` is loaded indirectly. Webpack replaces calls of it that it recognises, and then fails
-  // because the argument is not a literal.
+  // `createRequire` is loaded indirectly, so that webpack does not recognise the call. Otherwise webpack
+  // would replace the call, and fail because the argument is not a literal.
   const { createRequire } = process.getBuiltinModule('node:module');
   let failure: unknown;
   for (const place of places()) {
@@ -58,9 +58,9 @@ export function binaries(): Binaries {
 }
 
 /**
- * The files from which to search for the package: this module's file, then the program's file. The second is
- * needed for a bundle made by webpack, where this module's path is the one on the build machine. In a
- * CommonJS bundle made by esbuild, `import.meta` is empty, and `__filename` is the bundle.
+ * The files from which to search for the package: this module's file, then the program's file. The program's
+ * file is needed in a bundle made by webpack, where this module's path is a path on the build machine. In a
+ * CommonJS bundle made by esbuild, `import.meta` is empty, and `__filename` is the path of the bundle.
  */
 function places(): string[] {
   const here = (import.meta.url as string | undefined) ?? __filename;

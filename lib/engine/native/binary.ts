@@ -13,8 +13,8 @@ export class AddonMissing extends Error {}
 const COMPILED = 'build/Release/stripelock.node';
 
 /**
- * Loads the first binary that works. A binary that was compiled on this machine is tried first, because it
- * was compiled on purpose. Throws {@link AddonMissing}.
+ * Loads the first binary that works. A binary that was compiled on this machine is tried first, because a
+ * user compiled it on purpose. Throws {@link AddonMissing}.
  */
 export function loadBinary(): object {
   const loader = loaderByPath();
@@ -26,8 +26,8 @@ export function loadBinary(): object {
 }
 
 /**
- * Loads a file by its path. Returns undefined if that fails; {@link foundByName} then tries again, or reports
- * the reason.
+ * Loads a file by its path. Returns undefined if the file does not load. The caller then calls
+ * {@link foundByName}, which tries again, or reports the reason of the failure.
  */
 function loadedByPath({ folder, load }: LoaderByPath, file: string): object | undefined {
   const place = path.join(folder, file);
@@ -96,7 +96,7 @@ function reasonOf(error: unknown): string {
   return String(message ?? error).split('\n')[0]!;
 }
 
-/** The text that names the option of Node that forbids addons, and the remedy. */
+/** Returns the text that names the option of Node that forbids addons, and the remedy. */
 function permission(): string {
   const { permission: model } = process as { permission?: { has(scope: string): boolean } };
   return model?.has('addon') === false
@@ -105,8 +105,8 @@ function permission(): string {
 }
 
 /**
- * The text that names the command for compiling the addon on this machine. The command depends on whether the
- * folder is a checkout: only a checkout contains the folder `lib`.
+ * Returns the text that names the command for compiling the addon on this machine. The command depends on
+ * whether the folder is a checkout: only a checkout contains the folder `lib`.
  */
 function remedy(folder: string): string {
   const checkout = existsSync(path.join(folder, 'lib'));

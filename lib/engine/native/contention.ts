@@ -18,14 +18,14 @@ import type { Addon } from './addon.js';
 /** The maximum depth of recorded stacks, including up to eight frames of this package. */
 const FRAMES = 24;
 /**
- * The minimum interval, in milliseconds, between two captured stacks of calls that wait on the event loop. So
- * capturing takes at most a few percent of a thread's time, even if thousands of calls wait at once. The
- * stacks of releases and sync calls are always captured.
+ * The minimum interval, in milliseconds, between two captured stacks of calls that wait on the event loop.
+ * With this limit, capturing takes at most a few percent of a thread's time, even if thousands of calls wait
+ * at once. The stacks of releases and sync calls are always captured.
  */
 const PAUSE = 0.1;
 /**
- * A microtask passes the records to the addon. If no microtask runs, the records are passed on when there are
- * `MOST` of them, or when the first is `OLDEST` milliseconds old.
+ * A microtask passes the pending records to the addon. Until it runs, a new record passes all records to the
+ * addon if there are `MOST` records, or if the first record is older than `OLDEST` milliseconds.
  */
 const MOST = 64;
 const OLDEST = 100;
@@ -35,8 +35,8 @@ interface Pending {
   readonly record: Omit<WaitRecord, 'frames'> | Omit<ReleaseRecord, 'frames'>;
   readonly place: CapturedStack | undefined;
   /**
-   * Identifies the profile that the record belongs to. Another profile may start before the record is
-   * written.
+   * The result of the draw, which identifies the profile of the record. Another profile may start before the
+   * record is passed to the addon.
    */
   readonly draw: number;
 }
@@ -44,11 +44,11 @@ interface Pending {
 /**
  * Records one thread's waits for one lock while a profile of contention is running
  * (`native/core/table/contention_profile.h`). A thread that has waited records its wait. A thread that
- * releases a contended stripe records the release. The release also makes a random decision, the draw,
+ * releases a contended stripe records the release. The release also makes the draw, which decides at random
  * whether both are recorded.
  *
- * A record is created while the thread holds a contended stripe. So the expensive part, formatting the stack,
- * follows later in a microtask.
+ * A record is created while the thread holds a contended stripe. So the stack, which is expensive to format,
+ * is formatted later in a microtask.
  */
 export class NativeRecorder implements ContentionRecorder {
   readonly #addon: Addon;
@@ -99,13 +99,13 @@ export class NativeRecorder implements ContentionRecorder {
       this.#add({ record, place, draw }, to);
     } catch {
       // The program may have replaced `Error.prepareStackTrace` by a function that throws. The acquisition is
-      // unaffected, and its record is dropped.
+      // unaffected. Only the record is lost.
     }
   }
 
   /**
-   * Records a release that happened just after the time `at`. `next`: the wait that this release ended, if it
-   * was a wait of this thread.
+   * Records a release that happened just after the time `at`. `next`: the wait that this release ended, if
+   * this thread had started the wait; otherwise undefined.
    */
   released(stripe: number, at: number, next: BegunWait | undefined): void {
     let draw = this.#addon.drawn();

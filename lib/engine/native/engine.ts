@@ -19,7 +19,7 @@ import { NativeThread } from './thread.js';
 
 /**
  * The entry by which one evaluation of this package offers its engine to the other evaluations in its thread.
- * They can use the engine if their protocol is the same.
+ * Another evaluation can use the engine if it has the same protocol number.
  */
 interface Running {
   readonly protocol: number;
@@ -41,7 +41,7 @@ export class OtherVersion extends Error {}
  *
  * A thread can start the addon only once, but may evaluate this package several times. Examples are the
  * module registry of a test runner, and a package that is installed twice. All evaluations share one engine,
- * so they count as one holder, and one call notifies all waiters of the thread. The evaluations do not share
+ * so they have a single slot, and one call notifies all waiters of the thread. The evaluations do not share
  * classes, so no code may depend on an object's class.
  */
 export function loadNativeEngine(): NativeEngine {
@@ -62,8 +62,8 @@ function startEngine(addon: Addon): NativeEngine {
   try {
     return new NativeEngine(addon);
   } catch (error) {
-    // The addon refuses to start twice in a thread. So a version of this package that does not share its
-    // engine has already started it.
+    // The addon refuses to start twice in a thread. So another version of this package, which does not share
+    // its engine, has already started the addon.
     if ((error as { code?: unknown }).code === 'ERR_INVALID_ARG_TYPE') throw new OtherVersion();
     throw error;
   }
@@ -89,8 +89,8 @@ export class NativeEngine implements Engine {
   readonly #arena: ThreadArena;
   readonly #thread: NativeThread;
   /**
-   * The memory that the last call of {@link create} allocated in the arena. No other thread knows this memory
-   * yet.
+   * The memory that the last call of {@link create} allocated in the arena. While {@link create} runs, no
+   * other thread knows this memory.
    */
   #made: TableMemory | undefined;
   readonly #tables = new Map<number, WeakRef<NativeTable>>();
@@ -217,7 +217,7 @@ export class NativeEngine implements Engine {
 
   /**
    * Returns this thread's view of a table that the addon has just opened. If the thread already had a view,
-   * this undoes the opening, because the addon counts how often a table was opened.
+   * the table is closed once, because the addon counts how often a table was opened.
    */
   #opened(table: number, memoryOf: () => OpenedMemory): NativeTable {
     const known = this.#tables.get(table)?.deref();
@@ -232,8 +232,8 @@ export class NativeEngine implements Engine {
   }
 
   /**
-   * Opens the table of a file's keys. The addon owns the memory of the table. Other processes must agree to
-   * each acquisition, so the fast path is disabled.
+   * Opens the table of a file's keys. The addon owns the memory of the table. The fast path is disabled,
+   * because each acquisition must also exclude other processes.
    */
   readonly #openOfFile = (table: number, words: Int32Array, shape: TableShape): LockTable =>
     this.#opened(table, () => ({

@@ -29,7 +29,7 @@ export class NativeLeases implements LeaseEngine {
   readonly #batch = new Int32Array(BATCH);
   /** Closes tables and gates after this thread has stopped using them. */
   readonly #unused = new HostFinalizationRegistry<() => void>((close) => close());
-  /** Notifies this thread's own watchers before the thread returns to its event loop. */
+  /** Calls {@link deliver} from a microtask, before the thread returns to its event loop. */
   readonly delivery = new DeferredCall(() => this.deliver());
 
   /**
@@ -59,7 +59,7 @@ export class NativeLeases implements LeaseEngine {
     return gate;
   }
 
-  /** Adds a watch. `id`: the addon's id of the watch. */
+  /** Adds a callback for a watch. `id`: the addon's id of the watch. */
   watch(id: number, freed: () => void): LeaseWatch {
     this.#watches.set(id, freed);
     return {
@@ -115,7 +115,8 @@ class NativeLeaseTable implements LeaseTable {
 
   end(key: string, owner: string, keepFor: number, at: number, token = ANY_TOKEN): boolean {
     const status = this.#addon.leaseEnd(this.#index, key, at, owner, token, keepFor);
-    // This thread also watches the key, so it delivers the notification to itself.
+    // This thread also watches the key. The addon does not wake the calling thread, so the thread schedules
+    // the delivery.
     if (status === LEASE_DONE_AND_READY) this.#leases.delivery.schedule();
     return status !== LEASE_NO;
   }

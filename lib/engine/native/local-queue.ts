@@ -5,21 +5,21 @@ import type { LocalWait } from './stripe-state.js';
 
 /**
  * The highest ticket of a waiter in a {@link LocalQueue}. A ticket is `LOCAL_TICKET` minus an arrival count:
- * the number of acquisitions that had arrived in the stripe's queue in the addon before this waiter. If the
- * waiter moves to that queue, the count determines its place there. A waiter in the addon has a ticket of at
- * least 0.
+ * the number of acquisitions that had joined the addon's queue for the stripe before this waiter arrived. If
+ * the waiter moves to the addon's queue, the count determines its place there. A waiter in the addon has a
+ * ticket of at least 0.
  */
 export const LOCAL_TICKET = -2;
 
 /**
- * The length, in milliseconds, from which a timeout counts as long. A long timeout starts to run when the
- * thread checks its waiters the next time, so starting a wait does not read the clock.
+ * A timeout of at least this many milliseconds is long. A long timeout starts to run only when the thread
+ * next checks its waiters, so a wait with a long timeout starts without reading the clock.
  */
 export const LONG_TIMEOUT = 1000;
 
 /**
- * The acquisitions of one thread that wait in JavaScript for one stripe, in order of arrival. They are linked
- * by `previous` and `next`.
+ * The acquisitions of one thread that wait in JavaScript for one stripe, in order of arrival. The waiters are
+ * linked by their fields `previous` and `next`.
  */
 export class LocalQueue {
   readonly local: LocalWaits;
@@ -41,8 +41,8 @@ export class LocalQueue {
    */
   abandoned = false;
   /**
-   * While other threads wait, the stripe may stay in this thread until this time, by `performance.now()`. 0
-   * if the time is not determined yet.
+   * While other threads wait, this thread may pass the stripe between its own waiters until this time, by
+   * `performance.now()`. 0 if the time is not determined yet.
    */
   keptUntil = 0;
 
@@ -55,7 +55,10 @@ export class LocalQueue {
     this.stripe = stripe;
   }
 
-  /** Whether this thread holds the stripe or has a stand-in in the addon: see I9 in `local-waits.ts`. */
+  /**
+   * Whether one of the conditions of I9 in `local-waits.ts` holds: this thread holds the stripe, or has a
+   * stand-in in the addon.
+   */
   get isLookedAfter(): boolean {
     return this.armed || this.handing || this.standIn !== undefined;
   }
@@ -92,7 +95,7 @@ export class LocalQueues {
     return queue;
   }
 
-  /** The waiters of a stripe, in order. */
+  /** Returns the waiters of a stripe, in queue order. */
   waiting(stripe: number, now: number): LocalWait[] {
     const waiting: LocalWait[] = [];
     for (let waiter = this.get(stripe)?.first; waiter !== undefined; waiter = waiter.next) {
@@ -111,7 +114,8 @@ export class LocalQueues {
   }
 
   /**
-   * Starts the timeouts of new waiters at `time`. Returns the time when the first of these waiters is due.
+   * Sets `time` as the start of all long timeouts that have not started yet. Returns the earliest deadline of
+   * these waiters; Infinity if there are none.
    */
   date(time: number): number {
     let next = Infinity;
@@ -121,7 +125,7 @@ export class LocalQueues {
           waiter.since = time;
           next = Math.min(next, time + waiter.timeout);
         } else if (waiter.timeout >= LONG_TIMEOUT) {
-          // The waiters before this one already have a start time.
+          // All waiters before this waiter already have a start time.
           break;
         }
       }
@@ -130,8 +134,8 @@ export class LocalQueues {
   }
 
   /**
-   * Adds the waiters whose deadlines have passed to `due`, ordered by deadline. Returns the time when the
-   * next waiter is due.
+   * Adds all waiters with a passed deadline to `due`, ordered by deadline. Returns the earliest deadline of
+   * the other waiters; Infinity if there are none.
    */
   collectDue(now: number, due: AsyncWaiter[]): number {
     let next = Infinity;
@@ -139,8 +143,8 @@ export class LocalQueues {
       for (let waiter = queue.first; waiter !== undefined; waiter = waiter.next) {
         const deadline = waiter.since + waiter.timeout;
         if (deadline > now) next = Math.min(next, deadline);
-        // During a hand-over, the first waiter is not due: it was granted in time, even if that is delivered
-        // late.
+        // During a hand-over, the first waiter is not due. It was granted in time, even if the grant is
+        // delivered late.
         else if (!queue.handing || waiter !== queue.first) due.push(waiter);
       }
     }
@@ -151,13 +155,13 @@ export class LocalQueues {
 
 /**
  * The stripes that this thread is handing over to its own waiters. A hand-over is delivered from the
- * microtask queue. The code that released the stripe may block the thread before that. Then the waiter cannot
- * run, so the stripe goes to other threads ({@link takeBack}).
+ * microtask queue. The code that released the stripe may block the thread before the delivery. Then the
+ * waiter cannot run, so {@link takeBack} releases the stripe to other threads.
  */
 export class HandOvers {
   /**
-   * The first of a list of queues, linked by `nextHanded`. A queue in the list that is no longer `handing`
-   * has released its stripe in the meantime.
+   * The first queue of a list that is linked by `nextHanded`. If a queue in the list is no longer `handing`,
+   * its hand-over must not be delivered.
    */
   #first: LocalQueue | undefined = undefined;
   #last: LocalQueue | undefined = undefined;

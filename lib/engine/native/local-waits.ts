@@ -13,16 +13,17 @@ import type { LocalWait } from './stripe-state.js';
 import type { NativeThread } from './thread.js';
 
 /**
- * A long timeout (see `LONG_TIMEOUT`) starts to run when the thread checks its waiters the next time. This
- * check comes within 1 / `TICKS` of the timeout, and within `LONGEST_TICK` milliseconds.
+ * A long timeout (see `LONG_TIMEOUT`) starts to run when the thread next checks its waiters. The delay until
+ * this check is at most 1 / `TICKS` of the timeout, and at most `LONGEST_TICK` milliseconds.
  */
 const TICKS = 256;
 const LONGEST_TICK = 10;
 /**
- * When this thread's count of contended acquisitions reaches this number, it is added to the table's cell.
+ * When this thread's count of contended acquisitions reaches this number, the count is added to the table's
+ * metric and restarts at 0.
  */
 const MOST_CONTENDED = 2 ** 20;
-/** The bits of a word that determine the holder: all except QUEUED, ABANDONED and LOCAL. */
+/** The bits of a word that determine the holder. */
 const HOLDER = SHARED | HOLDER_MASK;
 
 /** The parts of a table that local waits use. */
@@ -40,28 +41,28 @@ interface LocalTable {
  * the promise of the next task, and the stripe's word does not change.
  *
  * Usually at most one exclusive acquisition of the thread waits for a stripe in the addon: the stand-in. The
- * thread's other acquisitions of that stripe wait behind it in JavaScript. This follows lock cohorting (Dice,
- * Marathe, Shavit 2012), with threads in place of NUMA nodes. An acquisition of several stripes always waits
- * in the addon.
+ * thread's other exclusive acquisitions of that stripe wait behind the stand-in in JavaScript. This follows
+ * lock cohorting (Dice, Marathe, Shavit 2012), with threads in place of NUMA nodes. An acquisition of several
+ * stripes always waits in the addon.
  *
  * The invariants continue the list in `native/core/table/table.h`:
  *
- * I8   LOCAL appears only in a word with a slot. Only the thread with that slot sets LOCAL. It does so only
- *      while one of its guards holds the stripe, or while the stripe is being handed over within the thread.
+ * I8   LOCAL appears only in a word with a slot. Only the thread with that slot sets LOCAL, and only while
+ *      one of its guards holds the stripe, or while the stripe is being handed over within the thread.
  *      Because of LOCAL, the fast path cannot release the stripe, so {@link release} handles the release.
  *      Each change that removes the slot from the word also clears LOCAL.
  * I9   While a queue has waiters, one of three conditions holds. `armed`: the thread holds the stripe with
- *      LOCAL set. `handing`: the thread holds the stripe and is about to deliver it to the first waiter.
- *      `standIn`: another acquisition of the thread waits in the addon ahead of the queue. When the stand-in
- *      ends, the first waiter replaces it before other code runs.
+ *      LOCAL set. `handing`: the thread holds the stripe, and is about to notify the first waiter that it has
+ *      the stripe. `standIn`: another acquisition of the thread waits in the addon ahead of the queue. When
+ *      the stand-in stops waiting without a grant, the first waiter replaces it before other code runs.
  * I10  A thread's exclusive acquisitions of a stripe are granted in order of arrival, unless the addon
- *      revokes a grant (I7). Each ticket records how many acquisitions of other threads arrived earlier. So a
- *      waiter that becomes the stand-in gets its proper place among them. If acquisitions of the thread
- *      already wait in the addon for a share of the stripe, or for several stripes of the lock, later
- *      acquisitions wait in the addon behind them.
- * I11  While other threads wait, a stripe stays in this thread only until the addon's clock requires that
- *      their first waiter is served (`kBargingPeriod` in `native/core/base/sync.h`). Then the first waiter of
- *      the queue becomes the stand-in, and the addon decides which thread gets the stripe.
+ *      revokes a grant (I7). Each ticket records how many acquisitions had joined the addon's queue earlier.
+ *      So a waiter that becomes the stand-in gets its place among the acquisitions of other threads. If
+ *      acquisitions of the thread other than the stand-in already wait in the addon for the stripe, or for
+ *      several stripes of the lock, later acquisitions of the stripe wait in the addon behind them.
+ * I11  While other threads wait, a stripe stays in this thread only until the addon's barging period ends
+ *      (`kBargingPeriod` in `native/core/base/sync.h`). After that, a release makes the first waiter of the
+ *      queue the stand-in, and the addon decides which thread gets the stripe.
  *
  * If the thread ends between any two lines, its waiters and counts disappear with its memory. The addon then
  * frees the stripes that have its slot, and removes its stand-ins. If a call throws, the invariants still
@@ -74,23 +75,23 @@ export class LocalWaits {
   readonly #slot: number;
   readonly #queues = new LocalQueues();
   /**
-   * Counts of this thread's waiters in JavaScript: one count for each stripe, then the sum, then the number
-   * of acquisitions that ever waited here. The addon reads these counts for `stats()` and `inspect()` of any
-   * thread (`openLocals` in `native/core/table/membership.h`). Only this thread writes them, so it needs no
-   * atomics. The counts disappear with the thread.
+   * Counts of this thread's waiters in JavaScript: one count for each stripe, then the sum of these counts,
+   * then the number of contended acquisitions (see `MOST_CONTENDED`). The addon reads the counts for
+   * `stats()` and `inspect()` of any thread (`openLocals` in `native/core/table/membership.h`). Only this
+   * thread writes the counts, so it needs no atomics. The counts disappear with the thread.
    */
   #counts: Int32Array | undefined = undefined;
   /**
-   * Counts of this thread's acquisitions that wait in the addon, except stand-ins. Each stripe has a count of
-   * the acquisitions that wait only for this stripe. The last element counts the acquisitions that wait for
-   * several stripes.
+   * Counts of this thread's acquisitions that wait in the addon, except stand-ins. The element of each stripe
+   * counts the acquisitions that request only this stripe. The last element counts the acquisitions that
+   * request several stripes.
    */
   #elsewhere: Int32Array | undefined = undefined;
   /** Whether the thread checks the deadlines of these waiters: see {@link NativeThread.list}. */
   isListed = false;
   /**
-   * No waiter times out before this time, by `performance.now()`. Waiters whose timeout has not started do
-   * not count.
+   * The earliest time, by `performance.now()`, at which a waiter can time out. Waiters with a timeout that
+   * has not started are not included.
    */
   #nextDue = Infinity;
 
@@ -136,7 +137,7 @@ export class LocalWaits {
     return undefined;
   }
 
-  /** Starts an acquisition that waits in the addon if it has to wait. */
+  /** Starts an acquisition. If the acquisition has to wait, it waits in the addon. */
   startElsewhere(waiter: AsyncWaiter): Outcome | undefined {
     const counts = (this.#elsewhere ??= new Int32Array(this.#table.stripes + 1));
     const place = this.#placeElsewhere(waiter);
@@ -150,8 +151,8 @@ export class LocalWaits {
   }
 
   /**
-   * Call before an acquisition that {@link startElsewhere} has started ends its wait. If this throws, nothing
-   * has changed.
+   * Call this before the end of a wait that {@link startElsewhere} has started. If this throws, nothing has
+   * changed.
    */
   leftElsewhere(waiter: AsyncWaiter): void {
     this.#elsewhere![this.#placeElsewhere(waiter)]!--;
@@ -167,15 +168,15 @@ export class LocalWaits {
   }
 
   /**
-   * Releases a stripe if this thread's queue can do so. Returns true if the stripe was handed to the next
-   * waiter or freed, and false if the addon must release it.
+   * Releases a stripe if this thread's queue can do so. Returns true if the release is complete, and false if
+   * the caller must release the stripe in the addon.
    */
   release(stripe: number): boolean {
     const queue = this.#queues.get(stripe);
     if (queue === undefined || !queue.armed) return false;
-    // This is a plain read, because V8 does not inline `Atomics.load`. The slot is up to date, because only
-    // this thread can remove it. The flags may be outdated, so each change of the word below compares them
-    // again.
+    // The read is not atomic, because V8 does not inline `Atomics.load`. If the word has this thread's slot,
+    // the slot is up to date, because only this thread can remove it. The flags may be outdated, so each
+    // change of the word below checks them again.
     const word = this.#words[wordIndex(stripe)]!;
     // During a hand-over no guard holds the stripe, so there is nothing to release.
     if ((word & HOLDER) !== this.#slot || queue.handing) return queue.handing;
@@ -185,13 +186,13 @@ export class LocalWaits {
     if (this.#thread.blocked) return this.#yield(queue, false);
     if ((word & QUEUED) === 0) queue.keptUntil = 0;
     else if (!this.#mayKeep(queue)) return this.#yield(queue, false);
-    // This holder was notified of an earlier holder's death, so the next one need not be.
+    // This holder was notified of an earlier holder's death, so the next holder need not be notified.
     if ((word & ABANDONED) !== 0) Atomics.and(this.#words, wordIndex(stripe), ~ABANDONED);
     this.#thread.handOvers.add(queue);
     return true;
   }
 
-  /** The waiter of this thread to which the stripe is being handed over, if there is one. */
+  /** The waiter to which this thread is handing the stripe over; undefined if there is no such waiter. */
   next(stripe: number): AsyncWaiter | undefined {
     const queue = this.#queues.get(stripe);
     return queue?.isHanded === true ? queue.first : undefined;
@@ -218,20 +219,20 @@ export class LocalWaits {
     else if (!this.#releaseUncontended(queue)) this.#releaseInCore(queue, true);
   }
 
-  /** Call when the addon has granted the stripe to the stand-in. */
+  /** Call this when the addon has granted the stripe to the stand-in. */
   standInGranted(queue: LocalQueue): void {
     queue.standIn = undefined;
     queue.keptUntil = 0;
     if (queue.first !== undefined && !this.#arm(queue)) this.#appointStandIn(queue);
   }
 
-  /** Call when the stand-in has ended without getting the stripe. */
+  /** Call this when the stand-in has stopped waiting without a grant. */
   standInEnded(queue: LocalQueue): void {
     queue.standIn = undefined;
     this.replaceStandIn(queue);
   }
 
-  /** Call before the stand-in is removed. If this throws, nothing has changed. */
+  /** Call this before the stand-in is cancelled. If this throws, nothing has changed. */
   replaceStandIn(queue: LocalQueue): void {
     if (queue.first === undefined || queue.armed || queue.handing) queue.standIn = undefined;
     else this.#appointStandIn(queue);
@@ -244,9 +245,9 @@ export class LocalWaits {
   }
 
   /**
-   * Call before an acquisition that already holds some stripes continues in the addon. The addon may release
-   * these stripes and acquire them again later, so their queues can no longer rely on this thread's hold
-   * (keeps I8).
+   * Call this before an acquisition that already holds its first `taken` stripes continues in the addon. The
+   * addon may release these stripes and acquire them again later. So the queues of these stripes can no
+   * longer rely on this thread's hold (keeps I9).
    */
   expose(stripes: readonly number[], taken: number): void {
     for (let i = 0; i < taken; i++) {
@@ -257,7 +258,7 @@ export class LocalWaits {
     }
   }
 
-  /** The waiters of a stripe, in order. */
+  /** Returns the waiters of a stripe, in queue order. */
   waiting(stripe: number): LocalWait[] {
     return this.#queues.waiting(stripe, performance.now());
   }
@@ -272,8 +273,8 @@ export class LocalWaits {
     this.#nextDue = Math.min(this.#nextDue, this.#queues.date(Math.ceil(now)));
     if (now >= this.#nextDue) this.#nextDue = this.#queues.collectDue(now, due);
     for (const waiter of due) {
-      // Settling an earlier waiter may have run other code, which may have ended this one. It then no longer
-      // has a local ticket.
+      // Settling an earlier waiter may have run code that ended this waiter or moved it to the addon. In both
+      // cases this waiter no longer has a local ticket.
       if (waiter.ticket > LOCAL_TICKET) continue;
       const stripe = waiter.only;
       const holders = this.#thread.addon.holders(this.#table.number, stripe);
@@ -283,7 +284,10 @@ export class LocalWaits {
     return this.#nextDue;
   }
 
-  /** Removes unused queues. Adds a high count of contended acquisitions to the table's cell. */
+  /**
+   * Removes unused queues. Adds the count of contended acquisitions to the table's metric if the count is
+   * high.
+   */
   sweep(): void {
     this.#queues.sweep();
     const counts = this.#counts;
@@ -300,7 +304,7 @@ export class LocalWaits {
     return this.#thread.addon.openLocals(number, new Int32Array(memory));
   }
 
-  /** Sets LOCAL in the stripe's word. Returns false if the word does not have this thread's slot. */
+  /** Sets LOCAL in the stripe's word. If the word does not have this thread's slot, returns false instead. */
   #arm(queue: LocalQueue): boolean {
     const index = wordIndex(queue.stripe);
     for (let word = Atomics.load(this.#words, index); (word & HOLDER) === this.#slot;) {
@@ -320,8 +324,9 @@ export class LocalWaits {
   }
 
   /**
-   * Releases the stripe in the addon. `putOff`: the stripe was meant for a waiter that did not get it after
-   * all. So the next holder must still be notified of an earlier holder's death.
+   * Releases the stripe in the addon. `putOff`: true if the hand-over of the stripe to a waiter was
+   * cancelled. In that case, the next holder must be notified of an earlier holder's death, because this
+   * waiter was not notified.
    */
   #releaseInCore(queue: LocalQueue, putOff: boolean): true {
     this.#thread.release(this.#table.number, queue.stripe, EXCLUSIVE_MODE, putOff);
@@ -340,8 +345,8 @@ export class LocalWaits {
   }
 
   /**
-   * Moves the first waiter to the addon and releases the stripe, so that the addon decides which thread is
-   * next.
+   * Moves the first waiter to the addon and releases the stripe, so that the addon decides which thread gets
+   * the stripe next.
    */
   #yield(queue: LocalQueue, putOff: boolean): true {
     this.#register(queue);
@@ -359,8 +364,8 @@ export class LocalWaits {
   }
 
   /**
-   * Makes the first waiter the stand-in. If the addon grants the stripe to it at once, the grant is delivered
-   * in a microtask.
+   * Makes the first waiter the stand-in. If the addon grants the stripe at once, the grant is delivered in a
+   * microtask.
    */
   #appointStandIn(queue: LocalQueue): void {
     this.#thread.handOvers.add(queue);

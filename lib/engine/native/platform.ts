@@ -1,16 +1,16 @@
 import { closeSync, openSync, readSync } from 'node:fs';
 
-/** On Linux, this path leads to the binary of this process, whatever its name and location. */
+/** On Linux, this path leads to the binary of this process, regardless of the binary's name and location. */
 const OWN_BINARY = '/proc/self/exe';
 /** The type of the ELF program header that names the dynamic linker. */
 const PT_INTERP = 3;
-/** The maximum length that is read of the dynamic linker's path, in bytes. Real paths are shorter. */
+/** The maximum number of bytes to read of the dynamic linker's path. Real paths are shorter. */
 const MOST_BYTES = 4096;
 
 /**
- * The name of the folder in `prebuilds/` for this platform, such as "linux-x64-musl". The name is needed only
- * if no locally compiled addon loads. `scripts/install.mjs` also needs it, if the package contains prebuilt
- * binaries.
+ * The name of the folder in `prebuilds/` for this platform, such as "linux-x64-musl". The loader uses the
+ * name only if no locally compiled addon loads. `scripts/install.mjs` also uses the name, if the package
+ * contains prebuilt binaries.
  */
 export function platformName(): string {
   const musl = process.platform === 'linux' && linksToMusl(OWN_BINARY) ? '-musl' : '';
@@ -18,10 +18,10 @@ export function platformName(): string {
 }
 
 /**
- * Whether a binary is built for musl, according to the dynamic linker that it names. A diagnostic report of
- * Node would also show that, but creating the report resolves the peer name of each open socket, which can
- * take a minute. This function reads only three small parts of the file. An unreadable file counts as built
- * for glibc, like most binaries of Node.
+ * Whether a binary is built for musl. The binary contains the path of its dynamic linker, which shows that.
+ * This function reads only three small parts of the file. A diagnostic report of Node would also show the C
+ * library, but creating the report resolves the peer name of each open socket, which can take a minute. If
+ * the file cannot be read, the result is false, because most binaries of Node are built for glibc.
  */
 export function linksToMusl(binary: string): boolean {
   try {

@@ -14,7 +14,7 @@ import type { Addon } from './addon.js';
 /** The number of values in each entry of the result of `processInspect`. */
 const USE_ENTRY = 8;
 
-/** Creates this thread's view of a table whose words the addon has provided. */
+/** Creates this thread's view of a table. The addon has provided the words of the table. */
 type OpenTable = (table: number, words: Int32Array, shape: TableShape) => LockTable;
 
 /** Opens lock files through the addon, for one thread. */
@@ -55,7 +55,7 @@ export class NativeProcessLocks implements ProcessLockEngine {
   }
 }
 
-/** The error on a host such as Electron, whose V8 does not let JavaScript and native code share memory. */
+/** The error on a host where JavaScript and native code cannot share memory, such as Electron. */
 function noSharedMemory(): LockError {
   return new LockError(
     'ERR_LOCK_ENGINE',

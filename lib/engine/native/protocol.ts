@@ -1,28 +1,33 @@
 /**
- * The numbers that this folder and the functions of the addon agree on. `native/node/protocol.h` has the same
- * numbers; a test compares the two. No loop on one side relies on a number of the other side. The numbers of
- * modes are in `contract/mode.ts` (see `Mode.code`).
+ * The special numbers in arguments and results of the addon's functions. `native/node/protocol.h` has the
+ * same numbers; a test compares the two files. No loop on one side relies on a number of the other side. The
+ * numbers of modes are in `contract/mode.ts` (see `Mode.code`).
  */
 
-/** The maximum number of entries that one call returns, even if the caller's array is larger. */
+/** The maximum number of entries that one call writes to the caller's array, even if the array is larger. */
 export const BATCH = 128;
-/** A flag in the returned number of entries: there may be more entries, so the caller calls again. */
+/**
+ * A flag in the returned number of entries, set if there may be more entries. The caller then calls again.
+ */
 export const MORE = 0x4000_0000;
 /**
- * The number of integers in each entry of a batch. An entry reports a grant, a timeout or another event: it
- * has the id of a waiter, and a detail.
+ * The number of integers in each entry of a batch. An entry reports a grant, a timeout or another event. It
+ * consists of the id of a waiter or request, and a detail.
  */
 export const ENTRY_INTS = 2;
 export const ENTRY_ID = 0;
 export const ENTRY_DETAIL = 1;
 
-/** Results of `acquireSync` and `acquireAsync`. They are negative, unlike the id of a waiter. */
+/**
+ * Results of `acquireSync` and `acquireAsync`. These numbers are negative, but the id of a waiter is at least
+ * 0.
+ */
 export const GRANTED = -1;
 export const GRANTED_ABANDONED = -2;
 /** Results of `acquireSync` for a grant after a wait. */
 export const GRANTED_LATE = -3;
 export const GRANTED_LATE_ABANDONED = -4;
-/** Results of `release`. READY means that `takeGrants` has grants to return. */
+/** Results of `release`. RELEASED_AND_READY means that `takeGrants` has grants to return. */
 export const NOT_HELD = 0;
 export const RELEASED = 1;
 export const RELEASED_AND_READY = 2;
@@ -38,8 +43,8 @@ export const NOT_OPENED = -1;
 export { PERMIT_CODE as PERMIT_MODE } from '../contract/mode.js';
 
 /**
- * The detail of a grant contains a draw, shifted left by this many bits. The lowest bit is set if an earlier
- * holder's thread ended without releasing.
+ * The detail of a grant contains the result of a draw (see `contract/contention.ts`), shifted left by this
+ * many bits. The lowest bit is set if an earlier holder's thread ended without releasing.
  */
 export const DRAW_SHIFT = 1;
 /**
@@ -55,7 +60,7 @@ export { CROWDED, IDLE_ENDED, NO_STRIPE, PINNED_AGAIN } from '../contract/exact-
 /** Results of `leaseEnd`. */
 export const LEASE_NO = 0;
 export const LEASE_DONE = 1;
-/** The lease has ended, and `takeReleasedKeys` has keys to return. */
+/** The lease has ended, and `takeReleasedKeys` has watches of this thread to return. */
 export const LEASE_DONE_AND_READY = 2;
 
 /**
@@ -63,9 +68,9 @@ export const LEASE_DONE_AND_READY = 2;
  * `native/node/web_locks.h` describes the numbers in the buffer.
  */
 export const WEB_LOCK_BYTES = 32;
-/** The index of a number in this buffer, in 64-bit floating-point numbers. */
+/** The manager's index in this buffer, in 64-bit floating-point numbers. */
 export const WEB_LOCK_MANAGER = 0;
-/** The indexes of other numbers in this buffer, in 32-bit integers. */
+/** The indexes of the other values in this buffer, in 32-bit integers. */
 export const WEB_LOCK_MODE = 2;
 export const WEB_LOCK_HOW = 3;
 export const WEB_LOCK_TICKET = 4;

@@ -17,7 +17,8 @@ type Waiting = StripeState['waiters'][number];
 
 /**
  * Converts the state of a stripe, as the addon returns it, to the form of `inspect()`. `limit`: the limit of
- * the table. `here`: returns the acquisitions that wait for a stripe in this thread's JavaScript.
+ * the table. `here`: a function that returns the acquisitions that wait for a stripe in this thread's
+ * JavaScript.
  */
 export function toStripeState(
   state: AddonState,
@@ -39,7 +40,7 @@ function holdsOf(threadId: number, traced: AddonState['traced']): StripeState['h
   return notes.map(({ heldFor, note }) => ({ threadId, heldFor, ...parseNote(note) }));
 }
 
-/** Returns one entry for each permit that is taken. A thread's traced permits come first. */
+/** Returns one entry for each permit in use. For each thread, the traced permits come first. */
 function permitsOf({ holders, traced }: AddonState): StripeState['holders'] {
   const left = [...traced];
   return holders.map((threadId) => {
@@ -57,8 +58,9 @@ export interface LocalWait {
 }
 
 /**
- * Returns all waiters: those in the addon, and those that wait in the JavaScript of their threads. A thread's
- * waiters in JavaScript follow its first async waiter in the addon. If it has none there, they come first.
+ * Returns all waiters: the waiters in the addon, and the waiters in the JavaScript of their threads. A
+ * thread's waiters in JavaScript follow its first async waiter in the addon. If the thread has no async
+ * waiter in the addon, its waiters in JavaScript come first.
  */
 function withLocals({ waiters, locals }: AddonState, limit: number, here: readonly LocalWait[]): Waiting[] {
   const modeIn = hasPermits(limit) ? (): Mode => PERMIT_MODE : modeCoded;

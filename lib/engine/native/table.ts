@@ -35,9 +35,7 @@ export interface OpenedMemory {
   readonly words: Int32Array;
   readonly shape: TableShape;
   readonly compareExchange: CompareExchange | undefined;
-  /**
-   * The id of the arena that contains the memory, if no other thread knows this memory; otherwise undefined.
-   */
+  /** The id of the arena that contains the memory; undefined if other threads may know the memory. */
   readonly own: readonly [low: number, high: number] | undefined;
   /**
    * Whether the keys are in a file. Other processes can also hold such keys, so each acquisition and release
@@ -46,7 +44,7 @@ export interface OpenedMemory {
   readonly isOfFile?: boolean;
 }
 
-/** One thread's view of a lock whose queues are in the addon. */
+/** One thread's view of a lock on the native engine. The lock's queues are in the addon. */
 export class NativeTable implements LockTable {
   readonly engine = 'native';
   readonly stripes: number;
@@ -101,8 +99,8 @@ export class NativeTable implements LockTable {
   }
 
   openShares(): Int32Array {
-    // The addon keeps the address of this memory. The memory of an ArrayBuffer could be detached, and its
-    // address would become invalid, so the memory is shared. The second half of the array is for the addon:
+    // The addon keeps the address of this memory. An ArrayBuffer could be detached, and the address would
+    // become invalid. So this code uses a SharedArrayBuffer. The second half of the array is for the addon:
     // see `shareIntsFor` in `native/core/table/layout.h`.
     const memory = new SharedArrayBuffer(2 * this.stripes * Int32Array.BYTES_PER_ELEMENT);
     this.shares = this.#addon.openShares(this.#table, new Int32Array(memory));
@@ -118,11 +116,11 @@ export class NativeTable implements LockTable {
     const { code } = mode;
     if (taken > 0) this.#local.expose(stripes, taken);
     const { stripes: lists } = this.#thread;
-    // The list of stripes is a reused array, so it is filled just before the addon's call. A debugger that
-    // runs code in between could use the same array.
+    // The list of stripes is a reused array, so it is filled just before the addon's call. Code that a
+    // debugger runs in between could overwrite the array.
     const call = (): number | Failure | undefined =>
       this.#addon.acquireSync(this.#table, lists.of(stripes), stripes.length, taken, code, timeout, note);
-    // A single attempt does not block. After the addon has answered, no function is called (keeps T1).
+    // A single attempt does not block. After the addon's call, no function is called (keeps T1).
     const result = timeout > 0 ? this.#thread.whileBlocked(call) : call();
     switch (result) {
       case protocol.GRANTED:
@@ -157,7 +155,7 @@ export class NativeTable implements LockTable {
   }
 
   release(stripe: number, mode: Mode): void {
-    // Read the clock before the release, because the next holder may continue before this thread does.
+    // The clock is read before the release, because the next holder may continue before this thread does.
     const at = this.contention.isOn ? sharedNow() : 0;
     if (mode.code !== EXCLUSIVE_MODE.code || this.#isOfFile || !this.#local.release(stripe))
       this.#thread.release(this.#table, stripe, mode);
@@ -199,7 +197,7 @@ export class NativeTable implements LockTable {
     return toStripeState(state, this.limit, (stripe) => this.#local.waiting(stripe));
   }
 
-  /** The exact keys of this table, which are in C++ (`native/core/table/key_table.h`). */
+  /** The exact keys of this table. The addon stores them (`native/core/table/key_table.h`). */
   #exactKeys(): ExactKeys {
     const addon = this.#addon;
     const table = this.#table;

@@ -28,31 +28,34 @@ import {
 } from './protocol.js';
 
 /**
- * The number of async acquisitions in a row that may pass the waiters of the same thread. After that, the
- * thread checks whether its waiters have grants.
+ * The number of consecutive async acquisitions that may pass the waiters of the same thread. After these
+ * acquisitions, the thread checks whether its waiters have grants.
  */
 const IN_A_ROW = 64;
 /**
- * While acquisitions of a thread wait in the addon, the thread looks for idle stripes. An idle stripe was
+ * While acquisitions of a thread wait in the addon, the thread checks for idle stripes. An idle stripe was
  * granted to a thread that is busy computing and does not collect the grant. The interval between two checks
- * starts at `FIRST_LOOK` milliseconds. It doubles with each check, up to `LONGEST_LOOK`, because after a long
- * wait the stripe is usually in use.
+ * starts at `FIRST_LOOK` milliseconds. The interval doubles with each check, up to `LONGEST_LOOK`, because a
+ * stripe that is not available after a long wait is usually in use, not idle.
  */
 const FIRST_LOOK = 25;
 const LONGEST_LOOK = 200;
 /**
- * The timeout that the addon gets for an acquisition without a timeout that a signal may abort. It never
- * expires. For the addon, Infinity would mean that nothing can end the wait.
+ * The addon gets this timeout for an acquisition that has no timeout, but that a signal may abort. This
+ * timeout never expires. To the addon, Infinity would mean that nothing can end the wait.
  */
 const ENDLESS = Number.MAX_VALUE;
 
-/** The initial length of the array. V8 keeps the memory of an array of this length outside its heap. */
+/**
+ * The initial length of the array of {@link StripeList}. V8 allocates the memory of an array of this length
+ * outside its heap.
+ */
 const SMALL = 64;
 
 /**
- * Converts a list of stripes to an argument of the addon. One stripe becomes a number. Several stripes are
- * written to the start of an array that all calls reuse. A new small array would be slower: V8 would have to
- * move its memory out of the heap for the addon, which costs more than the rest of the call.
+ * Converts a list of stripes to an argument of the addon. A single stripe becomes a number. Several stripes
+ * are written to the start of an array that all calls reuse. A new small array would be slower: V8 would have
+ * to move the array's memory out of the heap for the addon, which costs more than the rest of the call.
  */
 class StripeList {
   #list = new Int32Array(SMALL);
@@ -76,7 +79,7 @@ export class NativeThread {
   readonly slot: number;
   /**
    * The acquisitions that wait in the addon. The index is the waiter's ticket, which is the addon's id of the
-   * waiter. The references also keep the tables of the waiters open.
+   * waiter. While a waiter is in this array, its table is not garbage-collected.
    */
   readonly #waiters: (AsyncWaiter | undefined)[] = [];
   /** The number of acquisitions that wait in the addon. */
@@ -87,8 +90,8 @@ export class NativeThread {
   #isAlive = false;
   #lettingGo = false;
   /**
-   * The objects whose waiters in JavaScript this thread checks. These references also prevent garbage
-   * collection of the tables.
+   * The waiters in JavaScript that this thread checks, grouped by table. While an object is in this set, its
+   * table is not garbage-collected.
    */
   readonly #locals = new Set<LocalWaits>();
   readonly #letGo = (): void => {
@@ -106,15 +109,17 @@ export class NativeThread {
   blocked = false;
   readonly handOvers = new HandOvers();
   /**
-   * The waiters in JavaScript must be checked after this many milliseconds. Infinity if no check is needed.
+   * The number of milliseconds until the waiters in JavaScript must be checked; Infinity if no check is
+   * needed.
    */
   #tick = Infinity;
-  /** The buffer that the addon fills with entries. An entry is the id of a waiter, and a detail. */
+  /** The buffer that the addon fills with entries: see {@link ENTRY_INTS}. */
   readonly #batch = new Int32Array(ENTRY_INTS * BATCH);
   readonly stripes = new StripeList();
   /**
-   * Fires at the earliest deadline or at the next check, on the clock of `performance.now()`. The alarm does
-   * not keep the event loop alive, because the addon does that for pending acquisitions.
+   * Fires at the earliest deadline or at the next check, whichever comes first, on the clock of
+   * `performance.now()`. The alarm does not keep the event loop alive, because the addon does that for
+   * pending acquisitions.
    */
   readonly #alarm = new Alarm(() => this.#expire(), false);
   /**
@@ -129,16 +134,19 @@ export class NativeThread {
     if (this.#ready) this.#settleReady();
   });
   #untilLook = FIRST_LOOK;
-  /** How many async acquisitions in a row the fast path has tried while others waited in the addon. */
+  /**
+   * The number of consecutive async acquisitions that the fast path has tried while waiters of this thread
+   * waited in the addon.
+   */
   #passedBy = 0;
   /**
-   * Starts the addon in this thread. Each time the addon has woken the event loop, grants are delivered, and
-   * then `afterGrants` is called.
+   * Starts the addon in this thread. Each time the addon wakes the event loop, this class delivers grants and
+   * then calls `afterGrants`.
    */
   constructor(addon: Addon, afterGrants: () => void) {
     this.addon = addon;
     this.slot = addon.start(threadId, () => {
-      // The addon wakes the event loop again for grants that it makes after this call.
+      // For grants after this delivery, the addon wakes the event loop again.
       try {
         this.#settleReady();
       } finally {
@@ -150,7 +158,7 @@ export class NativeThread {
   /**
    * See `LockTable.acquireAsync`. `waited`: the milliseconds that the acquisition has already waited in
    * JavaScript; negative for a new acquisition. `arrival`: the number of acquisitions that had arrived in the
-   * addon's queue before this one, modulo ARRIVAL_MASK + 1.
+   * addon's queue before this acquisition, modulo ARRIVAL_MASK + 1.
    */
   acquireAsync(
     table: number,
@@ -183,8 +191,8 @@ export class NativeThread {
 
   /**
    * See `LockTable.release`. If the release grants a stripe to a waiter of this thread, the waiter is
-   * notified before the thread returns to its event loop. `back`: an acquisition gives the stripe back
-   * because it will wait again, so the next holder sees the same `abandoned`.
+   * notified before the thread returns to its event loop. `back`: true if the holder was not notified of its
+   * grant and gives the stripe back. The next holder then sees the same `abandoned`.
    */
   release(table: number, stripe: number, mode: Mode, back = false): void {
     // The microtask is scheduled before the release (keeps T1). If the release grants nothing to this thread,
@@ -214,8 +222,8 @@ export class NativeThread {
   }
 
   /**
-   * Makes a call that blocks this thread. A blocked thread must not hold stripes for its own waiters. So the
-   * stripes that it is handing over to them are released first.
+   * Makes a call that blocks this thread. A blocked thread must not hold stripes for its own waiters. So
+   * stripes that are being handed over to these waiters are released first.
    */
   whileBlocked<T>(call: () => T): T {
     this.handOvers.takeBack();
@@ -228,7 +236,7 @@ export class NativeThread {
     }
   }
 
-  /** Checks the deadlines of these waiters regularly, until the thread has no pending acquisition. */
+  /** Makes the thread check the deadlines of these waiters, until the thread has no pending acquisition. */
   list(local: LocalWaits): void {
     if (local.isListed) return;
     this.#locals.add(local);
@@ -243,8 +251,8 @@ export class NativeThread {
   }
 
   /**
-   * Call this before {@link pending} decreases. After the last acquisition, the event loop is kept alive for
-   * one more turn, because another acquisition often waits by then.
+   * Call this before {@link pending} decreases. After the last pending acquisition has ended, the event loop
+   * is kept alive for one more turn, because another acquisition often starts to wait during that turn.
    */
   prepareEnd(): void {
     if (this.pending !== 1 || this.#lettingGo) return;
@@ -254,7 +262,7 @@ export class NativeThread {
 
   /**
    * Makes the alarm fire within this many milliseconds. The method compares delays instead of times, because
-   * reading the clock would cost more.
+   * it would have to read the clock to compare times.
    */
   ringWithin(delay: number): void {
     if (delay >= this.#alarm.delay) return;
@@ -272,9 +280,9 @@ export class NativeThread {
   }
 
   /**
-   * Settles the waiters that the addon has put into the batch. All of them are removed before the first is
-   * settled, because settling may run a diagnostics subscriber. A subscriber may run any code, which could
-   * cancel the other waiters.
+   * Settles the waiters that the addon has put into the batch. All these waiters are removed before the first
+   * waiter is settled, because settling may run a diagnostics subscriber. A subscriber may run any code,
+   * which could cancel the other waiters.
    */
   #settle(count: number, granted: boolean): void {
     const batch = this.#batch;
@@ -297,8 +305,9 @@ export class NativeThread {
   }
 
   /**
-   * `detail` of a grant: whether an earlier holder's thread ended, and the draw for a profile. `detail` of an
-   * acquisition that failed: the fault of the file. `detail` of a timeout: the stripe that was not free.
+   * Settles one waiter. `detail` describes the outcome. For a grant: whether an earlier holder's thread
+   * ended, and the result of the draw for a profile. For an acquisition that failed: the fault of the file.
+   * For a timeout: the stripe that was not free.
    */
   #settleOne(waiter: AsyncWaiter, granted: boolean, detail: number): void {
     if (granted && (detail & ENTRY_FAILED) !== 0) {

@@ -45,7 +45,7 @@ export class NativeWebLocks implements WebLockEngine {
   readonly id: readonly [number, number];
   readonly addon: Addon;
   /**
-   * The buffer for the arguments and results of calls of the addon. The results of a call stay valid until
+   * The buffer for the arguments and results of the addon's functions. The results of a call stay valid until
    * the next call.
    */
   readonly numbers: Float64Array;
@@ -55,11 +55,11 @@ export class NativeWebLocks implements WebLockEngine {
   readonly requesters: (WebLockRequester | undefined)[] = [];
   readonly #batch = new Int32Array(ENTRY_INTS * BATCH);
   /**
-   * The notifications that are being delivered. If a request is cancelled or ends, its remaining
-   * notifications are cleared.
+   * The notifications that are being delivered. If code cancels or releases a request, the remaining
+   * notifications of the request are cleared.
    */
   notifications: readonly Notification[] = NONE;
-  /** Notifies this thread's requesters before the thread returns to its event loop. */
+  /** Calls {@link deliver} from a microtask, before the thread returns to its event loop. */
   readonly delivery = new DeferredCall(() => this.deliver());
 
   /** The addon must already have started in this thread. */
@@ -116,8 +116,8 @@ interface Notification {
 const NONE: readonly Notification[] = [];
 
 /**
- * Calls the methods of a requester. The second flag is read after the first call, because code that `granted`
- * runs may clear it.
+ * Calls the methods of a requester. NEWS_STOLEN is checked after the call of `granted`, because that call may
+ * run code that clears this flag.
  */
 function notify(notifications: Notification): void {
   if ((notifications.what & NEWS_GRANTED) !== 0) notifications.requester.granted();
@@ -160,7 +160,7 @@ class NativeManager implements WebLocks {
     requester.ticket = ticket;
     this.#requesters[ticket] = requester;
     if (answer === WEB_LOCK_PENDING) return 'pending';
-    // If this thread has stolen the lock from itself, it must notify the earlier holder.
+    // If this thread held the stolen lock, it must notify the earlier request.
     if (how === 'steal' && integers[WEB_LOCK_READY] !== 0) this.#locks.delivery.schedule();
     return 'held';
   }
