@@ -27,16 +27,18 @@ import { noteOf, traceHeld, type PublicMethods } from './trace.js';
 /** The parts of an acquisition that differ for a `ProcessLock`, which locks its keys in a file. */
 export interface FileTerms {
   /**
-   * Creates the guard that the promise resolves with. After a grant, no other code of this
-   * thread may run before this guard exists. Such code could block this thread for the granted
-   * keys, and no code could release them.
+   * Creates the guard that the promise resolves with. After a grant, no other code of this thread may run
+   * before this guard exists. Such code could block this thread in a wait for the granted keys, and then no
+   * code could release these keys.
    */
   guardOf(guard: Guard): object;
   /** Creates the error for a failed acquisition. */
   failure(outcome: Failure, keys: readonly LockKey[], timeout: number): LockError;
-  /** The pending acquisitions of the `ProcessLock`. Its `close()` rejects them. */
+  /** The pending acquisitions of the `ProcessLock`. `ProcessLock.close()` rejects them. */
   readonly pending: Set<Abortable>;
-  /** The public methods of `ProcessLock`. A trace finds the stack frame that called one of them. */
+  /**
+   * The public methods of `ProcessLock`. A trace searches the stack for the caller of one of these methods.
+   */
   readonly methods: PublicMethods;
 }
 
@@ -100,9 +102,9 @@ interface Begun extends BegunWait {
 }
 
 /**
- * Records the start of a wait. It looks up the keys again to find the one whose stripe was not
- * free. Each key still has the same stripe, because it has been pinned since its first look-up
- * (keeps N4 of `pinned-keys.ts`).
+ * Records the start of a wait. The keys are looked up again to find the key of the stripe that was not free.
+ * Each key still has the same stripe, because the key has been pinned since its first look-up (keeps N4, see
+ * `pinned-keys.ts`).
  */
 function begunOf(
   { index, table }: LockContext,
@@ -129,7 +131,7 @@ function termsOf(
   const keys = copyOfKeys(guard);
   const { plain, trace } = lock;
   const listens = channels.wait.hasSubscribers || lock.table.words[OBSERVED_INT] !== 0;
-  // The `close()` of a `ProcessLock` ends pending acquisitions, as a signal does.
+  // `ProcessLock.close()` ends pending acquisitions, like an aborted signal.
   const endable = signal !== undefined || (isAsync && lock.file !== undefined);
   if (keys === undefined && !trace && !listens && !endable) {
     return timeout === plain.timeout ? plain : { lock, timeout, details: undefined };
@@ -159,17 +161,17 @@ const takeFunctions = (resolve: (value: unknown) => void, reject: (reason: unkno
 type Resolve<G> = ((outcome: G | Promise<never>) => void) | null | undefined;
 
 /**
- * An acquisition that the fast path could not finish. The engine receives this object as its request. After
- * the outcome, the object counts it, publishes it on `node:diagnostics_channel`, and creates the error if
- * there is one.
+ * An acquisition that the fast path could not finish. This object is the request that is passed to the
+ * engine. When the outcome is known, this object counts the outcome, publishes it on
+ * `node:diagnostics_channel`, and creates the error if the acquisition failed.
  *
- * An async acquisition settles its promise exactly once: by a grant, a failure or an abort. It usually stores
- * only the promise's resolve function, and rejects by resolving with a rejected promise. Storing the reject
- * function would take as much memory as all fields of the acquisition.
+ * An async acquisition settles its promise exactly once: by a grant, a failure or an abort. The object
+ * usually stores only the promise's resolve function, and rejects the promise by resolving it with a rejected
+ * promise. Storing the reject function would take as much memory as all fields of the acquisition.
  *
- * Thousands of acquisitions can wait in one thread, so the class has few fields. It has no `#private`
- * methods, because these would add a field. Sync waits use the same class, because V8 does not inline the
- * constructor of a derived class.
+ * Thousands of acquisitions can wait in one thread, so the class has few fields. For the same reason, the
+ * class has no `#private` methods, which would add a field. Sync waits use the same class, because V8 does
+ * not inline the constructor of a derived class.
  */
 export class Acquisition<G extends Guard> implements AsyncWaiter, Abortable {
   // Without `declare`, each field would first be initialized to undefined. The
@@ -240,8 +242,8 @@ export class Acquisition<G extends Guard> implements AsyncWaiter, Abortable {
   }
 
   /**
-   * Records the grant for the trace, and publishes it. Errors are ignored, because the guard
-   * holds its stripes in any case.
+   * Records the grant for the trace, and publishes the grant. Errors are ignored, because the guard holds its
+   * stripes in any case.
    */
   reportGranted(waited: boolean): void {
     const { guard } = this;
@@ -329,11 +331,13 @@ export class Acquisition<G extends Guard> implements AsyncWaiter, Abortable {
 
   /** Creates the promise. Call this once, before the acquisition is passed to the engine. */
   promise(): Promise<G> {
-    // All promises share one executor: a closure for each would cost as much as the promise.
+    // All promises share one executor, because a separate closure for each promise would cost as much as the
+    // promise itself.
     const last = functions;
     const promise = new Promise(takeFunctions);
     const { resolve, reject } = last;
-    // A leftover reference would keep the promise alive, and with it the guard and the lock.
+    // A leftover reference would keep the promise alive, and the promise would keep the guard and the lock
+    // alive.
     last.resolve = last.reject = undefined;
     if (resolve === undefined) {
       // The executor overflowed the stack, so the promise is already rejected. A microtask handles that
@@ -350,8 +354,8 @@ export class Acquisition<G extends Guard> implements AsyncWaiter, Abortable {
   }
 
   /**
-   * Settles the promise and reports the outcome. If this throws, call it again: it resumes at the step that
-   * failed. The program may have released the guard in between.
+   * Settles the promise and reports the outcome. If `settle` throws, call it again: the second call resumes
+   * at the step that failed. The program may have released the guard in between.
    */
   settle(outcome: Outcome): void {
     if (this.#resolve) this.settlePromise(outcome, this.#resolve);
@@ -408,8 +412,8 @@ export class Acquisition<G extends Guard> implements AsyncWaiter, Abortable {
 const rejected: (reason: unknown) => Promise<never> = Promise.reject.bind(Promise);
 
 /**
- * Makes the lock's `inspect()` show a traced guard: its stripes, and the note with its call site. The note
- * was created before the first stripe was taken.
+ * Makes the lock's `inspect()` show a traced guard: the guard's stripes, and the note with its call site. The
+ * note was created before the guard took its first stripe.
  */
 export function recordHeld({ name, table }: LockContext, guard: Guard): void {
   // If `settle` is called a second time, the program may have released the guard in between.
@@ -419,8 +423,8 @@ export function recordHeld({ name, table }: LockContext, guard: Guard): void {
 }
 
 /**
- * Describes the traced holders of a stripe for an error message: how long each has held
- * it, and where each acquired it.
+ * Describes the traced holders of a stripe for an error message: how long each holder has held the stripe,
+ * and where it acquired the stripe.
  */
 function tracedHolders(table: LockTable, stripe: number): string | undefined {
   const state = table.inspect().find((candidate) => candidate.stripe === stripe);
@@ -474,11 +478,11 @@ export function wait<G extends Guard>(
   const outcome = continueTaking(guard, lock.table, pending, pending);
   if (outcome === undefined) return promise;
   // After a grant, the promise must be resolved before this thread runs other code. Such code could block
-  // this thread for stripes that the thread already holds.
+  // this thread in a wait for stripes that the thread already holds.
   try {
     pending.settle(outcome);
   } catch {
-    // A microtask repeats the call. Until then, no other code has the guard.
+    // A microtask calls `settle` again. Until then, no other code has a reference to the guard.
     defer(() => pending.settle(outcome), undefined);
   }
   return promise;

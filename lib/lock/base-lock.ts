@@ -55,20 +55,26 @@ import { methodsOf, traceCall, type EntryPoints } from './trace.js';
 const THREAD_BOUND = threadBound('lock', 'pass lock.handle instead, and open it there with from()');
 
 const DRAINED: Names<DrainedOptions> = { timeout: true, signal: true };
-/** `drained` polls with pauses that double from the first value to the last, in milliseconds. */
+/**
+ * The first and the longest pause between two polls of `drained`, in milliseconds. Each pause is twice as
+ * long as the previous one.
+ */
 const FIRST_PAUSE = 1;
 const LAST_PAUSE = 50;
 
 /**
- * The base class of all locks on keys. A function with a parameter of this type accepts any of them. Programs
- * cannot construct a `BaseLock` itself. `A`: the modes that the lock supports.
+ * The base class of all locks on keys. A function with a parameter of type `BaseLock` accepts any of these
+ * locks. Programs cannot construct a `BaseLock` itself. The type parameter `A` is the union of the modes that
+ * the lock supports.
  *
- * The fast path takes one free key exclusively and without options. `acquire`, `acquireSync` and `tryAcquire`
- * each contain all of it, and V8 inlines the functions that it calls.
+ * The fast path acquires one free key in exclusive mode, without options. The methods `acquire`,
+ * `acquireSync` and `tryAcquire` each contain the whole fast path, and V8 inlines the functions that the fast
+ * path calls.
  *
- * After an acquisition has looked up a key's stripe, no code of the program runs until the stripe is
- * taken or waited for. Such code could unpin the key, and another key could then get the stripe
- * (keeps N4, see `pinned-keys.ts`).
+ * After an acquisition has looked up a key's stripe, code of the program could unpin the key, and another key
+ * could then get the stripe. So no such code runs until the acquisition holds the stripe or waits for it,
+ * except between `KeyIndex.keep` and `KeyIndex.end`, which keep the key pinned (keeps N4, see
+ * `pinned-keys.ts`).
  */
 export abstract class BaseLock<A extends LockMode = LockMode> {
   /** The name that errors, diagnostics messages and `console.log` show. */
@@ -174,15 +180,15 @@ export abstract class BaseLock<A extends LockMode = LockMode> {
   }
 
   /**
-   * Counters of the whole lock, summed over all threads. They are a snapshot:
-   * other threads keep changing them.
+   * A snapshot of the counters of the whole lock, summed over all threads. Other threads keep changing the
+   * counters.
    */
   abstract stats(): StripedLockStats;
 
   /**
    * Resolves when no thread holds a key of the lock or waits for one. Use it to shut down, after the program
-   * has stopped new acquisitions. It polls every 1 to 50 ms, and keeps the event loop alive. Rejects with a
-   * LockTimeoutError at the timeout, or with signal.reason after an abort. Rejects with a TypeError
+   * has stopped new acquisitions. The method polls every 1 to 50 ms, and keeps the event loop alive. Rejects
+   * with a LockTimeoutError at the timeout, or with signal.reason after an abort. Rejects with a TypeError
    * (ERR_INVALID_ARG_TYPE) or RangeError (ERR_OUT_OF_RANGE) for bad options.
    */
   async drained(options?: DrainedOptions): Promise<void> {
@@ -201,8 +207,8 @@ export abstract class BaseLock<A extends LockMode = LockMode> {
   }
 
   /**
-   * Acquires the keys, runs fn, and releases the keys when fn ends, even with an error.
-   * Resolves with the result of fn.
+   * Acquires the keys, runs fn, and releases the keys when fn has succeeded or failed. Resolves with the
+   * result of fn.
    */
   withLock<T, K extends LockKey>(
     keys: K | readonly K[],
@@ -275,7 +281,8 @@ export abstract class BaseLock<A extends LockMode = LockMode> {
   }
 
   /**
-   * The word of a key's stripe, and the number of its waiters. Throws for a value that is not a key.
+   * The lock word of a key's stripe, and the number of waiters for that stripe. Throws for a value that is
+   * not a key.
    *
    * @internal
    */
@@ -362,9 +369,10 @@ export abstract class BaseLock<A extends LockMode = LockMode> {
   }
 
   /**
-   * Takes the guard's stripes. The fast path takes as many as it can, and `go` takes the rest. If this
-   * throws, it releases the stripes that were taken, at once or in a microtask. The release is not in a
-   * separate function, because calling that function could overflow the stack (keeps T1 of `LockTable`).
+   * Takes the guard's stripes. The fast path takes as many stripes as it can, and `go` takes the rest. If
+   * this method throws, the stripes that were already taken are released, at once or in a microtask. The code
+   * for this release is not in a separate function, because calling that function could overflow the stack
+   * (keeps T1 of `LockTable`).
    */
   #take<G extends Guard, R>(
     how: How,
@@ -374,9 +382,9 @@ export abstract class BaseLock<A extends LockMode = LockMode> {
     signal: AbortSignal | undefined,
     go: Continue<G, R>,
   ): G | R {
-    // If `tryTake` throws, the guard holds nothing. Once it returns, the guard may hold stripes,
-    // and only the `try` block releases them after an error. So no function may be called between
-    // this line and the `try` block.
+    // If `tryTake` throws, the guard holds nothing. Once `tryTake` returns, the guard may hold stripes, and
+    // only the `try` block releases them after an error. So no function may be called between this line and
+    // the `try` block.
     if (signal === undefined && !this.#context.trace && tryTake(guard)) return guard;
     try {
       return this.#takeSlow(how, guard, options, timeout, signal, go);
@@ -447,7 +455,7 @@ function publishCall<G extends Guard | undefined>(message: AcquireMessage, call:
   }
 }
 
-/** A copy of the caller's keys for a message. They are not checked yet. Empty if reading the list throws. */
+/** A copy of the caller's unchecked keys, for a message. Empty if reading the caller's list throws. */
 function shownKeys(keys: LockKey | readonly LockKey[]): readonly LockKey[] {
   try {
     return isList(keys) ? [...keys] : [keys];
@@ -460,7 +468,8 @@ function shownKeys(keys: LockKey | readonly LockKey[]): readonly LockKey[] {
 function oneKeyState(word: number, waiters: number, limit: number): OneKeyState {
   const mode = modeOfWord(word, limit);
   const holders = mode === undefined ? 0 : mode.counted ? word & HOLDER_MASK : 1;
-  // Without permits, any hold makes an exclusive acquisition wait. So a shared hold leaves no permit.
+  // In a lock without permits, any holder makes an exclusive acquisition wait. So shared holders leave no
+  // permit, either.
   const permitsLeft = hasPermits(limit) ? limit - holders : holders === 0 ? 1 : 0;
   return { free: permitsLeft > 0, mode: mode?.name, holders, waiters, permitsLeft };
 }

@@ -12,12 +12,12 @@ import { traceReleased } from './trace.js';
 
 /**
  * The layout of a guard's state, which is a single integer. The lowest bits are the code of the guard's mode,
- * and the next bits are flags. The remaining bits are a number. For a guard of one key, it is the key's
- * stripe. For a guard of a list of keys, it is the number of stripes that the guard has taken.
+ * and the next bits are flags. The remaining bits are a number. For a guard of one key, this number is the
+ * key's stripe. For a guard of a list of keys, this number is the count of stripes that the guard has taken.
  *
- * The compiler replaces the members of a const enum by their numbers. A constant imported from a
- * module would add five bytes of bytecode at each use. V8 inlines an acquisition and its release
- * only if their bytecode is short.
+ * This is a const enum because the compiler replaces its members with their numbers. A constant imported from
+ * a module would instead add five bytes of bytecode at each use, and V8 inlines the methods for acquiring and
+ * releasing only if their bytecode is short.
  */
 const enum State {
   MODE = MODE_MASK,
@@ -30,15 +30,15 @@ const enum State {
   NUMBER_SHIFT = 6,
   TRACED_OR_MANY = TRACED | MANY,
   /**
-   * Separate functions handle a guard that has any of these bits. So the functions
-   * for all other guards stay short.
+   * A guard with any of these bits set is handled by separate functions. So the functions for all other
+   * guards stay short.
    */
   NOT_PLAIN = MODE | HELD | TRACED | MANY,
 }
 
 /**
- * Creates a guard of one key, which holds nothing yet. Call this before the stripe is taken, because creating
- * an object can throw (T1 of `LockTable`).
+ * Creates a guard of one key. The guard holds nothing yet. Call this before the stripe is taken, because
+ * creating an object can throw (T1 of `LockTable`).
  */
 export let createGuard: <K extends LockKey, M extends LockMode>(
   path: FastPath,
@@ -56,7 +56,7 @@ export let createGuardOfSet: <K extends LockKey, M extends LockMode>(
 
 /**
  * The fast path: takes each stripe of the guard with one compare-and-swap. At the first stripe that is not
- * free, it stops and returns false. The guard then keeps the stripes before that one, until
+ * free, it stops and returns false. The guard then keeps the stripes that it has already taken, until
  * {@link continueTaking} passes them to the engine or {@link AcquiredGuard.release} frees them.
  */
 export let tryTake: (guard: Guard) => boolean;
@@ -77,19 +77,19 @@ export let stripeOf: (guard: Guard) => number;
 export let copyOfKeys: (guard: Guard) => readonly LockKey[] | undefined;
 
 /**
- * The number of stripes that a guard of a list of keys has taken, from the lowest stripe on.
- * Always 0 for a guard of one key.
+ * The number of stripes that a guard of a list of keys has taken. The guard takes its stripes in ascending
+ * order. Always 0 for a guard of one key.
  */
 export let takenBy: (guard: Guard) => number;
 
 /**
- * Passes a guard to the engine, which takes the remaining stripes. Without a waiter, the call
- * blocks this thread until the outcome. With a waiter, the call may return undefined, and the
- * engine settles the waiter later.
+ * Passes a guard to the engine, which takes the remaining stripes. Without a waiter, the call blocks this
+ * thread until the outcome. With a waiter, the call may return undefined, and the engine settles the waiter
+ * later.
  *
  * After a grant, the guard holds all its stripes. After any other outcome, it holds none. The guard's state
- * changes right after the engine's answer, and no function is called in between (keeps T1 of `LockTable`). If
- * this throws, neither a stripe's word nor the guard's state has changed.
+ * changes right after the engine returns, and no function is called in between (keeps T1 of `LockTable`). If
+ * `continueTaking` throws, neither a stripe's word nor the guard's state has changed.
  */
 export let continueTaking: {
   (guard: Guard, table: LockTable, request: Request): Outcome;
@@ -97,16 +97,18 @@ export let continueTaking: {
 };
 
 /**
- * Replaces {@link tryTake} if other processes can also hold the keys: see `LockTable.tryEnter`. It
- * supports only a guard of one key in exclusive mode, and returns false for any other guard. It keeps
- * T1 like {@link continueTaking}.
+ * The counterpart of {@link tryTake} for keys that other processes can also hold: see `LockTable.tryEnter`.
+ * Supports only a guard of one key in exclusive mode, and returns false for any other guard. Keeps T1 of
+ * `LockTable`, like {@link continueTaking}.
  */
 export let tryEnter: (guard: Guard, table: LockTable) => boolean;
 
 /** Marks the guard as traced. Its release is then reported to the trace. */
 export let markTraced: (guard: Guard) => void;
 
-/** Marks the guard as held. The engine has just taken all its stripes for a pending waiter. */
+/**
+ * Marks the guard as held. Called after the engine has taken all the guard's stripes for a pending waiter.
+ */
 export let grant: (guard: Guard, abandoned: boolean) => void;
 
 const { take, takeIn, takeMany, release, releaseIn, releaseMany, nextToken } = FastPath;
@@ -117,11 +119,11 @@ const tokens = new WeakMap<object, bigint>();
 /** The implementation of {@link Guard}. */
 class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> implements Disposable {
   /**
-   * Makes structured clone refuse the guard, because a copy in another thread would hold nothing. For this,
-   * the property must be own and enumerable (see {@link FastPath}).
+   * Makes structured clone refuse the guard, because a copy in another thread would hold nothing. Structured
+   * clone reads only own enumerable properties, so `path` must be such a property (see {@link FastPath}).
    *
-   * The other fields are private and few. The compare-and-swap of an acquisition waits until the fields are
-   * written, and these writes are a large part of the acquisition's cost.
+   * The other fields are private, and there are only two. The compare-and-swap of an acquisition waits until
+   * the fields are written, and these writes are a large part of the acquisition's cost.
    *
    * @internal
    */
@@ -172,9 +174,9 @@ class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> 
 
   /**
    * The fencing token, which is greater than the tokens of all earlier holders of any of these stripes. The
-   * first read assigns it, and must happen while the guard is held. Otherwise it throws a LockError
-   * (ERR_LOCK_NOT_HELD). Later reads return the same token, even after the release. A new lock's tokens start
-   * at the wall clock in nanoseconds.
+   * first read assigns the token, and throws a LockError (ERR_LOCK_NOT_HELD) if the guard is not held. Later
+   * reads return the same token, even after the release. A new lock's tokens start at the wall clock in
+   * nanoseconds.
    */
   get token(): bigint {
     let token = tokens.get(this);
@@ -190,8 +192,8 @@ class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> 
 
   /**
    * Releases the keys. Idempotent: a second call does nothing, even if the keys were acquired again in
-   * between. Only a stack overflow makes this throw. If {@link held} is still true after that, nothing was
-   * released, and the program can call this again.
+   * between. Only a stack overflow makes this method throw. If {@link held} is still true afterwards, nothing
+   * was released, and the program can call this method again.
    */
   release(): void {
     const state = this.#state;
@@ -263,7 +265,7 @@ class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> 
     return `Guard ${inspect({ keys, stripes, mode, held, abandoned }, options)}`;
   }
 
-  /** The part of {@link tryTake} for guards that are not exclusive, or that have a list of keys. */
+  /** The part of {@link tryTake} for guards that are not in exclusive mode or that have a list of keys. */
   static #tryTakeSlow(this: void, guard: AcquiredGuard): boolean {
     const state = guard.#state;
     if ((state & State.MANY) !== 0) return AcquiredGuard.#tryTakeMany(guard);
@@ -359,8 +361,8 @@ class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> 
 /** The public class of guards, for `instanceof`. Programs cannot construct guards. @hidden */
 export const Guard = expose(AcquiredGuard, 'Guard', 'Illegal constructor: a Guard comes from an acquisition');
 /**
- * Holds keys of type `K` in mode `M` until it is released. Only acquisitions create guards.
- * `guard instanceof Guard` works. A function can require a guard as proof of the hold:
+ * Represents the hold of keys of type `K` in mode `M`, until it is released. Only acquisitions create guards.
+ * `guard instanceof Guard` works. A function can require a guard as proof that its caller holds the keys:
  * `write(row, guard: Guard<string, 'exclusive'>)`. A guard of no keys is valid and holds nothing. A guard
  * belongs to its thread: posting it to another thread throws a DataCloneError.
  * @interface

@@ -63,8 +63,8 @@ export class OpenedLock {
   }
 
   /**
-   * The handle with which other threads open the lock. All reads return the same object. Before the first
-   * read, no other thread can open the lock.
+   * The handle with which other threads open the lock. Every read returns the same object. No other thread
+   * can open the lock before the first read.
    */
   get handle(): object {
     return (this.#handle ??= Object.freeze<HandleFields>({

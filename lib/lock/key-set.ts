@@ -35,16 +35,17 @@ interface LastSet<K extends LockKey = LockKey> extends KeySet<K> {
 const NO_SET: LastSet<never> = { stripes: [], keys: [], unpins: -1 };
 
 /**
- * Creates the key sets of one lock in one thread. It remembers the last set. Comparing eight keys with the
+ * Creates the key sets of one lock in one thread, and remembers the last set. Comparing eight keys with the
  * last set takes a third of the time of finding and sorting their stripes.
  *
- * It does not remember sets of two keys. Programs that acquire pairs, such as transfers between accounts,
- * rarely repeat a pair. Remembering pairs made such an acquisition 30 to 40 % slower. It remembers only one
- * set: a cache of 256 sets gained at most 4 %, in a program that used 128 sets of eight keys in turn.
+ * Sets of two keys are not remembered. Programs that acquire pairs of keys, for instance for a transfer
+ * between two accounts, rarely repeat a pair. Remembering pairs made the acquisition of a pair 30 to 40 %
+ * slower. Only one set is remembered: a cache of 256 sets gained at most 4 %, in a program that used 128 sets
+ * of eight keys in turn.
  *
- * A list may be a Proxy or have getters, and these may acquire other keys. So all keys are read
- * before the first one is looked up. Each key is read only once, and the value that was read is the
- * one that is compared and stored.
+ * A list may be a Proxy or have getters, and reading it may then acquire other keys. So all keys are read
+ * before the first key is looked up. Each key is read only once, and the value from this read is compared and
+ * stored.
  */
 export class KeySets {
   readonly #index: KeyIndex;

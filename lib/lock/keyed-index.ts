@@ -6,8 +6,8 @@ import type { StripeCache } from './stripe-cache.js';
 import { checkKey, ONLY_KEY, type KeyIndex } from './stripe-index.js';
 
 /**
- * Finds the stripes of a `KeyedLock`'s keys in one thread. It pins each key before it returns the key's
- * stripe: see {@link PinnedKeys}.
+ * Finds the stripes of a `KeyedLock`'s keys in one thread. The index pins each key before it returns the
+ * key's stripe: see {@link PinnedKeys}.
  */
 export class KeyedIndex implements KeyIndex {
   readonly #pinned: PinnedKeys;
@@ -39,10 +39,10 @@ export class KeyedIndex implements KeyIndex {
   }
 
   /**
-   * The stripes of a list of keys. If no stripe is left for a key, this unpins idle stripes. Then it looks up
-   * all keys again, because their stripes may have been unpinned, too. The first time, it unpins only stripes
-   * that were pinned recently. The second time, it unpins all idle stripes. The third time, it throws a
-   * LockError (ERR_LOCK_CAPACITY).
+   * The stripes of a list of keys. If no stripe is left for a key, this unpins idle stripes. After that, all
+   * keys are looked up again, because keys that were already looked up may have been unpinned, too. The first
+   * time, it unpins only stripes that were pinned recently. The second time, it unpins all idle stripes. The
+   * third time, it throws a LockError (ERR_LOCK_CAPACITY).
    */
   stripesOf(keys: readonly unknown[]): number[] {
     this.#pinned.trim();

@@ -23,8 +23,9 @@ import { checkKey, ONLY_KEY } from './stripe-index.js';
  * the same key. If {@link capacity} other keys are in use, an acquisition fails with a LockError
  * (ERR_LOCK_CAPACITY) and takes nothing.
  *
- * All threads take the keys of an acquisition in the same order, so acquisitions of several keys never
- * deadlock each other. `L`: the lock's {@link limit}, if the types know it.
+ * All threads take keys in the same order, so acquisitions of several keys never deadlock each other. The
+ * type parameter `L` is the type of {@link limit}: a literal such as `3` if the compiler knows the limit,
+ * otherwise `number`.
  */
 export class KeyedLock<L extends number = number> extends BaseLock<KeyedLockMode<L>> {
   /** The maximum number of keys in use at once, across all threads. */
@@ -49,8 +50,8 @@ export class KeyedLock<L extends number = number> extends BaseLock<KeyedLockMode
 
   /**
    * A structured-cloneable object that other threads open with {@link KeyedLock.from}. Once this property has
-   * been read, the lock's memory is never reused, because any thread may open the lock later. If it is never
-   * read, the memory can be reused after the lock has been garbage-collected.
+   * been read, the lock's memory is never reused, because any thread may open the lock later. If the property
+   * is never read, the memory can be reused after the lock has been garbage-collected.
    */
   get handle(): KeyedLockHandle {
     return this.#opened.handle as KeyedLockHandle;
@@ -66,17 +67,17 @@ export class KeyedLock<L extends number = number> extends BaseLock<KeyedLockMode
   }
 
   /**
-   * The number of keys in use. These are the keys that any thread holds, and the keys whose last holder
-   * ended without releasing them. A snapshot. The cost of reading it grows with the highest number of keys
-   * that were ever in use at once.
+   * The number of keys in use, as a snapshot. A key is in use while a thread holds it. A key also stays in
+   * use if the thread of its last holder ended without releasing the key. The cost of reading this property
+   * grows with the highest number of keys that have ever been in use at once.
    */
   get size(): number {
     return this.#opened.table.keys!.inUse();
   }
 
   /**
-   * Counters of the whole lock, summed over all threads. They are a snapshot:
-   * other threads keep changing them.
+   * A snapshot of the counters of the whole lock, summed over all threads. Other threads keep changing the
+   * counters.
    */
   override stats(): KeyedLockStats {
     return { ...this.#opened.table.stats(), capacity: this.capacity };

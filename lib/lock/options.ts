@@ -29,13 +29,13 @@ export const ATTEMPT: Names<Pick<AcquireOptions, 'mode'>> = { mode: true };
 export const SYNC_ACQUISITION: Names<AcquireOptions> = { timeout: true, mode: true };
 export const ACQUISITION: Names<AsyncAcquireOptions> = { timeout: true, mode: true, signal: true };
 
-/** Options that only other methods have, and that a caller may pass by mistake. */
+/** Options of other methods that a caller may pass by mistake. */
 interface ForeignOptions {
   readonly ifAvailable?: unknown;
   readonly signal?: unknown;
 }
 
-/** The checked options of a lock of either class, with defaults filled in. */
+/** The checked options of a `StripedLock` or a `KeyedLock`, with defaults filled in. */
 export interface ResolvedLockOptions {
   readonly stripes: number;
   readonly limit: number;
@@ -53,8 +53,8 @@ export function resolveLockOptions(options: StripedLockOptions | undefined): Res
 }
 
 /**
- * Like {@link resolveLockOptions}, for a `KeyedLock`. Its capacity is the number of stripes, because each
- * key in use has a separate stripe.
+ * Like {@link resolveLockOptions}, for a `KeyedLock`. The lock's capacity is the number of stripes, because
+ * each key in use has a separate stripe.
  */
 export function resolveKeyedLockOptions(options: KeyedLockOptions | undefined): ResolvedLockOptions {
   checkOptionsObject(options, KEYED);
@@ -89,8 +89,8 @@ export function modeIn(options: AcquireOptions | undefined): Mode {
 }
 
 /**
- * The mode of an acquisition in a lock with permits. Callers request a permit as 'exclusive',
- * and any other mode is refused.
+ * The mode of an acquisition in a lock with permits. Such a lock supports only the mode 'exclusive', which
+ * acquires one permit.
  */
 export function permitModeIn(options: AcquireOptions | undefined): Mode {
   const mode = modeIn(options);
@@ -103,8 +103,8 @@ function refuseMode(name: unknown): never {
 }
 
 /**
- * The timeout of an acquisition, in milliseconds. `usual`: the default. Here and below, `options` is already
- * known to be an object or undefined.
+ * The timeout of an acquisition, in milliseconds. `usual`: the default. The caller of this function and of
+ * those below has already checked that `options` is an object or undefined.
  */
 export function timeoutIn(options: AcquireOptions | undefined, usual: number): number {
   const timeout = options?.timeout;
@@ -112,18 +112,18 @@ export function timeoutIn(options: AcquireOptions | undefined, usual: number): n
 }
 
 /**
- * Refuses the option `ifAvailable`, which only `LockManager.request` has, before an async acquisition
- * starts. Checking one name costs nothing if callers pass objects of one shape. Reading all names would make
- * the acquisition of a free key 40 % slower. So {@link checkNamesOfWait} refuses other unknown names, and
- * only if the acquisition has to wait.
+ * Refuses the option `ifAvailable`, which only `LockManager.request` supports, before an async acquisition
+ * starts. Checking one property costs nothing if callers pass objects of the same shape. Reading all property
+ * names would make the acquisition of a free key 40 % slower. So other unknown names are refused by
+ * {@link checkNamesOfWait}, which runs only if the acquisition has to wait.
  */
 export function checkAsyncOptions(options: AcquireOptions | undefined): void {
   if ((options as ForeignOptions | undefined)?.ifAvailable !== undefined) checkNames(options!, ACQUISITION);
 }
 
 /**
- * Like {@link checkAsyncOptions}, for an acquisition that blocks. It also refuses a signal, because a
- * signal cannot end a blocking wait.
+ * Like {@link checkAsyncOptions}, for an acquisition that blocks the thread. This function also refuses
+ * `signal`, because a signal cannot end a blocking wait.
  */
 export function checkSyncOptions(options: AcquireOptions | undefined): void {
   const given = options as ForeignOptions | undefined;
@@ -136,8 +136,8 @@ export function checkNamesOfWait(options: AcquireOptions | undefined): void {
 }
 
 /**
- * Refuses unknown options of `tryAcquire`. It also refuses `timeout` and `signal`, unless they are undefined.
- * It reads all names even if the key is free, because attempts with options are rare.
+ * Refuses unknown options of `tryAcquire`. Also refuses `timeout` and `signal`, unless they are undefined.
+ * All names are read even if the key is free, because attempts with options are rare.
  */
 export function checkAttemptNames(options: AsyncAcquireOptions | undefined): void {
   if (options === undefined) return;

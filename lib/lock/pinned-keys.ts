@@ -17,33 +17,37 @@ import { isRememberable } from './stripe-index.js';
  * `native/core/table/key_table.h`.
  */
 const CACHED_SHARE = 3 / 8;
-/** Keys outside the cache are unpinned in batches of this size, unless `BATCH_SHARE` allows fewer. */
+/**
+ * The number of keys in a batch: keys outside the cache are unpinned in batches. `BATCH_SHARE` may require a
+ * smaller batch.
+ */
 const BATCH = 80;
 /**
- * The maximum size of a batch, as a share of the lock's capacity. An idle thread
- * may keep that many keys pinned.
+ * The maximum size of a batch, as a share of the lock's capacity. An idle thread may keep a whole batch of
+ * keys pinned.
  */
 const BATCH_SHARE = 1 / 800;
 const NONE: readonly number[] = [];
 
 /**
- * Finds and pins the stripes of keys, for one thread and one table. All locks of the thread on that table
- * share this object. A key keeps its stripe while it is pinned. Each key is pinned before its stripe is used.
- * Keys in the cache stay pinned, so finding their stripes costs one look-up in a map. Other keys are unpinned
- * in batches.
+ * Finds the stripes of keys, and pins the keys, for one thread and one table. All locks of the thread on that
+ * table share this object. A key keeps its stripe while the key is pinned. Each key is pinned before its
+ * stripe is used. Keys in the cache stay pinned, so finding the stripe of such a key costs one look-up in a
+ * map. Other keys are unpinned in batches.
  *
  * Keeps N4 of `native/core/table/key_table.h`: a key stays pinned from its look-up until the engine knows
  * that its stripe is held or waited for. So an acquisition unpins keys only before its first look-up, or
- * after a failure, when it looks up all keys again. It also reads the caller's list before its first look-up,
- * because a getter of the list may acquire other keys.
+ * after a failed look-up, before it looks up all keys again. An acquisition also reads the caller's list of
+ * keys before its first look-up, because a getter of the list may acquire other keys.
  *
  * Acquisitions can nest: between {@link keep} and {@link end}, code of the program may run and acquire other
  * keys. Such code is `Error.prepareStackTrace`, a method of a custom signal, or a trap of a Proxy. The
  * stripes of the outer acquisitions stay pinned.
  *
- * A pinned stripe is in the cache, in the list `#outside`, or in `#last`, but never in two of them. If it
- * were in the cache and in the list, the cache could return the stripe after the list has unpinned it. If a
- * call throws, a pinned stripe may be in none of the three, until {@link unpinIdle} finds it.
+ * A pinned stripe, which is the stripe of a pinned key, is in the cache, in the list `#outside`, or in
+ * `#last`, but never in two of these places. If a stripe of the list were also in the cache, the cache could
+ * return this stripe after it was unpinned. If a call throws, a pinned stripe may be in none of the three
+ * places, until {@link unpinIdle} finds it.
  */
 export class PinnedKeys {
   readonly cache: StripeCache;
@@ -55,10 +59,10 @@ export class PinnedKeys {
   readonly #keys: ExactKeys;
   readonly #capacity: number;
   /**
-   * The stripe that was pinned last, if it is not in the cache, and if its key was the only one of
-   * its acquisition. The call that pins the next single key also unpins this stripe, which costs
-   * much less than a batch. The stripe moves to `#outside` instead if this thread still uses it, or
-   * if the next key belongs to a list.
+   * The stripe that was pinned last, if it is not in the cache, and if its key was the only key of an
+   * acquisition; otherwise `NO_STRIPE`. The engine call that pins the key of the next acquisition also unpins
+   * this stripe. Unpinning the stripe in this way costs much less than unpinning it in a batch. Instead, the
+   * stripe moves to `#outside` if this thread still uses it, or if the next acquisition has a list of keys.
    */
   #last = NO_STRIPE;
   /** The number of stripes in `#outside`. */
@@ -66,8 +70,8 @@ export class PinnedKeys {
   /** The pinned stripes that are neither in the cache nor in `#last`. Some are in use, others are idle. */
   #outside: Int32Array;
   /**
-   * The number of stripes at the front of `#outside` that were in use at the last check. They are checked
-   * less often than the stripes behind them.
+   * The number of stripes at the front of `#outside` that were in use at the last check. These stripes are
+   * checked less often than the stripes behind them.
    */
   #old = 0;
   readonly #batch: number;
@@ -101,9 +105,9 @@ export class PinnedKeys {
   }
 
   /**
-   * Returns the stripe of a key that the cache's `searched` does not have, and pins the key. Returns
-   * {@link NO_STRIPE} if no stripe is left. `only`: the acquisition has no other key. Idle keys may then be
-   * unpinned here, because no key has been looked up yet (keeps N4).
+   * Pins a key that is not in the cache's map `searched`, and returns the key's stripe. Returns
+   * {@link NO_STRIPE} if no stripe is left. `only`: true if the acquisition has no other key. In that case,
+   * idle keys may be unpinned here, because the acquisition has not looked up a key yet (keeps N4).
    */
   stripeOf(key: LockKey, only: boolean): number {
     if (only) this.trim();
@@ -127,8 +131,9 @@ export class PinnedKeys {
   /** Keeps these stripes pinned until {@link end}, even if code of the program runs in between. */
   keep(stripes: readonly number[]): void {
     if (this.#kept.length > 0 && !this.#isForgetting) {
-      // Either this acquisition runs within another one, or a `vm` timeout has ended the other one without a
-      // call of `end`. No acquisition is active in a microtask, so a microtask can empty the list.
+      // Either this acquisition runs within another acquisition, or a `vm` timeout ended an earlier
+      // acquisition without a call of `end`. When a microtask runs, no acquisition is active, so a microtask
+      // can empty the list.
       defer(() => {
         this.#isForgetting = false;
         this.#kept.length = 0;
@@ -143,12 +148,12 @@ export class PinnedKeys {
   }
 
   /**
-   * Unpins stripes that this thread neither holds nor waits for. If `all` is true, it checks all stripes,
-   * otherwise only those pinned since the last check. The new stripes usually suffice: even in a thread that
-   * holds nearly all keys, some of them are idle. Each new stripe is checked only once.
+   * Unpins stripes that this thread neither holds nor waits for. If `all` is true, all stripes are checked.
+   * Otherwise, only the stripes that were pinned since the last check are checked. These usually suffice,
+   * because some of them are idle even in a thread that holds nearly all keys.
    *
-   * Keeps N4: the caller has looked up no key yet, or has failed and looks up all keys again. The stripes of
-   * outer acquisitions stay pinned.
+   * Keeps N4: the acquisition has looked up no key yet, or a look-up has failed and all keys will be looked
+   * up again. The stripes of outer acquisitions stay pinned.
    */
   unpinIdle(all: boolean): void {
     this.cache.bypass();
@@ -179,8 +184,8 @@ export class PinnedKeys {
   }
 
   /**
-   * Unpins idle stripes if `#outside` is long. If all threads together have pinned too many keys, it first
-   * moves the stripes of the cache to `#outside`. Keeps N4: the caller has looked up no key yet.
+   * Unpins idle stripes if `#outside` is long. If all threads together have pinned too many keys, the stripes
+   * of the cache are first moved to `#outside`. Keeps N4: the acquisition has looked up no key yet.
    */
   trim(): void {
     if (this.#crowded) {
@@ -191,9 +196,9 @@ export class PinnedKeys {
   }
 
   /**
-   * Unpins the idle ones among the first `count` stripes. The other stripes become the new `#outside`.
-   * They are checked again when `#outside` has grown by a batch and a quarter of its length. So the checks
-   * cost constant time per pinned key.
+   * Unpins the idle stripes among the first `count` stripes. The other stripes become the new `#outside`.
+   * These stripes are checked again when `#outside` has grown by one batch plus a quarter of its length. So
+   * the checks cost constant time per pinned key.
    */
   #unpin(stripes: Int32Array, count: number): void {
     const kept = this.#unpinFrom(0, stripes, count);
@@ -203,7 +208,7 @@ export class PinnedKeys {
   }
 
   /**
-   * Unpins the idle ones among the stripes that were pinned since the last check. `#most` stays the same,
+   * Unpins the idle stripes among those that were pinned since the last check. `#most` stays the same,
    * because the older stripes were not checked.
    */
   #unpinNew(): void {
@@ -213,8 +218,8 @@ export class PinnedKeys {
   }
 
   /**
-   * Unpins the idle ones among the first `count` stripes. Moves the others to the front of `stripes`, and
-   * returns their number. Also shortens `#outside` to the length `start`.
+   * Unpins the idle stripes among the first `count` stripes. Moves the other stripes to the front of
+   * `stripes`, and returns their number. Also shortens `#outside` to the length `start`.
    */
   #unpinFrom(start: number, stripes: Int32Array, count: number): number {
     this.unpins++;
@@ -227,7 +232,10 @@ export class PinnedKeys {
     return kept;
   }
 
-  /** Moves the stripes in `#kept` behind all others. Returns these stripes, duplicates included. */
+  /**
+   * Reorders the first `count` stripes, so that stripes that are also in `#kept` come last. Returns these
+   * last stripes, duplicates included.
+   */
   #moveNeeded(stripes: Int32Array, count: number): readonly number[] {
     const all = new Set(this.#kept.flat());
     const needed: number[] = [];

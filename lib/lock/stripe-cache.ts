@@ -1,13 +1,13 @@
 /** The state of a {@link StripeCache}. */
 type State = 'used' | 'filling' | 'bypassed';
 
-/** A cache in state `filling` is used once its hits exceed its misses by this number. */
+/** A cache changes from the state `filling` to `used` when its hits exceed its misses by this number. */
 const HITS = 64;
-/** A cache in state `used` is filling again after this many misses. */
+/** A cache returns from the state `used` to `filling` after this many misses. */
 const MISSES = 1024;
 /**
- * A cache in state `bypassed` is filling again after `BYPASSING * most` look-ups.
- * `most`: the maximum number of keys.
+ * A cache returns from the state `bypassed` to `filling` after `BYPASSING * most` look-ups. Here, `most` is
+ * the maximum number of keys in the cache.
  */
 const BYPASSING = 64;
 
@@ -20,8 +20,8 @@ interface Size {
 }
 
 /**
- * The sizes through which the map grows. Each fills most of a V8 hash table, whose capacity is a power of
- * two: 8, 512, 4096, 32,768, 65,536 or 131,072 entries.
+ * The sizes through which the map grows. The capacity of a V8 hash table is a power of two, and each size
+ * fills most of such a table: 8, 512, 4096, 32,768, 65,536 or 131,072 entries.
  */
 const SIZES: readonly [Size, ...Size[]] = [
   { keys: 8, padding: 0 },
@@ -33,7 +33,9 @@ const SIZES: readonly [Size, ...Size[]] = [
 ];
 /** The maximum number of keys in a cache. */
 export const CACHED_KEYS = SIZES[SIZES.length - 1]!.keys;
-/** The maximum number of characters in all strings of a cache together. They take at most 4 MiB. */
+/**
+ * The maximum number of characters in all strings of a cache together. These characters take at most 4 MiB.
+ */
 const CHARACTERS = 2_097_152;
 /** The value of a padding entry. */
 const PADDING = -1;
@@ -44,13 +46,14 @@ const PADDING = -1;
  * still miss most of them.
  *
  * The cache is in one of three states:
- * - Filling: hits and misses are counted, and a key is added after a miss. When the hits exceed the misses by
- *   64, the cache is used. When the misses exceed the hits by the maximum number of keys, the cache is
- *   bypassed.
- * - Used: a hit costs one look-up in the map and is not counted. After 1024 misses, the cache is filling
- *   again.
- * - Bypassed: the map is empty, and keys are neither looked up nor added, because a miss costs more than
- *   finding the stripe. The cache is filling again after many look-ups: 64 times the maximum number of keys.
+ * - `filling`: hits and misses are counted, and a key is added after a miss. When the hits exceed the misses
+ *   by 64, the state becomes `used`. When the misses exceed the hits by the maximum number of keys, the state
+ *   becomes `bypassed`.
+ * - `used`: a hit costs one look-up in the map and is not counted. After 1024 misses, the state becomes
+ *   `filling`.
+ * - `bypassed`: the map is empty, and keys are neither looked up in it nor added to it, because a miss costs
+ *   more than finding the stripe without the cache. The state becomes `filling` after many requests: 64 times
+ *   the maximum number of keys.
  *
  * The map also contains integers as padding, because of how V8 stores a map. V8 chains the entries of a hash
  * bucket, two on average in a full map. The processor mispredicts the length of the chain, which costs more
@@ -59,7 +62,7 @@ const PADDING = -1;
  * slower with 1000 keys, and 45 to 70 % slower with 20,000. If a program uses one of these integers as a key,
  * the key replaces the padding entry.
  *
- * After a stack overflow, a key may be missing from the map. But a dropped key is never still in the map.
+ * After a stack overflow, a key may be missing from the map, but the map never contains a dropped key.
  */
 export class StripeCache {
   /** The map in state `used`, otherwise undefined. Negative values are padding, not stripes. */
@@ -69,8 +72,8 @@ export class StripeCache {
   readonly #onDrop: (stripes: Iterable<number>) => void;
   #state: State = 'filling';
   /**
-   * In state `filling`, the hits minus the misses. In state `used`, the misses. In
-   * state `bypassed`, the look-ups.
+   * The count since the last change of the state: the hits minus the misses in state `filling`, the misses in
+   * state `used`, and the look-ups in state `bypassed`.
    */
   #count = 0;
   /** The index of the map's current size in {@link SIZES}. */
@@ -88,8 +91,8 @@ export class StripeCache {
   }
 
   /**
-   * Looks up a key that {@link searched} does not have, and counts the look-up. Returns undefined
-   * if the key is not in the cache.
+   * Looks up a key that is not in {@link searched}, and counts the look-up. Returns undefined if the key is
+   * not in the cache.
    */
   find(key: unknown): number | undefined {
     if (this.#state === 'bypassed') {

@@ -12,8 +12,8 @@ export const ONLY_KEY = -1;
 /** Finds the stripes of a lock's keys, in one thread. */
 export interface KeyIndex {
   /**
-   * Increases when keys may have lost their stripes. After a change, a stripe that was looked up
-   * earlier may belong to another key.
+   * Increases when keys may have lost their stripes. After an increase, a stripe that was looked up earlier
+   * may belong to another key.
    */
   readonly unpins: number;
   /**
@@ -34,11 +34,11 @@ export interface KeyIndex {
   end(): void;
 }
 
-/** The maximum length of a string that a cache remembers. It bounds the memory of caches. */
+/** The maximum length of a string that a cache remembers. This limit bounds the memory of caches. */
 const REMEMBERED_LENGTH = 256;
 /**
- * The number of longer strings that {@link HashedKeys} remembers, if their length is at most
- * {@link LONG_LENGTH}. A power of two.
+ * The number of longer strings that {@link HashedKeys} remembers. Strings longer than {@link LONG_LENGTH} are
+ * never remembered. A power of two.
  */
 const LONG_STRINGS = 4;
 const LONG_LENGTH = 65_536;
@@ -78,14 +78,18 @@ export function checkKey(key: unknown, at: number): void {
  * stripe is remembered in a map. A look-up in that map is several times cheaper than a call of the addon, or
  * than hashing in JavaScript.
  *
- * Long strings are not in the map: a look-up would make V8 hash them, more slowly than the addon does.
- * Instead, a few long strings are remembered by their length. Comparing a long string with the remembered one
- * is cheap, because the two are usually the same object, or differ early.
+ * Long strings are not in the map, because looking up a string makes V8 hash it, more slowly than the addon
+ * does. Instead, a few long strings are remembered in a small table that is indexed by their length.
+ * Comparing a long string with the remembered one is cheap, because the two are usually the same object, or
+ * differ early.
  */
 export class HashedKeys implements KeyIndex {
   readonly unpins = 0;
   readonly #stripes: number;
-  /** The mask that replaces a division if the number of stripes is a power of two; otherwise -1. */
+  /**
+   * If the number of stripes is a power of two, a mask that replaces the division by this number; otherwise
+   * -1.
+   */
   readonly #mask: number;
   readonly #hash: (key: string | Uint8Array) => number;
   readonly #cache = new StripeCache(CACHED_KEYS, ignore);

@@ -1,11 +1,14 @@
-/** The maximum number of stripes that a sorting network sorts. */
+/** The maximum number of stripes that are sorted by the sorting network, {@link sortFew}. */
 const NETWORK = 8;
-/** The maximum number of stripes that insertion sorts, because it is faster than a call of `sort`. */
+/**
+ * The maximum number of stripes that are sorted by insertion. For so few stripes, this is faster than a call
+ * of `sort`.
+ */
 const INSERTION = 24;
 /** A number higher than any stripe, for unused inputs of the network. */
 const NONE = 0x7fff_ffff;
 
-/** Sorts stripes and removes duplicates. Returns the same list, or a new one. */
+/** Sorts stripes and removes duplicates. Returns either the same list or a new list. */
 export function ordered(stripes: number[]): number[] {
   const count = stripes.length;
   if (count < 2) return stripes;
@@ -21,7 +24,7 @@ export function ordered(stripes: number[]): number[] {
  *
  * The network has no branches. The processor could not predict how the stripes of two keys compare, and a
  * misprediction costs as much as four steps of the network. With an insertion sort, acquiring eight new keys
- * takes 20 to 35 % longer. With loops that compare without branches, it takes 10 to 15 % longer.
+ * takes 20 to 35 % longer. With loops that compare without branches, the acquisition takes 10 to 15 % longer.
  */
 function sortFew(stripes: number[], count: number): boolean {
   let a = stripes[0]! | 0;

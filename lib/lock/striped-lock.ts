@@ -15,8 +15,8 @@ import { HashedKeys, ONLY_KEY } from './stripe-index.js';
  * Equal keys share a stripe, and unequal keys may share one. All threads of a process can use the lock: pass
  * {@link handle} to a worker, and open it there with {@link StripedLock.from}.
  *
- * An acquisition of several keys takes their stripes in ascending order. So such
- * acquisitions never deadlock each other.
+ * Every acquisition of several keys takes their stripes in ascending order. So these acquisitions never
+ * deadlock each other.
  */
 export class StripedLock extends BaseLock {
   /** The number of stripes. */
@@ -40,8 +40,8 @@ export class StripedLock extends BaseLock {
 
   /**
    * A structured-cloneable object that other threads open with {@link StripedLock.from}. Once this property
-   * has been read, the lock's memory is never reused, because any thread may open the lock later. If it is
-   * never read, the memory can be reused after the lock has been garbage-collected.
+   * has been read, the lock's memory is never reused, because any thread may open the lock later. If the
+   * property is never read, the memory can be reused after the lock has been garbage-collected.
    */
   get handle(): StripedLockHandle {
     return this.#opened.handle as StripedLockHandle;
@@ -64,8 +64,8 @@ export class StripedLock extends BaseLock {
   }
 
   /**
-   * Counters of the whole lock, summed over all threads. They are a snapshot:
-   * other threads keep changing them.
+   * A snapshot of the counters of the whole lock, summed over all threads. Other threads keep changing the
+   * counters.
    */
   override stats(): StripedLockStats {
     return this.#opened.table.stats();

@@ -6,7 +6,10 @@ import type { LockTable } from '../engine/contract/engine.js';
 import type { Mode } from '../engine/contract/mode.js';
 import { formatNote, parseNote } from '../engine/contract/note.js';
 
-/** The hold of a traced guard. It does not refer to the guard, so the guard can be garbage-collected. */
+/**
+ * The record of what a traced guard holds. This record does not refer to the guard, so the guard can be
+ * garbage-collected.
+ */
 interface TracedHold {
   readonly lock: string;
   readonly table: LockTable;
@@ -22,8 +25,8 @@ const UNKNOWN = 'at an unknown place';
 type AnyFunction = (...args: never[]) => unknown;
 
 /**
- * The original methods of a lock class, read at import. The program may later replace
- * them by functions that call them.
+ * The original methods of a lock class, read at import. The program may later replace these methods with
+ * functions that call the original ones.
  */
 export type PublicMethods = Record<
   'acquire' | 'acquireSync' | 'tryAcquire' | 'withLock' | 'withLockSync',
@@ -35,7 +38,7 @@ export function methodsOf(prototype: object): PublicMethods {
   return { acquire, acquireSync, tryAcquire, withLock, withLockSync };
 }
 
-/** The functions of this package that are on the stack during a call of the program. */
+/** The functions of this package that are on the stack while the program calls a lock. */
 export interface EntryPoints {
   /** The private method that calls {@link traceCall}, directly or indirectly. */
   readonly inner: AnyFunction;
@@ -84,13 +87,16 @@ export function traceHeld(
 export function traceReleased(guard: object): void {
   const hold = holds.get(guard);
   if (!hold) return;
-  // If `removeNote` throws, the hold is still recorded, so this function can be called again.
+  // If `removeNote` throws, the hold stays recorded, so this function can be called again.
   hold.table.removeNote(hold.id);
   holds.delete(guard);
   collected.unregister(guard);
 }
 
-/** Frees the stripes of a guard that was garbage-collected, because no code can release it any more. */
+/**
+ * Frees the stripes of a guard that was garbage-collected while held, because no code can release this guard
+ * any more.
+ */
 function reclaim({ lock, table, stripes, mode, id, note }: TracedHold): void {
   table.removeNote(id);
   for (const stripe of stripes.toReversed()) table.release(stripe, mode);
@@ -103,16 +109,17 @@ function reclaim({ lock, table, stripes, mode, id, note }: TracedHold): void {
 }
 
 /**
- * Finds the stack frame of the program's code that called this package. It recognizes the package's frames by
- * function, not by file: with source maps, in Bun and in bundles, a frame can name another file.
+ * Finds the stack frame of the program's code that called this package. The package's frames are recognized
+ * by function, not by file: with source maps, in Bun and in bundles, a frame can name another file.
  *
- * The result is the frame above `method`, unless that frame belongs to `outer`. Then the program called
- * `outer`, and the result is the frame above it. Calls of `outer` further up the stack do not count: the
- * program may acquire keys within its callback of `withLockSync`. In Bun, a function that ends with a call,
- * such as `acquireSync`, has no frame. Then the frames above `inner` are used instead.
+ * The result is the frame above `method`, unless that frame belongs to `outer`. In that case, the program
+ * called `outer`, and the result is the frame above `outer`. Calls of `outer` further up the stack do not
+ * count, because the program may acquire keys within a callback that it passed to `withLockSync`. In Bun, a
+ * function that ends with a call, such as `acquireSync`, has no frame, so the frames above `inner` are used
+ * instead.
  *
- * Never throws, whatever `Error.prepareStackTrace` does, because a failed trace
- * must not fail the acquisition.
+ * Never throws, whatever `Error.prepareStackTrace` does, because a failed trace must not fail the
+ * acquisition.
  */
 function callSite({ inner, method, outer }: EntryPoints): string {
   try {
