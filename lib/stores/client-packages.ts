@@ -3,13 +3,13 @@ import { codeOf } from '../common/errors.js';
 /** A package that the user has installed. */
 export interface ClientPackage<N extends string> {
   readonly name: N;
-  /** Its exports, as `require` returns them. */
+  /** The package's exports, as `require` returns them. */
   readonly exports: unknown;
 }
 
 /**
- * Loads the first of these packages that is installed, either beside this package or in the working directory. Returns
- * undefined if none is installed.
+ * Loads the first of these packages that is installed, either beside this package or in the working
+ * directory. Returns undefined if none is installed.
  */
 export function loadClientPackage<N extends string>(names: readonly N[]): ClientPackage<N> | undefined {
   // Loaded through `process`, because webpack replaces calls that it recognizes as `createRequire` (see

@@ -1,12 +1,13 @@
 import { compareKeys } from '../common/key-order.js';
 
 /**
- * The mark of encoded texts. Keys and owners are encoded so that a UTF-8 database stores every string without
- * loss, and different strings stay different. UTF-8 cannot encode a lone surrogate, so a database would
- * replace all lone surrogates with the same character. Some drivers truncate a string at a NUL.
+ * The first character of every encoded text. Keys and owners are encoded so that a UTF-8 database stores
+ * every string without loss, and different strings stay different. UTF-8 cannot encode a lone surrogate, so a
+ * database would replace all lone surrogates with the same character. Some drivers truncate a string at a
+ * NUL.
  *
- * Almost every string is stored unchanged. A string is encoded if it contains a lone surrogate or a NUL, or
- * starts with the mark. It is then stored as the mark, followed by the string's UTF-16 in hexadecimal.
+ * Almost every string is stored unchanged. A string is encoded only if it contains a lone surrogate or a NUL,
+ * or starts with the mark. The encoded text is the mark, followed by the string's UTF-16 in hexadecimal.
  */
 export const MARK = '\u{10ffff}';
 /** A cheap first test. Most keys and owners match it and need no encoding. */
@@ -52,7 +53,10 @@ export function rangesOf(prefix: string): readonly TextRange[] {
   return isPlain ? [{ from: prefix, to: afterAll(prefix) }, isMarked] : [isMarked];
 }
 
-/** The least text that is greater than all texts with this prefix. The prefix must contain a character below U+10FFFF. */
+/**
+ * The least text that is greater than all texts with this prefix. The prefix must contain a character below
+ * U+10FFFF.
+ */
 function afterAll(prefix: string): string {
   const points = Array.from(prefix);
   let last = points.pop()!;

@@ -1,6 +1,6 @@
 import type { FencingToken } from '../lease/contract/lease-store.js';
 
-/** The maximum number of keys whose last grant is remembered. */
+/** The maximum number of remembered grants, with one grant for each key. */
 const REMEMBERED = 10_000;
 
 /** The last grant of a key to this client. */
@@ -10,8 +10,8 @@ interface Last {
   /** The token that the owner received. */
   readonly given: FencingToken;
   /**
-   * The token that the store has for the grant. It may be higher than `given`: if the owner made another
-   * attempt that timed out, the store may still have granted that attempt.
+   * The token that the store has for the grant. This token is higher than `given` if the owner made another
+   * attempt that timed out, and the store still granted that attempt.
    */
   stored: FencingToken;
 }
@@ -37,9 +37,10 @@ export class HighestTokens {
   }
 
   /**
-   * Records a grant that arrived after its attempt timed out. Returns true if the owner relies on an earlier grant of
-   * the key. In that case the late grant has replaced the earlier one in the store, so the late grant must not be given
-   * back. An owner relies on its grant until {@link ended}, even after its TTL, because another thread may renew the lease.
+   * Records a grant that arrived after its attempt timed out. Returns true if the owner relies on an earlier
+   * grant of the key. In that case the late grant has replaced the earlier one in the store, so the late
+   * grant must not be given back. An owner relies on its grant until {@link ended}, even after its TTL,
+   * because another thread may renew the lease.
    */
   addLate(name: string, owner: string, token: FencingToken): boolean {
     const last = this.#last.get(name);
@@ -55,8 +56,8 @@ export class HighestTokens {
   }
 
   /**
-   * Records that a grant was released, or that the server no longer has the grant. If `token` is undefined, any grant of
-   * the owner is meant.
+   * Records that a grant was released, or that the server no longer has the grant. If `token` is undefined,
+   * this applies to whichever grant the owner has.
    */
   ended(name: string, owner: string, token: FencingToken | undefined): void {
     const last = this.#last.get(name);

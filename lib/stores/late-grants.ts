@@ -8,9 +8,9 @@ interface LateGrant {
 }
 
 /**
- * Delays decisions about late grants, which arrive after their attempts timed out. A late grant may have
- * replaced a grant that the owner relies on. This is known only after every other pending attempt of that
- * owner for that key has ended.
+ * Delays the decision whether to give back a late grant, which is a grant that arrived after its attempt
+ * timed out. A late grant may have replaced another grant on which the owner relies. Whether this has
+ * happened is known only after all other pending attempts of this owner for this key have ended.
  */
 export class LateGrants {
   /** The attempts whose callers still wait for an answer. */
@@ -31,7 +31,9 @@ export class LateGrants {
     for (const grant of undecided) if (isFor(attempt, grant)) this.#decide(grant);
   }
 
-  /** Calls `verdict` with the index of each key, once no attempt of that owner for that key is pending. */
+  /**
+   * Calls `verdict` with the index of each key, as soon as no attempt of this owner for this key is pending.
+   */
   decide({ names, owner }: Owned, verdict: (place: number) => void): void {
     names.forEach((name, place) => this.#decide({ owner, name, verdict: () => verdict(place) }));
   }

@@ -9,14 +9,17 @@ export interface StoredKey extends StoredLease {
 }
 
 /**
- * A function that sends one request of an operation. The operation may need several requests, and each has
- * the full time limit.
+ * A function that sends one request. Listing leases may need several requests, and each request has the full
+ * time limit.
  */
 export type Ask = <T>(request: (operation: Operation) => Promise<T>) => Promise<T>;
 
 /** The server-specific half of a store that can enumerate leases. */
 export interface ListingBackend extends Backend {
-  /** Returns the first `most` held leases whose texts are in the ranges, ordered by range and then by text. */
+  /**
+   * Returns the held leases with texts in the ranges, ordered by range and then by text, but only the first
+   * `most` of them.
+   */
   list(ranges: readonly TextRange[], most: number, ask: Ask): Promise<readonly StoredKey[]>;
 }
 
@@ -35,12 +38,12 @@ export interface Page {
   readonly last: string | undefined;
 }
 
-/** The maximum number of leases in a page. An answer then has at most about 100 kB. */
+/** The maximum number of leases in a page. With this limit, an answer has at most about 100 kB. */
 const PAGE = 1000;
 
 /**
- * Lists page by page, so that no single request takes long. `page` returns the next leases of a range, at
- * most `most`.
+ * Lists leases page by page, so that no single request takes long. The function `page` returns the next
+ * leases of a range, up to the number that it receives as `most`.
  */
 export async function listByPages(
   ranges: readonly TextRange[],
@@ -59,12 +62,15 @@ export async function listByPages(
   return listed;
 }
 
-/** Makes a page of the leases that a request for at most `most` leases returned. */
+/** Makes a page from the result of a request for at most `most` leases. */
 export function pageOf(leases: readonly StoredKey[], most: number): Page {
   return { leases, last: leases.length < most ? undefined : leases.at(-1)!.text };
 }
 
-/** Calls `ask` for each item, `atOnce` of them at a time. Returns the answers in the order of the items. */
+/**
+ * Calls `ask` for each item, for up to `atOnce` items at the same time. Returns the answers in the order of
+ * the items.
+ */
 export async function inGroups<I, T>(
   items: readonly I[],
   atOnce: number,

@@ -12,8 +12,8 @@ const RETRY = 1000;
 
 /**
  * A feed for a server that does not report releases. While acquisitions wait, each poll checks all of their
- * keys with one request. The store counts as unsubscribed, so a release through this store wakes its own
- * waiters at once. Releases through other stores are found by the next poll.
+ * keys with one request. The store counts as unsubscribed, so a release through this store wakes the store's
+ * own waiters at once. The next poll finds releases through other stores.
  *
  * `heldOf` returns the names in the list that are held.
  */
@@ -32,7 +32,7 @@ export function polledReleases(
         for (const name of names) if (!held.has(name)) released(name);
         pollLater();
       };
-      // The client's connections keep the process alive, so the timer need not do so.
+      // The timer need not keep the process alive, because the client's connections do.
       const pollLater = (): void => {
         const pause = SHORTEST + Math.random() * (LONGEST - SHORTEST);
         timer = setTimeout(() => void poll().catch(lost), pause).unref();

@@ -2,8 +2,8 @@ import { pathToFileURL } from 'node:url';
 import { checkNonEmpty, type LeaseStoreSource } from '../lease/contract/lease-store.js';
 
 /**
- * Describes how another thread opens the same store with a separate client. Returns undefined if `options.clientModule`
- * was not given.
+ * Describes how another thread opens the same store with a separate client. Returns undefined if
+ * `options.clientModule` was not given.
  */
 export function reopenedBy(
   reopen: { readonly module: string; readonly name: string },
@@ -15,7 +15,8 @@ export function reopenedBy(
 }
 
 /**
- * Resolves the module to a URL that any thread can import. Relative paths are resolved against the working directory.
+ * Resolves the module to a URL that any thread can import. Relative paths are resolved against the working
+ * directory.
  */
 export function moduleUrl(module: unknown): string {
   if (module instanceof URL) return module.href;

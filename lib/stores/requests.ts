@@ -7,18 +7,23 @@ import { Replies } from '../lease/contract/replies.js';
 const FIRST_PAUSE = 1;
 const LONGEST_PAUSE = 25;
 
-/** One operation of a store. It may take several requests, all within one time limit. */
+/** One operation of a store. An operation may need several requests, all within one time limit. */
 export class Operation {
   /**
-   * The last failure after which the backend retried. If the time limit passes, the error gives this failure
-   * as the reason.
+   * The last failure after which the backend retried. If the time limit passes, the operation's error states
+   * this failure as the reason.
    */
   failure: unknown;
-  /** Whether the time limit has passed. The call has then already been rejected, so the backend need not send more requests. */
+  /**
+   * Whether the time limit has passed. If so, the call has already been rejected, and the backend need not
+   * send more requests.
+   */
   isLate = false;
   #aborts: Set<() => void> | undefined;
 
-  /** `isSubscribed`: whether the store is subscribed to releases by other stores when the operation starts. */
+  /**
+   * `isSubscribed`: whether the store is subscribed to releases by other stores when the operation starts.
+   */
   constructor(readonly isSubscribed: boolean) {}
 
   /** Calls `abort` when the time limit passes, unless the returned function was called before. */
@@ -28,7 +33,7 @@ export class Operation {
     return () => aborts.delete(abort);
   }
 
-  /** Resolves after this time, in milliseconds, or when the time limit passes. */
+  /** Resolves after the given number of milliseconds, or earlier if the time limit passes. */
   pause(milliseconds: number): Promise<void> {
     return new Promise((resolve) => {
       const done = (): void => {
@@ -75,8 +80,8 @@ export class Requests {
   }
 
   /**
-   * Rejects with a LeaseStoreError, or with another LockError if no retry can succeed. Calls `late` with an answer that
-   * arrives after the time limit.
+   * Rejects with a LeaseStoreError, or with another LockError if no retry can succeed. Calls `late` with an
+   * answer that arrives after the time limit.
    */
   run<T>(operation: Operation, ask: () => Promise<T>, late?: (answer: T) => void): Promise<T> {
     if (this.#closed) return Promise.reject(new LeaseStoreError(this.#closedMessage));
@@ -134,5 +139,8 @@ export class Requests {
   }
 }
 
-/** Thrown if the time limit passes before a request is sent. No caller sees it, because the call was already rejected. */
+/**
+ * Thrown if the time limit passes before a request is sent. No caller sees it, because the call was already
+ * rejected.
+ */
 export const NOT_ASKED = new Error('the caller has given up');

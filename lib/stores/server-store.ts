@@ -50,19 +50,22 @@ export interface Owned {
 
 /** Keys to acquire or renew. */
 export interface Wanted extends Owned {
-  /** The TTL for the server in milliseconds, including the allowance for drift. */
+  /** The TTL that is sent to the server, in milliseconds. It includes the allowance for clock drift. */
   readonly length: number;
-  /** If undefined, an acquisition stores no info, and a renewal leaves the info unchanged. */
+  /**
+   * The `info` text. If undefined, an acquisition stores no text, and a renewal leaves the stored text
+   * unchanged.
+   */
   readonly info: string | undefined;
 }
 
-/** A key to renew. Keys of one request may differ in owner, length and info. */
+/** A key to renew. The keys of one request may have different owners, lengths and `info` texts. */
 export interface Renewing {
   readonly name: string;
   readonly owner: string;
-  /** The TTL for the server in milliseconds, including the allowance for drift. */
+  /** The TTL that is sent to the server, in milliseconds. It includes the allowance for clock drift. */
   readonly length: number;
-  /** If undefined, the info stays unchanged. */
+  /** The new `info` text. If undefined, the stored text stays unchanged. */
   readonly info: string | undefined;
 }
 
@@ -76,7 +79,9 @@ export interface Releasing {
 
 /** Context of an attempt to acquire keys. */
 export interface Attempt {
-  /** For each key, the highest token that this store has received. The token of a new grant must be higher. */
+  /**
+   * For each key, the highest token that this store has received. The token of a new grant must be higher.
+   */
   readonly known: readonly FencingToken[];
   /** Whether this store has a waiter for one of the keys, or had one recently. */
   readonly isAwaited: boolean;
@@ -87,28 +92,29 @@ export interface Granted {
   /** One token for each key, in the order of the keys. */
   readonly tokens: readonly FencingToken[];
   /**
-   * Releases the grant of the key at that index, never a later grant of the same owner. No caller waits for
-   * the result, because the lease expires anyway. Must not throw or reject, and must also work after `close`.
+   * Releases the grant of the key with the index `place`, but never a later grant of that key to the same
+   * owner. Callers do not wait for the result, because the lease expires anyway. Must not throw or reject,
+   * and must also work after `close`.
    */
   giveBack(place: number): void;
 }
 
 /** The answer if another owner holds one of the keys. */
 export interface Refused {
-  /** The index of that key. */
+  /** The index of the key that another owner holds. */
   readonly place: number;
   /** Milliseconds after which a retry may succeed, if known. */
   readonly wakeIn?: number;
   /**
-   * True if the server has registered this store as waiting, or if the server cannot register stores. In both cases an
-   * immediate retry would change nothing. Default false.
+   * True if the server has registered this store as waiting for the key, or if the server cannot register
+   * stores. In both cases, an immediate retry would change nothing. Default false.
    */
   readonly isRegistered?: boolean;
 }
 
 /**
- * The result of a release. `freed`: the key is free, and waiters are notified. `unnotified`: the key is free,
- * but no waiter was notified.
+ * The result of a release. `not held`: the owner did not hold the key. `freed`: the key is free, and waiters
+ * are notified. `unnotified`: the key is free, but no waiter was notified.
  */
 export type Release = 'not held' | 'freed' | 'unnotified';
 
@@ -123,10 +129,10 @@ export interface StoredLease {
 }
 
 /**
- * The part of a store that differs between servers. {@link ServerStore} is the part that all servers share.
- * An acquisition of several keys is atomic: it gets all of them or none. A renewal or release of several keys
- * is atomic for each key. Backends set no timeouts: `operation.isLate` is true after the time limit. A
- * backend may throw the client's errors unchanged.
+ * The part of a store that is specific to a kind of server. {@link ServerStore} is the part that is the same
+ * for all servers. An acquisition of several keys is atomic: it gets all of the keys or none. A renewal or
+ * release of several keys is atomic only for each single key. Backends set no timeouts; instead,
+ * `operation.isLate` becomes true after the time limit. A backend may throw the client's errors unchanged.
  */
 export interface Backend extends Asked {
   /** The name under which the server stores the key. */
@@ -140,17 +146,17 @@ export interface Backend extends Asked {
   listen?(name: string, listener: () => void): () => void;
   acquire(wanted: Wanted, attempt: Attempt, operation: Operation): Promise<Granted | Refused>;
   /**
-   * Extends leases, and never shortens one. Returns for each key whether the owner holds it. Undefined means
-   * that a request for several keys could not decide this key. The store then sends a separate request for
-   * the key.
+   * Extends leases, and never shortens a lease. Returns for each key whether the owner holds the key. The
+   * result is undefined for a key if a request for several keys could not determine this. The store then
+   * sends a separate request for that key.
    */
   renew(keys: readonly Renewing[], operation: Operation): Promise<readonly (boolean | undefined)[]>;
   /**
-   * Sets the remaining time of the grant with the given token. The new time may be shorter than the old one. Resolves to
-   * false if the owner does not hold that grant.
+   * Sets the remaining time of the grant with the given token. The new time may be shorter than the old one.
+   * Resolves to false if the owner does not hold this grant.
    */
   keep(wanted: Wanted, operation: Operation): Promise<boolean>;
-  /** Undefined has the same meaning as in {@link renew}. */
+  /** Releases keys. A result of undefined has the same meaning as in {@link renew}. */
   release(keys: readonly Releasing[], operation: Operation): Promise<readonly (Release | undefined)[]>;
   /** Reads the lease of a key. Undefined if the key is free. */
   inspect(name: string, operation: Operation): Promise<StoredLease | undefined>;
@@ -162,14 +168,17 @@ export interface Backend extends Asked {
   close?(): unknown;
 }
 
-/** Options that every store over a server accepts. */
+/** The checked options that every store over a server accepts. */
 export interface ServerTerms {
-  /** Milliseconds. */
+  /** The time limit of an operation, in milliseconds. */
   readonly timeout: number;
   readonly drift: number;
 }
 
-/** `names` lists all allowed options. Omit `names` if the object may have other properties. */
+/**
+ * Checks the options that every store accepts. `names` lists all allowed options. Omit `names` if the object
+ * may have other properties.
+ */
 export function checkTerms(
   options: { timeout?: number | undefined; drift?: number | undefined },
   names?: Names<Record<string, unknown>>,
@@ -183,7 +192,7 @@ export function checkTerms(
   };
 }
 
-/** A store over a server, with single-key operations. */
+/** A lease store over a server, with operations on single keys. */
 export class ServerStore<B extends Backend = Backend>
   implements InfoLeaseStore, ExactLeaseStore, WakingLeaseStore, ReopenableLeaseStore
 {
@@ -193,8 +202,8 @@ export class ServerStore<B extends Backend = Backend>
   readonly #requests: Requests;
   readonly #wakers: Wakers;
   /**
-   * The highest tokens received so far, by name. The store remembers them, because the server may lose its
-   * data.
+   * The highest token received so far for each name. The store remembers these tokens, because the server may
+   * lose its data.
    */
   readonly #highest = new HighestTokens();
   readonly #late = new LateGrants();
@@ -301,8 +310,8 @@ export class ServerStore<B extends Backend = Backend>
   }
 
   /**
-   * Renews leases. Returns for each key whether its owner held it; undefined if the key needs a separate
-   * request.
+   * Renews leases. Returns for each key whether its owner held the key, or undefined if the key needs a
+   * separate request.
    */
   protected async extend(renewals: readonly Renewal[]): Promise<readonly (boolean | undefined)[]> {
     const keys = renewals.map(({ key, owner, ttl, info }): Renewing => {
@@ -318,8 +327,8 @@ export class ServerStore<B extends Backend = Backend>
   }
 
   /**
-   * Releases leases. Returns for each key whether its owner held it; undefined if the key needs a separate
-   * request.
+   * Releases leases. Returns for each key whether its owner held the key, or undefined if the key needs a
+   * separate request.
    */
   protected async free(releases: readonly KeyRelease[]): Promise<readonly (boolean | undefined)[]> {
     return this.#free(
@@ -343,8 +352,8 @@ export class ServerStore<B extends Backend = Backend>
       const { name, owner, token } = key;
       const release = releases[i];
       if (release === 'unnotified') this.#wakers.released(name);
-      // During the request, a late grant may have replaced this grant in the store. The key then has a new
-      // token there, so the release is sent again with that token.
+      // During the request, a late grant may have replaced this grant on the server. The key then has a new
+      // token on the server, so the release is sent again with the new token.
       if (release === 'not held' && this.#stored(key).token !== stored[i]!.token) {
         freed.push(...(await this.#free([key])));
         continue;
@@ -372,7 +381,7 @@ export class ServerStore<B extends Backend = Backend>
     });
   }
 
-  /** `keys` must be checked already. */
+  /** The caller must have checked `keys`. */
   protected wanted(keys: readonly string[], owner: string, ttl: number, info: string | undefined): Wanted {
     return {
       names: keys.map((key) => this.backend.nameOf(key)),
@@ -400,7 +409,7 @@ function concealed(source: LeaseStoreSource): LeaseStoreSource {
   return source;
 }
 
-/** A store over a server that can enumerate leases. */
+/** A lease store that can also list leases, over a server that can enumerate keys. */
 export class ListingServerStore extends ServerStore<ListingBackend> implements ListingLeaseStore {
   async list(options?: ListLeasesOptions): Promise<readonly ListedLease[]> {
     const { prefix, limit } = resolveList(options);
@@ -409,7 +418,7 @@ export class ListingServerStore extends ServerStore<ListingBackend> implements L
   }
 }
 
-/** A store over a server that also has multi-key operations. */
+/** A lease store that also has operations on several keys, over a server that supports these. */
 export class SeveralServerStore
   extends ListingServerStore
   implements SeveralKeysLeaseStore, BatchingLeaseStore

@@ -9,16 +9,19 @@ import { SharedWork, type TimeLimit } from './shared-work.js';
 /** Parts shared by the stores that keep leases in a database table. */
 
 const DEFAULT_TABLE = 'stripelock_leases';
-/** The number of grants after which a store purges old rows. */
+/** A store purges old rows each time it has received this many grants. */
 const PURGE_AFTER = 1000;
 /** The prefix of a hashed key. No other encoded key starts with it; see `encodeText`. */
 const HASHED = `${MARK}sha256:`;
-/** Matches the name of a hashed key. A list of leases shows this name, because the key itself is not stored. */
+/**
+ * Matches the name of a hashed key. A list of leases contains this name instead of the key, because the key
+ * itself is not stored.
+ */
 const HASH_NAME = new RegExp(`^${HASHED}[\\da-f]{64}$`, 'u');
 
 /**
- * Checks the option `table`. The name becomes part of SQL, where parameters are not possible. PostgreSQL truncates names
- * to 63 bytes, and MySQL refuses more than 64.
+ * Checks the option `table`. The name becomes part of SQL, where parameters are not possible. PostgreSQL
+ * truncates names to 63 bytes, and MySQL refuses more than 64.
  */
 export function checkTable(table: unknown): string {
   if (table === undefined) return DEFAULT_TABLE;
@@ -41,7 +44,7 @@ export function clientOf(options: { client?: unknown; pool?: unknown }): [client
 
 /**
  * The name of a key in the table: its encoded text, or the hash of that text if the text has more than
- * `longest` bytes. A list of leases shows the hash in place of the key, so callers may also pass such a hash
+ * `longest` bytes. A list of leases contains the hash instead of the key, so callers may also pass the hash
  * as the key.
  */
 export function nameOfKey(key: string, longest: number): string {
@@ -52,10 +55,11 @@ export function nameOfKey(key: string, longest: number): string {
 }
 
 /**
- * Runs a release. Managers do not retry releases, so the store repeats a release whose connection was lost.
- * The database may already have executed the first statement. If the repeated statement finds that the owner
- * does not hold a key, two causes are possible: the first statement released the key, or the lease had
- * expired before. So the release then rejects with the error of the lost connection.
+ * Runs a release. Lease managers do not retry releases, so the store repeats a release after the connection
+ * was lost. The database may already have executed the first statement. If the owner does not hold a key when
+ * the repeated statement runs, there are two possible causes: the first statement released the key, or the
+ * lease had expired before. Because the cause is unknown, the release then rejects with the error of the lost
+ * connection.
  */
 export async function repeatable(
   operation: Operation,
@@ -74,7 +78,7 @@ export async function repeatable(
   return releases;
 }
 
-/** Counts the grants of a store, and creates its missing tables. */
+/** Counts the grants of a store, and creates the store's tables if they are missing. */
 export class Upkeep {
   readonly #creation: SharedWork;
   #granted = 0;
@@ -83,7 +87,7 @@ export class Upkeep {
     this.#creation = new SharedWork(create, false);
   }
 
-  /** Creates the tables. Operations that find them missing at the same time share one attempt. */
+  /** Creates the tables. Simultaneous calls share one attempt. */
   create(limit: TimeLimit): Promise<void> {
     return this.#creation.done(limit);
   }

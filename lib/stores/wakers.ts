@@ -3,14 +3,14 @@ import { afterTurn, clearTimeout, queueMicrotask, setTimeout } from '../common/h
 import { LONGEST_DELAY } from '../common/timers.js';
 
 /**
- * Milliseconds for which a key and the subscription are kept after their last listener was removed. New waiters often
- * follow soon on a contended key.
+ * Milliseconds for which a key and the subscription are kept after their last waiter has left. A contended
+ * key often gets a new waiter soon.
  */
 const LINGER = 1000;
 /**
- * While the server sends no notifications, a release through this store wakes only waiters of this store.
- * After such releases have followed each other for this many milliseconds, one release wakes no waiter, so
- * that another store can get the key.
+ * The maximum duration of a series of hand-overs between waiters of this store, in milliseconds. While the
+ * server sends no notifications, a release through this store wakes only waiters of this store. After this
+ * time, one release wakes no waiter, so that another store can get the key.
  */
 const LONGEST_RUN = 1000;
 
@@ -23,7 +23,9 @@ export interface ReleaseListener {
    * interruption.
    */
   readonly subscribed: () => void;
-  /** Notifications may be lost until the next call of `subscribed`. The subscription may recover by itself. */
+  /**
+   * Notifications may be lost until the next call of `subscribed`. The subscription may recover by itself.
+   */
   readonly interrupted: () => void;
   /** The subscription ended or could not be opened. A backend must not call this before `open` returns. */
   readonly lost: () => void;
@@ -31,9 +33,9 @@ export interface ReleaseListener {
 
 /** A backend's subscription to releases. */
 export interface ReleaseFeed {
-  /** Milliseconds before a lost subscription is opened again. */
+  /** Milliseconds to wait before a lost subscription is opened again. */
   readonly retryAfter: number;
-  /** The topic that notifications carry for a key. Default: its name. */
+  /** The topic that identifies a key in notifications. Default: the key's name. */
   topicOf?(name: string): string;
   /**
    * Wakes a waiter of another store. Called if the server notified only this store of a release, and this
@@ -41,8 +43,8 @@ export interface ReleaseFeed {
    */
   passOn?(topic: string): void;
   /**
-   * Opens a subscription. The returned function closes the subscription, and must not throw or reject. `awaited` returns
-   * the topics of the keys that have waiters but no pending attempt.
+   * Opens a subscription. The returned function closes the subscription, and must not throw or reject.
+   * `awaited` returns the topics of the keys that have waiters but no pending attempt.
    */
   open(listener: ReleaseListener, awaited: () => readonly string[]): () => unknown;
 }
@@ -54,8 +56,8 @@ export class Waiters {
   #timer: NodeJS.Timeout | undefined;
 
   /**
-   * Wakes the first waiter and moves it to the end, because it may send no attempt, or its attempt may be
-   * refused.
+   * Wakes the first waiter, and moves this waiter to the end, so that the next call wakes another waiter. The
+   * woken waiter may send no attempt, or its attempt may be refused.
    */
   wake(): void {
     const [first] = this.all;
@@ -67,7 +69,8 @@ export class Waiters {
 
   wakeIn(milliseconds: number): void {
     clearTimeout(this.#timer);
-    // A longer wait may be shortened to the longest delay of a timer, because each waiter also polls.
+    // The wait is limited to the longest delay of a timer. Waking a waiter too early does no harm, because
+    // each waiter also polls.
     this.#timer = setTimeout(() => this.wake(), Math.min(milliseconds, LONGEST_DELAY)).unref();
   }
 
@@ -83,7 +86,10 @@ class AwaitedKey extends Waiters {
   idle: NodeJS.Timeout | undefined;
   /** The number of attempts that have no answer yet. */
   pendingAttempts = 0;
-  /** Whether the server has registered this store as waiting. If true, an immediate retry would change nothing. */
+  /**
+   * Whether the server has registered this store as waiting. If true, an immediate retry would change
+   * nothing.
+   */
   isRegistered = false;
   /** Whether a release was reported since the last attempt. */
   wasReleased = false;
@@ -97,14 +103,15 @@ class AwaitedKey extends Waiters {
 
 /**
  * Wakes the waiters of this store when a key may be free: after a reported release, and when the current
- * lease expires. Waiters are woken one at a time, in turn, because only one of them can get the key. Each
- * waiter also polls, which covers lost notifications.
+ * lease expires. The waiters for a key are woken one at a time, in turn, because only one of them can get the
+ * key. Each waiter also polls, which covers lost notifications.
  *
  *     idle → opening → subscribed ⇄ interrupted → (retryAfter) → opening
  *
- * The subscription stays open while there are waiters, and {@link LINGER} longer. A key is remembered equally
- * long. If a waiter returns in that time, its attempt registers this store as waiting at once, which saves a
- * request. Such an attempt also cannot miss a release that is reported before the attempt's answer.
+ * The subscription stays open while there are waiters, and for {@link LINGER} milliseconds after the last
+ * waiter has left. After the last waiter for a key has left, the key is remembered for the same time. If a
+ * waiter for a remembered key arrives, its attempt also registers this store as waiting, which saves a
+ * separate request. This attempt also cannot miss a release that is reported before the attempt's answer.
  */
 export class Wakers {
   readonly #feed: ReleaseFeed | undefined;
@@ -125,7 +132,7 @@ export class Wakers {
     return this.#isSubscribed;
   }
 
-  /** Adds a waiter. The returned function removes it. */
+  /** Adds a waiter. The returned function removes the waiter. */
   listen(name: string, listener: () => void): () => void {
     if (this.#closed) return () => undefined;
     const topic = this.#topicOf(name);
@@ -135,7 +142,8 @@ export class Wakers {
     const isFirst = waiting.all.size === 0;
     waiting.all.add(listener);
     if (this.#retry === undefined) this.#open();
-    // Retry if the key was released since the last attempt, or to let the server register this store as waiting.
+    // Retry if the key was released since the last attempt, or to let the server register this store as
+    // waiting.
     const asksAgain = waiting.wasReleased || (isFirst && this.#isSubscribed && !waiting.isRegistered);
     if (asksAgain) queueMicrotask(() => waiting.wake());
     return () => this.#leave(waiting, listener);
@@ -143,7 +151,7 @@ export class Wakers {
 
   /**
    * Call when an attempt is sent, and call the returned function when the attempt ends. Returns undefined if
-   * no key of the attempt is remembered. The end then need not be reported.
+   * no key of the attempt is remembered. In that case, the end of the attempt need not be reported.
    */
   attempt(names: readonly string[]): (() => void) | undefined {
     if (this.#keys.size === 0) return undefined;
@@ -235,7 +243,9 @@ export class Wakers {
     this.#passOn(waiting);
   }
 
-  /** Releases may have been missed before, so the first waiter of each key retries. */
+  /**
+   * Releases may have been missed before the subscription was open, so the first waiter of each key retries.
+   */
   #onSubscribed(): void {
     this.#isSubscribed = true;
     clearTimeout(this.#retry);
@@ -268,8 +278,8 @@ export class Wakers {
   }
 
   /**
-   * Notifies another store of a release, if this store does not need it. Called after a notification that
-   * only this store received. Does nothing while this store has an attempt or a waiter.
+   * Notifies another store of a release that was reported only to this store, if this store has neither a
+   * waiter nor a pending attempt for the key.
    */
   #passOn(waiting: AwaitedKey): void {
     if (!waiting.wasReleased || waiting.all.size > 0 || waiting.pendingAttempts > 0) return;

@@ -2,19 +2,24 @@ import { createHash } from 'node:crypto';
 import { invalidArgType, outOfRange } from '../../common/errors.js';
 
 const DEFAULT_PREFIX = 'stripelock:';
-/** The maximum lengths of the prefix and of a key, in characters. Memcached limits the whole key to 250. */
+/**
+ * The maximum lengths of the prefix and of a key, in characters. Memcached limits the whole key to 250
+ * characters.
+ */
 const LONGEST_PREFIX = 100;
 const LONGEST_KEY = 140;
-/** Matches keys that any cache accepts. None of them starts with '#', as hashed keys do. */
+/** Matches keys that any cache accepts and that do not start with '#'. Hashed keys start with '#'. */
 const PLAIN = /^[!"$-~][!-~]*$/;
 const VERSION = 1;
 
 /** The value that the cache stores at a key. */
 export interface Record {
-  /** Undefined if the key is free. The record then only keeps the last token. */
+  /** Undefined if the key is free. In that case, the record only keeps the last token. */
   readonly owner: string | undefined;
   readonly token: bigint;
-  /** The end of the lease in milliseconds, by its holder's wall clock. Used only for estimates. */
+  /**
+   * The end of the lease in milliseconds, as measured by the holder's wall clock. Used only for estimates.
+   */
   readonly ends: number;
   /** Empty for a lease without info. */
   readonly info: string;

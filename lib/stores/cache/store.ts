@@ -23,30 +23,33 @@ import type {
 } from '../server-store.js';
 import { checkPrefix, decodeRecord, encodeRecord, nameOf, type Record } from './record.js';
 
-/** Milliseconds (one hour) for which the token of a released key is kept, unless the cache evicts the entry. */
+/**
+ * Milliseconds (one hour) for which the token of a released key is kept, unless the cache evicts the entry.
+ */
 const TOKEN_KEPT = 3_600_000;
 const NANOSECONDS = 1_000_000n;
 
 /**
- * The cache operations that the store uses. Any cache with an atomic `add` and `cas` has them, for example Memcached. A
- * value is a string of at most a few kilobytes; a key has at most 250 characters of printable ASCII without spaces. If an
- * operation throws or rejects, the cache counts as failed.
+ * The cache operations that the store uses. Any cache with an atomic `add` and `cas` supports them, for
+ * example Memcached. A value is a string of at most a few kilobytes; a key has at most 250 characters of
+ * printable ASCII without spaces. If an operation throws or rejects, the cache counts as failed.
  *
- * TTLs are in milliseconds. If the cache counts whole seconds, round TTLs **up**, and add the time by which the cache may
- * evict an entry too early. Memcached's clock ticks once a second, so use `Math.ceil(ttl / 1000) + 1` seconds. Memcached
- * reads a TTL of more than 30 days as a date, so do not use such long leases there.
+ * TTLs are in milliseconds. If the cache counts whole seconds, round TTLs **up**, and add the time by which
+ * the cache may evict an entry too early. Memcached's clock ticks once per second, so use
+ * `Math.ceil(ttl / 1000) + 1` seconds. Memcached reads a TTL of more than 30 days as a date, so do not use
+ * such long leases there.
  */
 export interface CacheClient<C = unknown> {
   /**
-   * Resolves to the value and an id that changes with every write of the key. Resolves to undefined if the key is absent.
-   * In Memcached this is the command "gets".
+   * Resolves to the value and an id that changes with every write of the key. Resolves to undefined if the
+   * key is absent. In Memcached, this is the command "gets".
    */
   get(key: string): Promise<CacheEntry<C> | undefined>;
   /** Atomically stores the value if the key is absent. Resolves to true if stored. */
   add(key: string, value: string, ttl: number): Promise<boolean>;
   /**
-   * Atomically replaces the value if the key was not written since the `get` that returned `cas`. Resolves to true if
-   * replaced.
+   * Atomically replaces the value if the key was not written since the `get` that returned `cas`. Resolves to
+   * true if replaced.
    */
   cas(key: string, value: string, ttl: number, cas: C): Promise<boolean>;
   /**
@@ -82,15 +85,17 @@ export interface CacheLeaseStoreOptions<C = unknown> extends CacheClient<C> {
  * or more if other clients write the same key at the same time. The cache's clock decides when a lease
  * expires.
  *
- * A cache may lose entries, so this store **cannot promise** what the other stores do. If the cache evicts an
- * entry, restarts or is flushed, or if a client switches to another server, the key is free. Another owner
- * may then acquire the key while the holder still relies on its lease. The holder notices the loss at its
- * next renewal. Tokens are guaranteed to rise only while the entry is kept (for an hour after a release) or
- * while the wall clocks of all clients agree. Use this store to avoid duplicate work. Do not use it where
- * duplicate work does harm, unless clocks agree and every write checks its token.
+ * A cache may lose entries, so this store **cannot promise** what the other stores promise: that a key has at
+ * most one holder. If the cache evicts an entry, restarts or is flushed, or if a client switches to another
+ * server, the key is free. Another owner may then acquire the key while the holder still relies on its lease.
+ * The holder notices the loss at its next renewal. Tokens are guaranteed to rise only while the entry is kept
+ * (for an hour after a release) or while the wall clocks of all clients agree. Use this store to avoid
+ * duplicate work. Do not use it where duplicate work does harm, unless clocks agree and every write checks
+ * its token.
  *
  * An operation rejects with LeaseStoreError if the cache fails, if it does not answer within `timeout`, or if
- * the value at the key was not written by such a store. A grant that arrives after `timeout` is given back.
+ * the value at the key was not written by a store of this kind. A grant that arrives after `timeout` is given
+ * back.
  *
  * Throws a TypeError (ERR_INVALID_ARG_TYPE) or RangeError (ERR_OUT_OF_RANGE) for bad options.
  */
@@ -107,7 +112,9 @@ interface Found<C> {
 }
 
 type Limit = Pick<Operation, 'isLate'>;
-/** A limit that has already passed. It allows a single try, without a retry after a concurrent write. */
+/**
+ * A limit that has already passed. This limit allows a single try, without a retry after a concurrent write.
+ */
 const ONCE: Limit = { isLate: true };
 
 class CacheBackend<C> implements Backend {
@@ -144,8 +151,8 @@ class CacheBackend<C> implements Backend {
         : await this.#cache.add(name, value, length);
       const giveBack = (): void => void this.#free(name, owner, ONCE, token).catch(() => undefined);
       if (written) return { tokens: [token], giveBack };
-      // Another client wrote the key after this client read it. That client made progress, so this loop
-      // cannot block all clients.
+      // Another client wrote the key after this client read it. But then the other client made progress, so
+      // not all clients can be stuck in this loop.
     } while (!operation.isLate);
     return { place: 0 };
   }
@@ -153,7 +160,7 @@ class CacheBackend<C> implements Backend {
   async renew(keys: readonly Renewing[], operation: Operation): Promise<boolean[]> {
     const { name, owner, length, info } = keys[0]!;
     const renewed = await this.#change(name, owner, operation, undefined, (record) => {
-      // Never shortens the lease, provided that the wall clocks of the clients agree.
+      // This never shortens the lease, provided that the wall clocks of the clients agree.
       const now = this.#now();
       const left = Math.max(length, Math.ceil(record.ends - now));
       return [{ ...record, ends: now + left, info: info ?? record.info }, left];
@@ -185,7 +192,10 @@ class CacheBackend<C> implements Backend {
     });
   }
 
-  /** Resolves to false if the owner does not hold the key. `token`: the required grant's token; undefined accepts any. */
+  /**
+   * Changes the record of a key. Resolves to false if the owner does not hold the key. `token`: the required
+   * grant's token; undefined accepts any.
+   */
   async #change(
     name: string,
     owner: string,

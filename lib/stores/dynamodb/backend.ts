@@ -26,7 +26,9 @@ const LONGEST_KEY = 1024;
 const MOST_KEYS = 100;
 /** The maximum number of keys that one operation reads or writes at the same time. */
 const AT_ONCE = 25;
-/** Milliseconds by which a `Date` header may be behind the clock, because it is rounded down to whole seconds. */
+/**
+ * Milliseconds by which a `Date` header may be behind the clock, because it is rounded down to whole seconds.
+ */
 const SECOND = 1000;
 const NANOSECONDS = 1_000_000n;
 
@@ -48,7 +50,9 @@ const COLLISION_REASONS: ReadonlySet<unknown> = new Set([
   'ConditionalCheckFailed',
   'TransactionConflict',
 ]);
-/** Errors for missing rights, unknown credentials, and a table that is missing or has another key. */
+/**
+ * Errors for missing rights, unknown credentials, and a table that is missing or has a different primary key.
+ */
 const DENIED: ReadonlySet<unknown> = new Set([
   'AccessDeniedException',
   'UnrecognizedClientException',
@@ -61,14 +65,19 @@ interface Asking {
   readonly isLate: boolean;
 }
 
-/** The operation for background requests. It is never late, because no caller waits for their answers. */
+/**
+ * The operation for background requests. This operation is never late, because no caller waits for the
+ * answers.
+ */
 const ASIDE: Asking = { isLate: false };
 
 /** An item as it was read. */
 interface Seen {
   readonly name: string;
   readonly entry: Read | undefined;
-  /** The service's time in milliseconds, rounded down to a second. The real time is less than a second later. */
+  /**
+   * The service's time in milliseconds, rounded down to a second. The real time is less than a second later.
+   */
   readonly at: number;
 }
 
@@ -76,7 +85,10 @@ interface Change extends Seen {
   readonly after: Entry;
 }
 
-/** Leases as items of a table. Each operation reads an item, then writes it only if it has not changed since the read. */
+/**
+ * Leases as items of a table. Each operation reads an item, and then writes the item only if it has not
+ * changed since the read.
+ */
 export class DynamodbBackend implements ListingBackend {
   readonly title = 'DynamoDB';
   readonly #client: Client;
@@ -147,7 +159,7 @@ export class DynamodbBackend implements ListingBackend {
       try {
         return (await this.#free(key, operation)) ? 'unnotified' : 'not held';
       } catch (error) {
-        // The client repeats a request that got no answer. If it did so, the first request may already have
+        // The client repeats a request that got no answer. In that case, the first request may already have
         // released the key.
         const { $metadata } = error as { readonly $metadata?: { readonly attempts?: number } };
         if (!isCollision(error) || !(Number($metadata?.attempts) > 1)) throw error;
@@ -161,7 +173,7 @@ export class DynamodbBackend implements ListingBackend {
     return isHeld(seen) ? this.#stored(seen) : undefined;
   }
 
-  /** Reads the whole table, since its items are not sorted. */
+  /** Reads the whole table, because the items of a table are not sorted by key. */
   async list(ranges: readonly TextRange[], most: number, ask: Ask): Promise<readonly StoredKey[]> {
     const found = ranges.map(() => new FirstKeys<StoredKey>(most, ({ text }) => text));
     let start: Item | undefined;
@@ -184,8 +196,8 @@ export class DynamodbBackend implements ListingBackend {
   }
 
   /**
-   * The end to write for a lease of that length. It is computed from the latest possible time of the service,
-   * because clients compare the end with the earliest possible time.
+   * The end to write for a lease that lasts `length` milliseconds. The end is computed from the latest
+   * possible time of the service, because clients compare it with the earliest possible time.
    */
   #endOf({ at }: Seen, length: number): number {
     return at + SECOND + this.#skew + length;
@@ -193,7 +205,7 @@ export class DynamodbBackend implements ListingBackend {
 
   #stored({ entry, at }: Lease): StoredLease {
     const { owner, token, ends, info = '' } = entry;
-    // The earliest possible end. The holder may rely only on that.
+    // This is the time until the earliest possible end, because the holder may rely only on that.
     return { owner, token, remaining: ends - at - SECOND - this.#skew, info };
   }
 
@@ -209,7 +221,7 @@ export class DynamodbBackend implements ListingBackend {
     });
   }
 
-  /** Returns false if the owner does not hold that grant. */
+  /** Changes a lease. Returns false if the owner does not hold the required grant. */
   async #change(
     { name, owner, token }: Releasing,
     operation: Asking,
@@ -245,14 +257,17 @@ interface Lease extends Seen {
   readonly entry: Read & { readonly owner: string };
 }
 
-/** Whether an owner may still hold the lease, by the earliest possible time of the service. */
+/**
+ * Whether an owner may still hold the lease. This compares the lease's end with the earliest possible time of
+ * the service.
+ */
 function isHeld(seen: Seen): seen is Lease {
   return seen.entry?.owner !== undefined && seen.entry.ends > seen.at;
 }
 
 /**
- * Sends a separate request for each key. The answer for a failed key is undefined. Rejects if all keys
- * failed.
+ * Sends a separate request for each key. If the request for a key failed, the key's answer is undefined.
+ * Rejects if all requests failed.
  */
 async function each<K, T>(
   keys: readonly K[],

@@ -49,8 +49,8 @@ export function checkClient(client: unknown): Client {
 }
 
 /**
- * Adds a middleware to the client that gives every output the property for {@link dateOf}. Outputs for other
- * users of the client get the property, too, but it is not enumerable.
+ * Adds a middleware to the client. The middleware gives every output the property that {@link dateOf} reads.
+ * Outputs for other users of the client also get this property, but it is not enumerable.
  */
 export function keepDates({ middlewareStack }: Client): void {
   const middleware: Middleware = (next) => async (request) => {

@@ -7,8 +7,8 @@ import type { Item } from './client.js';
  *     { name: 'job:nightly', version: '6b2f…', token: 1767225600000000000, ends: 1767225661061, owner: 'host a', info: '', removeAt: 1767312062 }
  *
  * The item is a lease while it has an `owner` and `ends` is later than the service's time. After that, the
- * item is kept for its token. Every write sets a new `version`. A write is refused unless the item still has
- * the version that was read.
+ * item is kept because it contains the key's last token. Every write sets a new `version`. A write is refused
+ * unless the item still has the version that was read.
  */
 
 /** Seconds (one day) for which a token is kept after its lease ended. */
@@ -46,7 +46,7 @@ export function entryOf(item: Item): Read {
 
 /**
  * Returns a write that is refused unless the item still has the version of `before`. If `before` is
- * undefined, the write is refused unless there is still no item.
+ * undefined, the write is refused if an item exists.
  */
 export function putting(
   table: string,

@@ -24,8 +24,8 @@ const DEFAULT_SKEW = 1000;
 const MOST_SKEW = 60_000;
 
 /**
- * A `DynamoDB` of `@aws-sdk/client-dynamodb` 3. A `DynamoDBClient` is not enough, because it lacks these
- * methods.
+ * A `DynamoDB` of `@aws-sdk/client-dynamodb` 3. A `DynamoDBClient` is not enough, because it lacks the
+ * methods below.
  */
 export interface DynamodbClient {
   /** The client's stack of middleware. The store adds a middleware to it. */
@@ -44,21 +44,20 @@ export interface DynamodbClient {
 export interface DynamodbLeaseStoreOptions {
   /** A `DynamoDB` of `@aws-sdk/client-dynamodb` 3. The store never closes it. */
   client: DynamodbClient;
-  /** The name or ARN of the table. Its partition key must be the string `name`. Default "stripelock_leases". */
+  /**
+   * The name or ARN of the table. Its partition key must be the string `name`. Default "stripelock_leases".
+   */
   table?: string;
   /** Milliseconds by which the clocks of the service's machines may differ; at most 60_000. Default 1000. */
   skew?: number;
   /** Milliseconds after which an operation without an answer fails. Default 1000. */
   timeout?: number;
-  /**
-   * The maximum rate by which the service's clocks may run faster than a holder's, as a fraction. Default
-   * 0.001.
-   */
+  /** How much faster the service's clocks may run than a holder's, as a fraction. Default 0.001. */
   drift?: number;
   /**
    * The URL or path of a module whose default export is a function. The function returns another client of
-   * the same kind, or a promise of one. Only background renewal needs this option: the renewing thread calls
-   * the function.
+   * the same kind, or a promise for such a client. Only background renewal needs this option: the renewing
+   * thread calls the function.
    */
   clientModule?: string | HostUrl;
 }
@@ -73,9 +72,10 @@ const NAMES: Names<DynamodbLeaseStoreOptions> = {
 };
 
 /**
- * Leases in DynamoDB, for processes on many machines. Experimental: this store has never run on the service itself. The
- * `Date` header of the service's answers decides when a lease expires. An operation rejects with LeaseStoreError if the
- * service fails or does not answer within `timeout`. A grant that arrives after `timeout` is given back.
+ * Leases in DynamoDB, for processes on many machines. Experimental: this store has never run on the service
+ * itself. The `Date` header of the service's answers decides when a lease expires. An operation rejects with
+ * LeaseStoreError if the service fails or does not answer within `timeout`. A grant that arrives after
+ * `timeout` is given back.
  *
  * A release wakes a waiting acquisition of the same store object. Acquisitions of other store objects poll.
  *

@@ -72,9 +72,12 @@ const MOST_OTHERS = 8;
 /** The maximum number of pending requests for the remaining times of listed leases. */
 const AT_ONCE = 32;
 
-/** An attempt to acquire several keys, all or none. */
+/** A request to acquire keys: all of them or none. */
 interface AttemptRequest extends Wanted {
-  /** Whether to read the keys before the first transaction. A read costs the servers less than a refused transaction. */
+  /**
+   * Whether to read the keys before the first transaction. A read costs the servers less than a refused
+   * transaction.
+   */
   readonly readsFirst: boolean;
 }
 
@@ -82,7 +85,7 @@ interface AttemptRequest extends Wanted {
 interface AttemptState extends AttemptRequest {
   /** The last known grant of each key. */
   found: readonly (Grant | undefined)[];
-  /** For each key, its etcd lease in the pending transaction. */
+  /** For each key, the etcd lease to which the pending transaction binds the key. */
   leases: readonly EtcdLease[];
   result: Granted | Refused | undefined;
 }
@@ -172,8 +175,8 @@ export class EtcdBackend implements ListingBackend {
       if (grant === undefined || grant.lease === ended) return undefined;
       const held = await this.#heldAs(grant, operation);
       if (held !== undefined) return held;
-      // The key expired with this etcd lease, or is now bound to another etcd lease. A second read shows
-      // which.
+      // Either the key expired with this etcd lease, or the key is now bound to another etcd lease. A second
+      // read shows which of the two happened.
       ended = grant.lease;
     }
   }
@@ -217,8 +220,8 @@ export class EtcdBackend implements ListingBackend {
   }
 
   /**
-   * Reports keys that are removed by a release, by expiry, or because their etcd lease was revoked. The watch starts at
-   * the current revision, never at a past one, so compaction cannot break the watch.
+   * Reports keys that are removed by a release, by expiry, or because their etcd lease was revoked. The watch
+   * starts at the current revision, never at a past one, so compaction cannot break the watch.
    */
   #watch({ subscribed, released, lost }: ReleaseListener): () => void {
     const request = { create_request: { ...this.#names.all, filters: ['NOPUT'] } };
@@ -234,8 +237,9 @@ export class EtcdBackend implements ListingBackend {
   }
 
   /**
-   * Runs one transaction per attempt. The transaction compares the token base and the keys with the values that were read
-   * last, and binds each key to a separate etcd lease. Keys that were not read yet are assumed to be free.
+   * Runs one transaction per attempt. The transaction compares the token base and the keys with the values
+   * that were read last, and binds each key to a separate etcd lease. Keys that were not read yet are assumed
+   * to be free.
    */
   async #acquireAll(
     attempts: readonly AttemptRequest[],
@@ -277,13 +281,13 @@ export class EtcdBackend implements ListingBackend {
     const { parts, revision, again } = await this.#execute(txns, taken, operation);
     tries.forEach((one, i) => {
       const { names, owner, info = '', found, leases } = one;
-      // The caller must not withdraw these leases any more, because the code below parks or keeps them.
+      // From here on, the caller must not withdraw these leases, because the code below parks or keeps them.
       one.leases = [];
       const { succeeded = false, responses = [] } = parts[i]!;
       const [nowBase, ...now] = succeeded ? [] : responses.map(kvOf);
       // An earlier copy of this request may still be executed later, when the keys are free.
       if (again) for (const lease of leases) lease.tainted = true;
-      // Whether an earlier copy of the same request succeeded.
+      // True if an earlier copy of the same request succeeded.
       const isBound = again && now.length > 0 && now.every((kv, j) => kv?.lease === leases[j]!.id);
       if (succeeded || isBound) {
         const at = isBound ? now[0]!.mod_revision! : revision;
@@ -307,8 +311,8 @@ export class EtcdBackend implements ListingBackend {
     const key = this.#names.base;
     // A comparison for equality would refuse too much, because a key may disappear during the request. When
     // an attempt times out, it withdraws its etcd lease, which removes the key. The owner's next attempt may
-    // have read the key before that. Any other grant with the same base has a later revision, so this
-    // comparison refuses it.
+    // have read the key before the removal. Any other grant with the same base has a later revision, so the
+    // comparison fails for it.
     const isNotLater = (name: string, grant: Grant | undefined): object =>
       grant === undefined ? isAbsent(name) : isNotLaterThan(name, grant.kv);
     return {
@@ -329,8 +333,8 @@ export class EtcdBackend implements ListingBackend {
   }
 
   /**
-   * Applies `change` to the keys that their owners hold, until each key is done or no longer held. Returns for each key
-   * whether it is done.
+   * Applies `change` repeatedly to the keys that their owners hold, until each key is done or no longer held.
+   * Returns for each key whether it is done.
    */
   async #change<W extends Owned>(
     wanted: readonly W[],
@@ -361,12 +365,13 @@ export class EtcdBackend implements ListingBackend {
   }
 
   /**
-   * Returns for each key how many seconds its etcd lease lasts, because a renewal must not shorten that time.
-   * Returns 0 for an etcd lease that is shorter than the requested length.
+   * Returns for each key the TTL of its etcd lease in seconds, because a renewal must not shorten this TTL.
+   * The result may be 0 for an etcd lease that is shorter than the requested length.
    */
   async #secondsOf(keys: readonly Step[], operation: Operation): Promise<readonly number[]> {
     const lengths = keys.map((key) => this.#lengthOf(key));
-    // `#extend` has already read the lengths of keys without an info to write.
+    // For keys without an `info` text to write, `#extend` has already extended every etcd lease that is long
+    // enough.
     const unknown = keys.filter(({ wanted }, i) => lengths[i] === undefined && wanted.info !== undefined);
     if (unknown.length === 0) return lengths.map((length) => length ?? 0);
     const ids = unknown.map(({ found }) => found!.lease);
@@ -388,8 +393,8 @@ export class EtcdBackend implements ListingBackend {
 
   /**
    * Extends the etcd leases of keys, if these leases are long enough. If another client wrote a key last, the
-   * key is also rewritten unchanged, because an older renewal by that client may still be in flight. Such a
-   * renewal compares revisions. So after the rewrite it can no longer bind the key to a shorter etcd lease.
+   * key is also rewritten unchanged, because an older renewal by that client may still be in flight. That
+   * renewal compares revisions, so after the rewrite it can no longer bind the key to a shorter etcd lease.
    */
   async #extend(keys: readonly Step[], operation: Operation): Promise<void> {
     for (;;) {
@@ -422,8 +427,8 @@ export class EtcdBackend implements ListingBackend {
   }
 
   /**
-   * Rewrites keys of another client unchanged. `lengths`: the TTLs of their etcd leases, in seconds. Returns the Raft
-   * term.
+   * Rewrites keys that another client wrote last, without changing their values. `lengths`: the TTLs of their
+   * etcd leases, in seconds. Returns the Raft term.
    */
   async #adopt(
     keys: readonly Step[],
@@ -463,8 +468,8 @@ export class EtcdBackend implements ListingBackend {
       });
     } catch (error) {
       for (const { name, wanted } of keys) this.#held.forget(name, wanted.owner);
-      // After an uncertain failure, the keys may be bound to the new etcd leases, so these must not be
-      // revoked. Unused ones expire.
+      // After an uncertain failure, the keys may be bound to the new etcd leases, so these leases must not be
+      // revoked. Unused leases expire.
       const isUncertain = !(error instanceof EtcdFailure) || error.uncertain;
       if (!isUncertain) for (const lease of leases) this.#leases.withdraw(lease);
       throw error;
@@ -472,8 +477,8 @@ export class EtcdBackend implements ListingBackend {
   }
 
   /**
-   * Writes the keys that are unchanged since they were read, and updates `found`. Tokens do not change. Returns for each
-   * key whether it was written.
+   * Writes those keys that are unchanged since they were read, and updates `found`. Tokens do not change.
+   * Returns for each key whether it was written.
    */
   async #write(
     keys: readonly Step[],
@@ -498,7 +503,7 @@ export class EtcdBackend implements ListingBackend {
       const { succeeded = false, responses } = parts[i]!;
       const now = succeeded ? undefined : grantOf(kvOf(responses?.[0]));
       const { kv, lease } = next[i]!;
-      // Whether an earlier copy of the same request succeeded.
+      // True if an earlier copy of the same request succeeded.
       const isWritten = succeeded || (again && now?.lease === lease && now.kv.value === kv.value);
       const mod_revision = now?.kv.mod_revision ?? revision;
       key.found = isWritten ? { ...next[i]!, kv: { ...kv, mod_revision } } : now;
@@ -507,7 +512,10 @@ export class EtcdBackend implements ListingBackend {
     return { written, term };
   }
 
-  /** Releases keys only if they are unchanged since they were read, so a late request cannot release a later grant. */
+  /**
+   * Releases keys only if they are unchanged since they were read, so a late request cannot release a later
+   * grant.
+   */
   async #free(keys: readonly Step<Owned>[], operation: Operation): Promise<void> {
     const before = keys.map(({ found }) => found!);
     const txns = keys.map(({ name }, i) => ({
@@ -525,8 +533,8 @@ export class EtcdBackend implements ListingBackend {
       key.isDone = succeeded;
       if (succeeded) this.#leave(key.name, before[i]!);
       const isGone = again && !succeeded && key.found?.lease !== before[i]!.lease;
-      // Probably an earlier copy of the request removed the key. If the key had expired instead, its etcd
-      // lease would not exist any more. The revocation shows whether it exists.
+      // Probably, an earlier copy of the request removed the key. If the key had expired instead, its etcd
+      // lease would no longer exist. The revocation shows whether this etcd lease still exists.
       if (isGone) key.isDone = await this.#leases.revoke(operation, before[i]!.lease);
     }
   }
@@ -539,10 +547,10 @@ export class EtcdBackend implements ListingBackend {
   }
 
   /**
-   * Sends transactions as one request, at the same time as the request that creates their etcd lease. If the
-   * servers process the transactions first, the servers refuse them, and they are sent again. If several new
-   * etcd leases are needed, the transactions are sent only after these exist, because most transactions would
-   * be refused.
+   * Sends transactions as one request, without waiting for the request that creates their etcd lease. If the
+   * servers process the transactions before the lease exists, the servers refuse the transactions, and this
+   * method sends them again. If several new etcd leases are needed, the transactions are sent only after all
+   * these leases exist, because otherwise most transactions would be refused.
    */
   async #execute(txns: readonly Txn[], leases: readonly EtcdLease[], operation: Operation): Promise<Outcome> {
     const made = leases.filter((lease) => !lease.made);
@@ -557,7 +565,9 @@ export class EtcdBackend implements ListingBackend {
     }
   }
 
-  /** Whether the key's etcd lease is long enough, or of unknown length because another client created it. */
+  /**
+   * Whether the key's etcd lease is long enough, or has an unknown length because another client created it.
+   */
   #hasLength(key: Step): boolean {
     const length = this.#lengthOf(key);
     return length === undefined || length >= secondsFor(key.wanted.length);
@@ -590,7 +600,7 @@ function isSame({ kv }: Grant, other: Grant | undefined): boolean {
   return kv.mod_revision === other?.kv.mod_revision && kv.value === other?.kv.value;
 }
 
-/** Stores the grants that were read. Refuses the attempt if another owner holds one of its keys. */
+/** Stores the grants that were read. Refuses the attempt if another owner holds one of the attempt's keys. */
 function judge(one: AttemptState, found: readonly (Grant | undefined)[], { isSubscribed }: Operation): void {
   one.found = found;
   const place = found.findIndex((grant) => grant !== undefined && grant.owner !== one.owner);

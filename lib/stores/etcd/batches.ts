@@ -4,7 +4,7 @@ import { EtcdFailure } from './gateway.js';
 
 /**
  * The maximum number of keys in a transaction. By default, etcd allows 128 comparisons in a transaction. A
- * transaction needs up to two for each key, and one for the token base.
+ * transaction needs up to two comparisons for each key, and one for the token base.
  */
 export const MOST_KEYS = 63;
 
@@ -47,9 +47,9 @@ export class Batches<R extends { readonly names: readonly string[] }, A> {
   }
 
   /**
-   * Removes from the queue, and returns, the requests that fit into one transaction. Rejects requests whose
-   * operations are late. A transaction cannot write a key twice, so requests for the same key need separate
-   * batches.
+   * Removes the requests that fit into one transaction from the queue, and returns these requests. Rejects
+   * requests whose operations are late. A transaction cannot write a key twice, so requests for the same key
+   * need separate batches.
    */
   #next(): Queued<R, A>[] {
     const batch: Queued<R, A>[] = [];

@@ -15,8 +15,9 @@ import type { EtcdCredentials, EtcdSettings } from './options.js';
 /** Milliseconds to wait, after all servers failed, before they are tried again. */
 const PAUSE = 20;
 /**
- * If there are several servers, the maximum time in milliseconds that each gets to answer. If half of the
- * operation's timeout is shorter, that half is the limit. So a second server can still answer in time.
+ * If there are several servers, the maximum time in milliseconds to wait for the answer of one server. If
+ * half of the operation's timeout is shorter, that half is the limit, so that a second server can still
+ * answer in time.
  */
 const LONGEST_ATTEMPT = 2000;
 const LATE = 'there was no answer in time';
@@ -32,7 +33,10 @@ export interface Answer {
   readonly again: boolean;
 }
 
-/** The servers of a cluster. A request goes to the server that answered last, and after a failure to the next one. */
+/**
+ * The servers of a cluster. A request goes to the server that answered last, and after a failure to the next
+ * server.
+ */
 export class Cluster {
   readonly #endpoints: readonly Endpoint[];
   readonly #credentials: EtcdCredentials | undefined;
@@ -40,7 +44,10 @@ export class Cluster {
   readonly requests: Requests;
   /** Limits the time for each server. Undefined if there is only one server. */
   readonly #attempts: Replies | undefined;
-  /** The authentication token, requested when needed. Resolves to undefined if authentication is disabled on the servers. */
+  /**
+   * The authentication token, requested when needed. Resolves to undefined if authentication is disabled on
+   * the servers.
+   */
   #token: Promise<string | undefined> | undefined;
   #current: number;
   #closed = false;
@@ -56,7 +63,8 @@ export class Cluster {
   }
 
   /**
-   * Sends a request to one server after another, until one answers or the operation ends. Rejects with an EtcdFailure.
+   * Sends a request to one server after another, until one answers or the operation ends. Rejects with an
+   * EtcdFailure.
    */
   call(operation: Operation, path: string, body: object | string): Promise<Answer> {
     const text = typeof body === 'string' ? body : JSON.stringify(body);
@@ -64,8 +72,8 @@ export class Cluster {
   }
 
   /**
-   * Opens a watch at the current server. If the watch ends by itself, `ended` is called once. The returned function closes
-   * the watch.
+   * Opens a watch on the current server. If the watch ends by itself, `ended` is called once. The returned
+   * function closes the watch.
    */
   watch(request: object, message: (message: Message) => void, ended: () => void): () => void {
     const at = this.#current;

@@ -10,11 +10,14 @@ const MOST_CONNECTIONS = 128;
 /** Error codes that mean that no connection was established, so nothing was sent. */
 const UNREACHED: ReadonlySet<unknown> = new Set(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN']);
 
-/** One server of the cluster, over persistent HTTP connections. */
+/** One server of the cluster, reached over persistent HTTP connections. */
 export class Endpoint {
   readonly #options: RequestOptions;
   readonly #agent: Agent;
-  /** The agent for watches. It is separate, because each watch occupies a connection while it is open. */
+  /**
+   * The agent for watches. It is a separate agent, because each watch occupies a connection as long as the
+   * watch is open.
+   */
   readonly #watching: Agent;
   readonly #request: (options: RequestOptions) => ClientRequest;
   readonly #path: string;
@@ -35,14 +38,14 @@ export class Endpoint {
       this.#watching = new http.Agent();
       this.#request = http.request;
     }
-    // In a URL, IPv6 addresses are in brackets, which the option `host` must not contain.
+    // A URL contains an IPv6 address in brackets, but the option `host` must not contain brackets.
     this.#options = { host: hostname.replace(/^\[(.*)\]$/, '$1'), port, protocol, method: 'POST' };
     this.#path = `${pathname.replace(/\/$/, '')}/v3/`;
   }
 
   /**
-   * Resolves to the body of the answer, or rejects with an EtcdFailure. Calls `onAbort` with a function that aborts the
-   * request.
+   * Resolves to the body of the answer, or rejects with an EtcdFailure. Calls `onAbort` with a function that
+   * aborts the request.
    */
   post(
     path: string,
@@ -71,8 +74,9 @@ export class Endpoint {
   }
 
   /**
-   * Opens a stream of lines on a separate connection that does not keep the process alive. The returned function closes
-   * the stream. `ended` is called at least once, even if the stream was closed by that function.
+   * Opens a stream of lines on a separate connection that does not keep the process alive. The returned
+   * function closes the stream. `ended` is called at least once, even if the stream was closed by that
+   * function.
    */
   watch(
     body: string,

@@ -6,16 +6,17 @@ import { Operation } from '../requests.js';
 import type { Cluster } from './cluster.js';
 import { type EtcdFailure, isLeaseKnown, isLeaseNotFound, termOf } from './gateway.js';
 
-/** The maximum number of parked etcd leases. */
+/** The maximum number of parked etcd leases: see {@link EtcdLeases}. */
 const MOST_PARKED = 64;
 /** The first and the longest pause between attempts to revoke, in milliseconds. */
 const REVOKE_AGAIN = 100;
 const REVOKE_SELDOM = 5000;
-/** Milliseconds after which no further attempt to revoke is made. */
+/** Milliseconds after which the store stops trying to revoke an etcd lease. */
 const REVOKED_WITHIN = 60_000;
 
 /**
- * An etcd lease. A key can be bound to it. When the etcd lease expires or is revoked, etcd removes the key.
+ * An etcd lease, to which a key can be bound. When the etcd lease expires or is revoked, etcd removes the
+ * key.
  */
 export interface EtcdLease {
   /** A positive number of 63 bits, in decimal. */
@@ -32,8 +33,8 @@ export interface EtcdLease {
   /** Resolves when a server confirms that the lease was created. */
   readonly making: Promise<void>;
   /**
-   * True if the lease must not be bound to another key. Either a request in flight may still bind the lease to a key, or
-   * the lease may not exist.
+   * True if the lease must not be bound to another key. Either a request in flight may still bind the lease
+   * to a key, or the lease may not exist.
    */
   tainted: boolean;
 }
@@ -46,13 +47,14 @@ export function secondsFor(milliseconds: number): number {
 const ignore = (): void => undefined;
 
 /**
- * The etcd leases of a store. When a key is released, its etcd lease is parked: it is kept for another key while enough of
- * its time remains. A new etcd lease would cost a write on all servers.
+ * The etcd leases of a store. When a key is released, its etcd lease is parked: the store keeps the lease for
+ * another key, as long as enough of the lease's time remains. A new etcd lease would cost a write on all
+ * servers.
  */
 export class EtcdLeases {
   readonly #cluster: Cluster;
   readonly #drift: number;
-  /** Ordered by the time of parking, the latest last. */
+  /** The parked leases, ordered by the time of parking, the most recent last. */
   readonly #parked: EtcdLease[] = [];
   #closed = false;
 
@@ -62,8 +64,8 @@ export class EtcdLeases {
   }
 
   /**
-   * Returns an etcd lease for this many milliseconds. It is a parked lease, or a new lease that the servers
-   * may not have created yet.
+   * Returns an etcd lease that lasts at least this many milliseconds: either a parked lease, or a new lease
+   * that the servers may not have created yet.
    */
   take(operation: Operation, milliseconds: number): EtcdLease {
     const seconds = secondsFor(milliseconds);
@@ -74,19 +76,19 @@ export class EtcdLeases {
   }
 
   /**
-   * Withdraws all parked leases. Called when a parked lease turned out not to exist, because the others may
-   * be missing, too.
+   * Withdraws all parked leases. Called when a parked lease turned out not to exist, because then the other
+   * parked leases may not exist either.
    */
   unpark(): void {
     for (const lease of this.#parked.splice(0)) this.withdraw(lease);
   }
 
   /**
-   * Extends leases. A server that believes that it is the leader answers without asking the others. But if
-   * that server was paused, another server may have become the leader. So the result is certain only if a
-   * **later** request that needs a majority is answered in the same Raft term.
+   * Extends leases. A server that believes that it is the leader answers without consulting the other
+   * servers. But if this server was paused, another server may have become the leader. So the result is
+   * certain only if a **later** request that needs a majority is answered in the same Raft term.
    *
-   * In the result, `term` is the Raft term of the server that answered. It is empty if the answers have
+   * In the result, `term` is the Raft term of the server that answered, or empty if the answers have
    * different terms. `seconds` are the new TTLs; a TTL is 0 if the lease no longer exists.
    */
   async extend(operation: Operation, ids: readonly string[]): Promise<{ term: string; seconds: number[] }> {
@@ -111,9 +113,9 @@ export class EtcdLeases {
   }
 
   /**
-   * Revokes a lease in the background. The revocation removes any key that is bound to the lease. Any later request to bind
-   * a key to the lease then fails. If no server answers, the revocation is retried for a while; the lease also expires by
-   * itself.
+   * Revokes a lease in the background. The revocation removes any key that is bound to the lease. Any later
+   * request to bind a key to the lease then fails. If no server answers, the revocation is retried for a
+   * while; the lease also expires by itself.
    */
   withdraw(lease: Pick<EtcdLease, 'id' | 'made'>): void {
     void this.#revokeUntil(lease, localNow() + REVOKED_WITHIN);
@@ -148,7 +150,7 @@ export class EtcdLeases {
     const making = this.#cluster
       .call(operation, 'lease/grant', { ID: id, TTL: String(seconds) })
       .catch((error: unknown) => {
-        // The request was sent twice, and the first copy created the lease.
+        // If the lease already exists, the request was sent twice, and the first copy created the lease.
         if (!isLeaseKnown(error)) throw error;
       })
       .then(
@@ -186,7 +188,7 @@ export class EtcdLeases {
   }
 }
 
-/** A random positive number of 63 bits, so that two ids practically never collide. */
+/** A random positive number of 63 bits. Two such ids practically never collide. */
 function newId(): string {
   return String(randomBytes(8).readBigUInt64BE() >> 1n || 1n);
 }

@@ -6,7 +6,7 @@ import { storeDenied } from '../../lease/contract/errors.js';
 /** The name of the server in error messages. */
 export const TITLE = 'etcd';
 
-/** The gRPC status codes that matter here. */
+/** The gRPC status codes that the store distinguishes. */
 const DEADLINE_EXCEEDED = 4;
 const NOT_FOUND = 5;
 const CANCELLED = 1;
@@ -65,27 +65,28 @@ export function fromBase64(bytes: string | undefined): string {
   return Buffer.from(bytes ?? '', 'base64').toString();
 }
 
-/** A comparison: the key does not exist. */
+/** A comparison that succeeds if the key does not exist. */
 export function isAbsent(key: string): object {
   return { key, target: 'CREATE', create_revision: '0' };
 }
 
-/** A comparison: the key has this value. */
+/** A comparison that succeeds if the key has this value. */
 export function hasValue(key: string, value: string): object {
   return { key, target: 'VALUE', value };
 }
 
 /**
- * A comparison: the key was not written since it was read. A cluster that lost its data counts revisions from
- * 1 again, so the revision alone is not enough. The value is compared, too, because it contains the token
- * base.
+ * Comparisons that succeed if the key was not written since it was read. A cluster that lost its data counts
+ * revisions from 1 again, so the revision alone is not enough. The value, which contains the token base, is
+ * therefore compared, too.
  */
 export function isUnchanged(key: string, { value, mod_revision }: KeyValue): object[] {
   return [hasValue(key, value ?? ''), { key, target: 'MOD', mod_revision }];
 }
 
 /**
- * A comparison: the key was not written since it was read, or it no longer exists (its revision is then 0).
+ * A comparison that succeeds if the key was not written since it was read, or if the key no longer exists.
+ * The revision of a key that does not exist is 0.
  */
 export function isNotLaterThan(key: string, { mod_revision }: KeyValue): object {
   return { key, target: 'MOD', result: 'LESS', mod_revision: String(BigInt(mod_revision ?? 0) + 1n) };
@@ -111,7 +112,10 @@ export function termOf(message: Message): string {
   return message.header?.raft_term ?? '';
 }
 
-/** Parses an answer: one message, or several for a stream, each in an envelope. Throws an EtcdFailure. */
+/**
+ * Parses an answer. An answer is one message, or a stream of messages with an envelope around each of them.
+ * Throws an EtcdFailure.
+ */
 export function messagesIn(text: string): Message[] {
   return text
     .split('\n')
@@ -128,8 +132,8 @@ export function failureOf(status: number, text: string): EtcdFailure {
   } catch {
     // Not an answer of etcd's gateway.
   }
-  // With these statuses, a proxy may have no server now, but one later. Any other status means that the URL
-  // does not belong to a gateway.
+  // A status of 500 or more may come from a proxy that currently reaches no server. Any other status means
+  // that the URL does not belong to a gateway.
   if (status >= 500) return new EtcdFailure(`status ${status}`, undefined, true);
   return answeredFailure(`status ${status}, which is not an answer of etcd's gateway at /v3`, status);
 }
@@ -186,7 +190,7 @@ export function verdictOn({ code, message }: EtcdFailure): Verdict {
   // The token is missing, or older than the last change of users. Both errors have the same code as an
   // invalid argument.
   if (/user name is empty|auth store is old/.test(message)) return 'authenticate';
-  // A server whose storage is full reports the same code. A retry would not help then.
+  // A server with full storage reports the same code, and then a retry would not help.
   if (code === RESOURCE_EXHAUSTED) return /too many requests/.test(message) ? 'elsewhere' : 'final';
   return code === undefined || isTransient(code) ? 'elsewhere' : 'final';
 }
@@ -219,8 +223,8 @@ export function isAuthDisabled(error: unknown): boolean {
 }
 
 /**
- * Whether a retry may succeed: the cluster lacks a leader, the leader changed, the server is shutting down, or a time limit of
- * the server passed.
+ * Whether a retry may succeed: the cluster lacks a leader, the leader changed, the server is shutting down,
+ * or a time limit of the server passed.
  */
 function isTransient(code: number): boolean {
   return code === UNAVAILABLE || code === DEADLINE_EXCEEDED || code === CANCELLED;

@@ -23,7 +23,7 @@ export interface Grant {
   readonly owner: string;
   /**
    * The revision at which the key was granted. A later write of the key changes the key's revision, but not
-   * this one.
+   * this field.
    */
   readonly revision: string;
   /** Empty for a lease without info. */
@@ -74,7 +74,8 @@ export function parse(kv: KeyValue): Grant | undefined {
 }
 
 /**
- * The token rises with the revision. After a loss of all data, tokens still rise if the new base is greater.
+ * The token of a grant. Tokens rise with the revision. If the cluster loses all its data, tokens keep rising
+ * if the new base is greater.
  */
 export function tokenOf(base: string, revision: string): bigint {
   return BigInt(base) + BigInt(revision);
@@ -188,7 +189,10 @@ export class TokenBase {
     return this.#known ?? (await this.#read(operation));
   }
 
-  /** Reports the base that a transaction found. If it differs, `get` reads it again. */
+  /**
+   * Call with the base that a transaction found. If this base differs from the known base, the next `get`
+   * reads the base again.
+   */
   found(kv: KeyValue | undefined): void {
     if (fromBase64(kv?.value) !== this.#known) this.#known = undefined;
   }
@@ -197,7 +201,7 @@ export class TokenBase {
     if (token > this.#highest) this.#highest = token;
   }
 
-  /** Writes a base unless there is one, and returns the stored one. */
+  /** Writes a base if none is stored, and returns the stored base. */
   async #read(operation: Operation): Promise<string> {
     // eslint-disable-next-line no-restricted-properties -- tokens are made from the wall clock
     const clock = BigInt(Date.now()) * NANOSECONDS;
@@ -226,7 +230,10 @@ export interface HeldKey {
 /** The maximum number of remembered keys. */
 const REMEMBERED = 10_000;
 
-/** A cache of this store's own writes, by name. It saves reads; a stale entry only makes a transaction fail. */
+/**
+ * A cache of this store's own writes, by name. The cache saves reads. A stale entry can only make a
+ * transaction fail.
+ */
 export class HeldKeys {
   readonly #keys = new Map<string, HeldKey>();
 
@@ -243,7 +250,10 @@ export class HeldKeys {
     if (this.#keys.size > REMEMBERED) this.#keys.delete(oldest!);
   }
 
-  /** Removes the entry and returns its etcd lease, if the key is known to be bound to the lease with this id. */
+  /**
+   * Removes the entry and returns its etcd lease, if the entry says that the key is bound to the etcd lease
+   * with this id.
+   */
   take(name: string, id: string): EtcdLease | undefined {
     const held = this.#keys.get(name);
     if (held?.lease.id !== id) return undefined;

@@ -5,7 +5,7 @@ import { checkTerms, type ServerTerms } from '../server-store.js';
 
 const DEFAULT_PREFIX = 'stripelock/';
 
-/** TLS options for `https://` endpoints. Their names and meanings are those of `node:tls`. */
+/** TLS options for `https://` endpoints, with the same names and meanings as in `node:tls`. */
 export interface EtcdTls {
   /**
    * Certificates of the authorities that signed the servers' certificates. Default: Node's built-in
@@ -29,8 +29,8 @@ export interface EtcdCredentials {
   /** The name of the user in etcd. */
   username: string;
   /**
-   * The user's password. The store sends it only to obtain an authentication token, and sends that token with
-   * each request.
+   * The user's password. The store sends the password only to obtain an authentication token, and sends this
+   * token with each request.
    */
   password: string;
 }
@@ -50,9 +50,7 @@ export interface EtcdLeaseStoreOptions {
   prefix?: string;
   /** Milliseconds after which an operation without an answer fails. Default 1000. */
   timeout?: number;
-  /**
-   * The maximum rate by which a server's clock may run faster than a holder's, as a fraction. Default 0.001.
-   */
+  /** How much faster a server's clock may run than a holder's, as a fraction. Default 0.001. */
   drift?: number;
 }
 

@@ -17,9 +17,9 @@ import { resolveOptions, type EtcdLeaseStoreOptions } from './options.js';
  * gateway that every etcd server includes.
  *
  * An etcd lease lasts a whole number of seconds, and at least the servers' minimum TTL (2 seconds with
- * default settings). So a lease that is not released may expire late, but never early. An operation rejects
- * with LeaseStoreError if no server answers within `timeout`. A grant that arrives after `timeout` is given
- * back. `close` ends all connections.
+ * default settings). So a lease that is not released may expire later than its TTL, but never earlier. An
+ * operation rejects with LeaseStoreError if no server answers within `timeout`. A grant that arrives after
+ * `timeout` is given back. `close` ends all connections.
  *
  * Throws a TypeError (ERR_INVALID_ARG_TYPE) or RangeError (ERR_OUT_OF_RANGE) for bad options.
  */

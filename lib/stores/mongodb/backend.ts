@@ -44,8 +44,8 @@ import {
 /** Milliseconds to wait before a failed change stream is opened again. */
 const RETRY = 1000;
 /**
- * The maximum wait in milliseconds when a stream is closed. It applies to the opening of the stream, and then
- * again to the closing.
+ * The limit in milliseconds for each of the two waits when a stream is closed: first until the stream is
+ * open, and then until it is closed.
  */
 const CLOSES_IN = 1000;
 
@@ -55,9 +55,9 @@ const CLOSES_IN = 1000;
  */
 const COLLISIONS: ReadonlySet<unknown> = new Set([11000, 112]);
 /**
- * Errors of servers that lack pipeline updates, `$$NOW` in such updates, or expressions in a projection. They mean:
- * failed to parse, no such command, option not supported, no such operator, not implemented, undefined variable, unknown
- * stage. 303 and 304 come from Amazon's engine.
+ * Errors of servers that lack pipeline updates, `$$NOW` in such updates, or expressions in a projection. The
+ * codes mean: failed to parse, no such command, option not supported, no such operator, not implemented,
+ * undefined variable, unknown stage. 303 and 304 come from Amazon's engine.
  */
 const NOT_UNDERSTOOD: ReadonlySet<unknown> = new Set([9, 59, 72, 115, 168, 238, 303, 304, 17276, 40324]);
 /** The code for a bad value. Some servers use it instead of the codes in {@link NOT_UNDERSTOOD}. */
@@ -133,8 +133,8 @@ export class MongodbBackend implements ListingBackend {
     await this.#ready(operation);
     const pipeline = acquiring(owner, length, info, known[0]!);
     const document = await this.#collection.findOneAndUpdate({ _id }, pipeline, options);
-    // This is the document after the update. Its owner is this owner or another. It is never null, because of
-    // `upsert`.
+    // `document` is the document after the update, and shows which owner holds the key. Because of `upsert`,
+    // `document` is never null.
     const found = foundIn(document, _id)!;
     if (found.owner !== owner)
       return { place: 0, wakeIn: found.remaining, isRegistered: operation.isSubscribed };
@@ -156,7 +156,7 @@ export class MongodbBackend implements ListingBackend {
 
   /**
    * With a change stream, the server notifies all stores. The releasing store then does not wake one of its
-   * waiters itself, because that waiter would always be the first to retry.
+   * own waiters directly, because that waiter would always be the first to retry.
    */
   async release(keys: readonly Releasing[], operation: Operation): Promise<Release[]> {
     const { name, owner, token } = keys[0]!;
@@ -203,9 +203,9 @@ export class MongodbBackend implements ListingBackend {
   }
 
   /**
-   * Runs before each operation, and prepares the collection once. Rejects with a LockError (ERR_MONGODB_UNSUPPORTED) if
-   * the collection has a collation. If the collation cannot be read, it rejects with the driver's error. The next
-   * operation then prepares the collection again, and also if the server has not answered in time.
+   * Runs before each operation, and prepares the collection once. Rejects with a LockError
+   * (ERR_MONGODB_UNSUPPORTED) if the collection has a collation. If the driver fails during the preparation,
+   * this rejects with the driver's error. In both cases, the next operation prepares the collection again.
    */
   async #ready(operation: Operation): Promise<void> {
     await this.#prepared.done(operation);
@@ -236,14 +236,14 @@ export class MongodbBackend implements ListingBackend {
     try {
       return (await this.#collection.options(READING)).collation?.locale;
     } catch (error) {
-      // The user may not read the collation. The store then assumes that the collection has the default
+      // If the user may not read the collation, the store assumes that the collection has the default
       // collation.
       if (codeOf(error) === UNAUTHORIZED) return undefined;
       throw error;
     }
   }
 
-  /** Opens a change stream. While it waits for changes, it occupies one connection of the client. */
+  /** Opens a change stream. While the stream waits for changes, it occupies one connection of the client. */
   #watch({ released, subscribed, interrupted, lost }: ReleaseListener): () => unknown {
     const stream = this.#collection.watch(RELEASES, {
       ...READING,
@@ -262,7 +262,8 @@ export class MongodbBackend implements ListingBackend {
       if (typeof documentKey?._id === 'string') released(documentKey._id);
     });
     stream.on('error', lost);
-    // The driver usually resumes an interrupted stream by itself. If it cannot, the stream only ends or closes.
+    // The driver usually resumes an interrupted stream by itself. If it cannot, the stream only ends or
+    // closes.
     for (const event of ['end', 'close']) {
       stream.on(event, () => {
         isSubscribed = false;
@@ -274,7 +275,7 @@ export class MongodbBackend implements ListingBackend {
     });
     return async () => {
       // If a stream is closed before its first answer, the driver does not close the stream's cursor on the
-      // server. So this first waits until the stream is open.
+      // server. So this function first waits until the stream is open.
       await settledWithin(CLOSES_IN, opened);
       // Closing sends a request, and the server may be unreachable, so the wait is limited.
       await answerWithin(CLOSES_IN, () => stream.close()).catch(ignore);

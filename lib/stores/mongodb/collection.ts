@@ -1,8 +1,8 @@
 import { invalidArgType } from '../../common/errors.js';
 
 /**
- * A collection of the official driver, `mongodb` 6 or 7. The type lists the needed members, so that neither
- * the driver nor its types are needed here.
+ * A collection of the official driver, `mongodb` 6 or 7. The type lists only the members that the store uses,
+ * so that this package needs neither the driver nor its types.
  */
 export interface MongodbCollection {
   /** The name of the collection in the database. */

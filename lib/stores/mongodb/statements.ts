@@ -11,16 +11,16 @@ import type { StoredLease } from '../server-store.js';
  *     { _id: 'job:nightly', owner: 'host a', leaseEnds: Date, token: Long, info: '' }
  *
  * The document is a lease while `owner` is not empty and `leaseEnds` is later than the primary's clock. After
- * that, the document is kept for its token, until the TTL index removes it. A caller's text may look like an
- * operator. So in a pipeline each such text is a `$literal`. In a filter this is not needed, because a filter
- * compares texts unchanged.
+ * that, the document is kept because it contains the key's last token, until the TTL index removes the
+ * document. A caller's text may look like an operator, so a pipeline contains each caller's text as a
+ * `$literal`. A filter does not need this, because it compares texts unchanged.
  */
 
 /** The owner of a free key. No lease has this owner. */
 export const NO_OWNER = '';
 /**
  * Seconds (one day) for which a token is kept after its lease ended. The clocks of a replica set differ by
- * less.
+ * less than that.
  */
 const TOKEN_KEPT = 86_400;
 /**
@@ -28,7 +28,10 @@ const TOKEN_KEPT = 86_400;
  * index keys of a few kilobytes.
  */
 const LONGEST_ID = 512;
-/** Matches the name of a hashed key. A list of leases shows this name, because the key itself is not stored. */
+/**
+ * Matches the `_id` of a hashed key. A list of leases contains this `_id` instead of the key, because the key
+ * itself is not stored.
+ */
 const HASH_NAME = new RegExp(`^${MARK}#[\\w-]{43}$`, 'u');
 const NANOSECONDS = 1_000_000n;
 /** A temporary field that exists only between two stages of an update. */
@@ -39,8 +42,8 @@ const inTime = (milliseconds: number): object => ({ $add: ['$$NOW', BigInt(milli
 const isFree = (then: unknown, otherwise: string): object => ({ $cond: [`$${FREE}`, then, otherwise] });
 
 /**
- * An expression: whether the upsert just inserted the document. In that case it has only the `_id` of the
- * filter.
+ * An expression that is true if the upsert has just inserted the document. In that case, the document has no
+ * field except the `_id` of the filter.
  */
 const IS_NEW = { $eq: ['$$ROOT', { _id: '$_id' }] };
 const IS_LEASE = {
@@ -52,8 +55,8 @@ const IS_LEASE = {
 };
 
 /**
- * The `_id` of a key: the encoded key, or its hash if the key is long. A list of leases shows the hash in
- * place of the key, so callers may also pass such a hash as the key.
+ * The `_id` of a key: the encoded key, or its hash if the key is long. A list of leases contains the hash
+ * instead of the key, so callers may also pass the hash as the key.
  */
 export function idOf(key: string): string {
   const text = encodeText(key);
@@ -63,10 +66,10 @@ export function idOf(key: string): string {
 }
 
 /**
- * A pipeline that acquires the key if it is free. A single update covers all cases. Its filter is only the
- * `_id`. With more conditions, the filter would not match a held key; the update would then try to insert a
- * document, and fail with a duplicate key. A document stays unchanged if its key is held, or if it is not a
- * lease. So a refusal writes nothing.
+ * A pipeline that acquires the key if it is free. A single update covers all cases. The update's filter
+ * contains only the `_id`. With more conditions, the filter would not match a held key; the update would then
+ * try to insert a document, and fail with a duplicate key. The pipeline leaves a document unchanged if its
+ * key is held, or if the document is not a lease. So a refusal writes nothing.
  *
  * The new token is higher than `above`, and at least the primary's clock in nanoseconds.
  */
@@ -95,19 +98,28 @@ export function acquiring(owner: string, milliseconds: number, info: string, abo
   ];
 }
 
-/** Matches an unexpired lease of that owner. `token`: the required grant's token; undefined accepts any. */
+/**
+ * A filter that matches the key's unexpired lease if it belongs to this owner. `token`: the required grant's
+ * token; undefined accepts any.
+ */
 export function heldBy(_id: string, owner: string, token?: FencingToken): object {
   const lease = token === undefined ? { _id, owner } : { _id, owner, token };
   return { ...lease, $expr: { $gt: ['$leaseEnds', '$$NOW'] } };
 }
 
-/** Matches the unexpired leases of a page. Does not match documents that this kind of store did not write. */
+/**
+ * A filter that matches the unexpired leases of a page. It does not match documents that this kind of store
+ * did not write.
+ */
 export function heldIn({ from, after, to }: PageRange): object {
   const isHeld = [IS_LEASE, { $gt: ['$owner', NO_OWNER] }, { $gt: ['$leaseEnds', '$$NOW'] }];
   return { _id: { $gte: from, $gt: after, $lt: to }, $expr: { $and: isHeld } };
 }
 
-/** A pipeline that extends a lease, and never shortens it. An undefined `info` leaves the info unchanged. */
+/**
+ * A pipeline that extends a lease, and never shortens it. If `info` is undefined, the stored `info` text
+ * stays unchanged.
+ */
 export function renewing(milliseconds: number, info: string | undefined): object[] {
   const replaced = info === undefined ? {} : { info: literal(info) };
   return [{ $set: { leaseEnds: { $max: ['$leaseEnds', inTime(milliseconds)] }, ...replaced } }];
@@ -153,14 +165,14 @@ export const RELEASES: readonly object[] = [
 ];
 
 /**
- * Parses a document. If its lease has expired, `remaining` is 0 or negative. Returns undefined if there is no document.
- * Throws a LeaseStoreError if this kind of store did not write the document.
+ * Parses a document. If its lease has expired, `remaining` is 0 or negative. Returns undefined if there is no
+ * document. Throws a LeaseStoreError if this kind of store did not write the document.
  */
 export function foundIn(document: unknown, _id: string): StoredLease | undefined {
   if (document === null || document === undefined) return undefined;
   const { owner, token, leaseEnds, info, ...rest } = document as { readonly [field: string]: unknown };
-  // If the driver repeats an update, the server answers with the whole document, without the computed fields. The
-  // remaining time is then unknown. With 0, a refused waiter retries at once.
+  // If the driver repeats an update, the server answers with the whole document, without the computed fields.
+  // The remaining time is then unknown. It is set to 0, so that a refused waiter retries at once.
   const remaining = leaseEnds instanceof Date ? 0 : rest['remaining'];
   const complete =
     typeof owner === 'string' &&

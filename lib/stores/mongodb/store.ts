@@ -19,14 +19,11 @@ const REOPEN = { module: 'stripelock/mongodb', name: 'reopenMongodbLeaseStore' }
 interface CommonOptions {
   /** Milliseconds after which an operation without an answer fails. Default 1000. */
   timeout?: number;
-  /**
-   * The maximum rate by which the primary's clock may run faster than a holder's, as a fraction. Default
-   * 0.001.
-   */
+  /** How much faster the primary's clock may run than a holder's, as a fraction. Default 0.001. */
   drift?: number;
   /**
    * The URL or path of a module whose default export is a function. The function returns another collection
-   * or database of the same kind on a separate client, or a promise of one. Only background renewal needs
+   * or database of the same kind on a separate client, or a promise for it. Only background renewal needs
    * this option: the renewing thread calls the function.
    */
   clientModule?: string | HostUrl;
@@ -34,20 +31,22 @@ interface CommonOptions {
 
 /** Options of `mongodbLeaseStore` (`stripelock/mongodb`) with the caller's collection. */
 export interface MongodbCollectionOptions extends CommonOptions {
-  /** A collection of the driver `mongodb`, 6 or 7, used only for leases. The store never closes its client. */
+  /**
+   * A collection of the driver `mongodb`, 6 or 7, used only for leases. The store never closes its client.
+   */
   collection: MongodbCollection;
-  /** Not allowed with a collection. */
+  /** Not allowed together with `collection`. */
   db?: undefined;
 }
 
 /**
- * Options of `mongodbLeaseStore` (`stripelock/mongodb`) with the caller's database. The store uses the collection
- * "stripelock_leases" of that database.
+ * Options of `mongodbLeaseStore` (`stripelock/mongodb`) with the caller's database. The store uses the
+ * collection "stripelock_leases" of that database.
  */
 export interface MongodbDatabaseOptions extends CommonOptions {
   /** A database of the driver `mongodb`, 6 or 7. The store never closes its client. */
   db: MongodbDatabase;
-  /** Not allowed with a database. */
+  /** Not allowed together with `db`. */
   collection?: undefined;
 }
 
@@ -63,16 +62,17 @@ const NAMES: Names<MongodbLeaseStoreOptions> = {
 };
 
 /**
- * Leases in MongoDB 4.4 or later, for processes on many machines. The caller passes a collection or database of the
- * driver `mongodb` 6 or 7. Each operation is one command to the primary, whose clock decides when a lease expires. A
- * majority of the replica set acknowledges each write.
+ * Leases in MongoDB 4.4 or later, for processes on many machines. The caller passes a collection or database
+ * of the driver `mongodb` 6 or 7. Each operation is one command to the primary. The primary's clock decides
+ * when a lease expires. A majority of the replica set acknowledges each write.
  *
- * An operation rejects with LeaseStoreError if the server fails or does not answer within `timeout`. A grant that arrives
- * after `timeout` is given back. If the server lacks a needed feature, or the collection has a collation, operations
- * reject with a LockError (ERR_MONGODB_UNSUPPORTED).
+ * An operation rejects with LeaseStoreError if the server fails or does not answer within `timeout`. A grant
+ * that arrives after `timeout` is given back. If the server lacks a needed feature, or the collection has a
+ * collation, operations reject with a LockError (ERR_MONGODB_UNSUPPORTED).
  *
- * The first operation creates the collection and its TTL index if they do not exist. On a replica set, a release wakes
- * waiting acquisitions through a change stream, which is open while managers wait. `close` ends that stream.
+ * The first operation creates the collection and its TTL index if they do not exist. On a replica set, a
+ * release wakes waiting acquisitions through a change stream, which is open while managers wait. `close` ends
+ * that stream.
  *
  * The store passes no session, so its operations are never part of a transaction of the caller.
  *
@@ -99,8 +99,8 @@ interface ReopenedOptions extends Pick<MongodbLeaseStoreOptions, 'timeout' | 'dr
 }
 
 /**
- * Creates a collection or database from a `clientModule` (see {@link MongodbLeaseStoreOptions}), and a store in it.
- * Called by the thread that renews leases in the background.
+ * Creates a collection or database from a `clientModule` (see {@link MongodbLeaseStoreOptions}), and a store
+ * in it. Called by the thread that renews leases in the background.
  *
  * @internal
  */

@@ -25,7 +25,10 @@ import { LOWEST_TOKEN, OUT_OF_RANGE, statementsOf, type Statements } from './sta
 const LONGEST_KEY = 512;
 /** The maximum of the server's setting `lock_wait_timeout`, in seconds. */
 const LONGEST_WAIT = 31_536_000;
-/** The operation for background statements. It is never late, because no caller waits for their answers. */
+/**
+ * The operation for background statements. This operation is never late, because no caller waits for the
+ * answers.
+ */
 const ASIDE: TimeLimit = { isLate: false };
 
 /**
@@ -44,15 +47,18 @@ const FORGETS =
   'the MySQL server forgets the leases of the last second if it is killed, because innodb_flush_log_at_trx_commit is 0: ' +
   'set it to 1';
 
-/** Leases as rows of a table. Each statement is a separate transaction, so no row stays locked between two requests. */
+/**
+ * Leases as rows of a table. Each statement is a separate transaction, so no row stays locked between two
+ * requests.
+ */
 export class MysqlBackend implements ListingBackend {
   readonly title = 'MySQL';
   readonly releaseFeed = polledReleases((names) => this.#held(names));
   readonly #connection: Connection;
   readonly #statements: Statements;
   /**
-   * A prefix of every statement: an SQL comment that only MariaDB executes. It limits how long the statement
-   * waits for locks.
+   * A prefix of every statement: an SQL comment that only MariaDB executes. The comment limits how long the
+   * statement waits for locks.
    */
   readonly #limit: string;
   readonly #upkeep = new Upkeep(() => this.#create());
@@ -85,8 +91,8 @@ export class MysqlBackend implements ListingBackend {
   ): Promise<Granted | Refused> {
     const { names } = wanted;
     let highest = highestOf(known);
-    // If the statement for several keys is refused, the server may have to undo changes. A read is cheaper,
-    // so a waiting store reads first.
+    // If the statement for several keys is refused, the server may have to undo changes. A read is cheaper
+    // than that, so a waiting store reads first.
     if (isAwaited && names.length > 1) {
       const seen = await this.#look(wanted, operation);
       if (typeof seen !== 'bigint') return seen;
@@ -100,7 +106,7 @@ export class MysqlBackend implements ListingBackend {
         if (errnoOf(error) !== OUT_OF_RANGE) throw error;
         const seen = await this.#look(wanted, operation);
         if (typeof seen !== 'bigint') return seen;
-        // Another owner held a key during the statement, and has released it since. This error makes the
+        // Another owner held a key during the statement, and has released the key since. The error makes the
         // store retry the operation after a pause.
         if (seen <= highest) throw error;
         highest = seen;
@@ -112,7 +118,7 @@ export class MysqlBackend implements ListingBackend {
     const { renew, renewAll } = this.#statements;
     if (keys.length === 1) return [(await this.#run(renew(keys[0]!), operation)).id > 0n];
     const { length, info } = keys[0]!;
-    // Keys with another length or info need a separate request each.
+    // Each key with a different length or `info` text needs a separate request.
     const alike = keys.filter((key) => key.length === length && key.info === info);
     const { changed } = await this.#run(renewAll(alike), operation);
     if (changed === alike.length) return keys.map((key) => alike.includes(key) || undefined);
@@ -135,8 +141,8 @@ export class MysqlBackend implements ListingBackend {
       const own = keys.filter(({ name }) => before.has(name));
       if (own.length === 0) return keys.map(() => 'not held');
       const { changed } = await this.#run(releaseAll(own), operation);
-      // A release always changes its row. If fewer rows changed, some rows were locked by another
-      // transaction, or no longer held.
+      // Every release changes the key's row. If fewer rows changed than there are keys, some rows were locked
+      // by another transaction, or their keys were no longer held.
       const left = changed === own.length ? new Set() : await this.#owned(own, operation);
       return keys.map(({ name }) => {
         if (!before.has(name)) return 'not held';
@@ -165,8 +171,8 @@ export class MysqlBackend implements ListingBackend {
   }
 
   /**
-   * Reads the keys. Returns a refusal for the first key that another owner holds. If there is none, returns
-   * the highest token of the keys.
+   * Reads the keys. Returns a refusal for the first key that another owner holds. If no other owner holds a
+   * key, returns the highest token of the keys.
    */
   async #look({ names, owner }: Wanted, operation: Operation): Promise<Refused | FencingToken> {
     const { rows } = await this.#run(this.#statements.look(names, owner), operation);
@@ -198,8 +204,9 @@ export class MysqlBackend implements ListingBackend {
   }
 
   /**
-   * Deletes only rows whose tokens are not above the floor, then raises the floor for the next purge. A
-   * client that creates such a row again reads the floor, so the new token is higher.
+   * Deletes only old rows with tokens that are not above the floor, and then raises the floor for the next
+   * purge. A client that creates a deleted row again reads the floor, so the new token is higher than the
+   * deleted one.
    */
   async #purge(): Promise<void> {
     const { old, purge, raiseFloor } = this.#statements;
@@ -234,7 +241,7 @@ export class MysqlBackend implements ListingBackend {
   }
 }
 
-/** Returns a text, which clients return as bytes or as a string. */
+/** Converts the value of a text column to a string. Clients return such a value as bytes or as a string. */
 const textOf = (value: unknown): string => (Buffer.isBuffer(value) ? value.toString() : (value as string));
 
 function leaseOf({ owner, token, remaining, info }: Answer['rows'][number]): StoredLease {

@@ -7,7 +7,7 @@ export type Row = Readonly<Record<string, unknown>>;
 /** The server's answer to a statement. */
 export interface Answer {
   readonly rows: readonly Row[];
-  /** The value that the statement set by LAST_INSERT_ID(expr); otherwise 0. */
+  /** The value that the statement set with LAST_INSERT_ID(expr); 0 if it set none. */
   readonly id: bigint;
   /**
    * The number of changed rows. With some client options, this includes rows that already had the new values.
@@ -18,8 +18,8 @@ export interface Answer {
 /** The client operations that the store uses, independent of the library. */
 export interface Connection {
   /**
-   * Runs a statement as a separate transaction. Rejects with a LockError (ERR_LEASE_IN_TRANSACTION) inside a transaction
-   * of the caller. The statement is not sent if the operation is late.
+   * Runs a statement as a separate transaction. Rejects with a LockError (ERR_LEASE_IN_TRANSACTION) inside a
+   * transaction of the caller. The statement is not sent if the operation is late.
    */
   run(sql: string, operation: { readonly isLate: boolean }): Promise<Answer>;
   /** Removes the listeners that were added to the client. */
@@ -32,8 +32,8 @@ export interface Connection {
  */
 const IN_TRANSACTION = 1;
 /**
- * Whether the server reported the error. Errors of the client or the system have other numbers, or codes that
- * are texts.
+ * Whether the server reported the error with this number. Errors of the client or the operating system have
+ * other numbers, or texts instead of numbers.
  */
 const isFromServer = (errno: unknown): boolean =>
   typeof errno === 'number' && errno >= 1000 && errno < 45_000 && !(errno >= 2000 && errno < 3000);
@@ -53,8 +53,8 @@ export function errnoOf(error: unknown): unknown {
 }
 
 /**
- * Whether the connection is still usable after the error: nothing was sent, or the server reported an error
- * of the statement.
+ * Whether the connection is still usable after the error. It is usable if nothing was sent, or if the server
+ * reported an error of the statement.
  */
 export function leavesUsable(error: unknown): boolean {
   if (error === NOT_ASKED) return true;
@@ -71,8 +71,8 @@ function inTransaction(): LockError {
 }
 
 /**
- * Rethrows an error. If the connection was already closed before the statement, throws an error that says so,
- * because the connection never reconnects.
+ * Rethrows an error. If the connection was already closed before the statement, throws a LockError
+ * (ERR_LEASE_CLIENT_ENDED) instead, because the connection never reconnects.
  */
 function explain(error: unknown): never {
   const { code, message } = error as { code?: unknown; message?: unknown };

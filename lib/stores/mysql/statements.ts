@@ -3,19 +3,19 @@ import type { PageRange } from '../listing.js';
 import type { Releasing, Renewing, Wanted } from '../server-store.js';
 
 /*
- * Each statement is a separate transaction, and runs on MySQL 8.0 and MariaDB 10.6. So no statement uses
- * RETURNING or user variables. A statement that changes one key returns its result as the insert id, which
- * LAST_INSERT_ID(expr) sets. The number of changed rows cannot be the result, because with some client
- * options it includes unchanged rows.
+ * Each statement is a separate transaction. Each statement must run on both MySQL 8.0 and MariaDB 10.6, so
+ * none of them uses RETURNING or user variables. A statement that changes one key returns its result as the
+ * insert id, which the statement sets with LAST_INSERT_ID(expr). The number of changed rows cannot be the
+ * result, because with some client options this number includes unchanged rows.
  *
  * Values are written as literals, with texts in hexadecimal. So their meaning does not depend on the SQL
  * mode, character sets or client options.
  */
 
 /**
- * SQL for the microseconds from 1970 to the start of the statement. It does not depend on the session's time
- * zone. If the statement then waits for a row, this time is too early. That is safe: an old lease counts as
- * unexpired for longer, and a new lease ends earlier.
+ * SQL for the microseconds from 1970 to the start of the statement. The value does not depend on the
+ * session's time zone. If the statement then waits for a row, the value is outdated. That is safe: an old
+ * lease counts as unexpired for longer, and a new lease ends earlier.
  */
 const CLOCK = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))";
 /** SQL for the condition that a row's lease has not expired. */
@@ -23,8 +23,9 @@ const NOT_EXPIRED = `expires > ${CLOCK}`;
 /** SQL for the milliseconds until a row's lease expires, rounded up, and at least 1. */
 const LEFT = `GREATEST(CEIL((expires - ${CLOCK}) / 1000), 1)`;
 /**
- * The lowest token. It exceeds every remaining time. So the insert id of an acquisition is a token if it is
- * at least this number; else it is the remaining time of another owner's lease.
+ * The lowest token. Every token is greater than every remaining time. So the insert id of an acquisition is a
+ * token if it is at least this number. Otherwise the insert id is the remaining time of another owner's
+ * lease.
  */
 export const LOWEST_TOKEN = 2n ** 52n;
 /** SQL that overflows for every token. In every SQL mode, the resulting error undoes the whole statement. */
@@ -32,8 +33,8 @@ const FAIL = 'token + 9223372036854775807';
 /** The server's error for {@link FAIL}. */
 export const OUT_OF_RANGE = 1690;
 /**
- * A purge removes a row only after it has been expired for this time, in microseconds. So a key in regular
- * use keeps its row.
+ * A purge removes a row only if the row's lease expired at least this many microseconds ago. So a key in
+ * regular use keeps its row.
  */
 const KEPT = 60_000_000;
 /** The maximum number of rows that one purge removes. */
@@ -46,8 +47,8 @@ const orderOf = (names: readonly string[]): Buffer[] =>
   names.map((name) => Buffer.from(name)).sort((a, b) => a.compare(b));
 
 /**
- * The condition for the row of a key that has this owner, and the given token if any. It does not check the
- * expiry.
+ * SQL for the condition that a row belongs to this key, and has this owner and the given token, if any. The
+ * condition does not check the expiry.
  */
 function heldBy({
   name,
@@ -62,7 +63,10 @@ function heldBy({
   return `name = ${text(name)} AND owner = ${text(owner)}${grant}`;
 }
 
-/** The condition for the rows of these keys whose leases have not expired and have the given owners. */
+/**
+ * SQL for the condition that a row belongs to one of these keys, has the owner (and the token) given for this
+ * key, and has not expired.
+ */
 const heldByEach = (keys: readonly (Renewing | Releasing)[]): string =>
   `${NOT_EXPIRED} AND (${keys.map((key) => `(${heldBy(key)})`).join(' OR ')})`;
 
@@ -74,16 +78,16 @@ export function statementsOf(table: string) {
   const [rows, floor] = [quoted(''), quoted('_floor')];
 
   /**
-   * Sets columns of the row of one key, if the owner holds it. The insert id is the token, or 0 if the owner
-   * does not hold the key.
+   * SQL that sets columns of the row of one key, if the owner holds the key. The insert id is the token, or 0
+   * if the owner does not hold the key.
    */
   const change = (columns: string, key: Parameters<typeof heldBy>[0]): string =>
     `UPDATE ${rows} SET ${columns}, token = LAST_INSERT_ID(token) WHERE ${heldBy(key)} AND ${NOT_EXPIRED}`;
 
   /**
-   * A table `l` of the rows that meet the condition and are not locked by another transaction. So a locked
-   * row does not delay the others. The forced index and the join order prevent the server from locking
-   * further rows. The limit prevents it from merging the inner query into the statement.
+   * SQL for a table `l` of the rows that meet the condition and are not locked by another transaction. So a
+   * locked row does not delay the other rows. The forced index and the join order prevent the server from
+   * locking further rows. The limit prevents the server from merging the inner query into the statement.
    */
   const unlocked = (condition: string, most: number): string =>
     `(SELECT name FROM ${rows} FORCE INDEX (PRIMARY) WHERE ${condition} LIMIT ${most} FOR UPDATE SKIP LOCKED) AS these
@@ -93,13 +97,13 @@ export function statementsOf(table: string) {
     /**
      * Acquires keys. `known` is the highest token that the client has received. With one key, the insert id
      * is the new token, or the milliseconds until another owner's lease expires. With several keys, all keys
-     * get the same token. If another owner holds one of the keys, or a key has a higher token, the statement
-     * fails with {@link OUT_OF_RANGE} and changes nothing. Rows are locked in the order of their names, so
-     * two such statements never wait for each other in a cycle.
+     * get the same token. If another owner holds one of several keys, or one of them has a higher token than
+     * the new one, the statement fails with {@link OUT_OF_RANGE} and changes nothing. Rows are locked in the
+     * order of their names, so two such statements never wait for each other in a cycle.
      *
      * In some SQL modes, an assignment reads the results of the assignments before it; in other modes, it
      * reads the old values. Both give the same result here, because `expires` is assigned last, and because
-     * the condition also holds for a row that the owner just got.
+     * the assignment of `owner` does not change the value of the condition `isFree`.
      */
     acquire({ names, owner, length, info }: Wanted, known: FencingToken): string {
       const me = text(owner);
@@ -131,7 +135,7 @@ export function statementsOf(table: string) {
     keep: (key: Renewing & Releasing): string => change(`expires = ${later(key.length)}`, key),
     /** Frees the row but does not delete it, because the row holds the key's last token. */
     release: (key: Releasing): string => change(`owner = '', expires = 0, info = NULL`, key),
-    /** Renews all keys with the length and the info of the first key. */
+    /** Renews all keys with the length and the `info` text of the first key. */
     renewAll: (keys: readonly Renewing[]): string =>
       `UPDATE ${unlocked(heldByEach(keys), keys.length)}
         SET l.expires = GREATEST(l.expires, ${later(keys[0]!.length)}), l.info = COALESCE(${infoOf(keys[0]!.info)}, l.info)`,
@@ -146,15 +150,18 @@ export function statementsOf(table: string) {
       `SELECT name FROM ${rows} WHERE name IN (${names.map(text).join()}) AND ${NOT_EXPIRED}`,
     ...statementsForReading(rows),
     ...statementsForPurge(rows, floor, unlocked),
-    /** Creates the tables. Their columns are binary, because most collations treat some different texts as equal. */
+    /**
+     * Creates the tables. Their columns are binary, because most collations treat some different texts as
+     * equal.
+     */
     schema: [
       `CREATE TABLE IF NOT EXISTS ${rows} (name VARBINARY(512) NOT NULL PRIMARY KEY, owner MEDIUMBLOB NOT NULL,
         token BIGINT NOT NULL, expires BIGINT NOT NULL, info MEDIUMBLOB NULL) ENGINE=InnoDB ROW_FORMAT=DYNAMIC`,
       `CREATE TABLE IF NOT EXISTS ${floor} (id INT NOT NULL PRIMARY KEY, token BIGINT NOT NULL) ENGINE=InnoDB`,
     ],
     /**
-     * Reads the server's setting for writing its log to the disk. 0 means that the server does this only once
-     * a second, and not at each commit.
+     * Reads the server's setting for writing its log to the disk. 0 means that the server writes the log only
+     * once a second instead of at each commit.
      */
     flush: 'SELECT @@GLOBAL.innodb_flush_log_at_trx_commit AS flush',
   };
@@ -183,7 +190,7 @@ function statementsForPurge(
     old: `SELECT name, CAST(token AS CHAR) AS token,
         CAST(COALESCE((SELECT f.token FROM ${floor} f WHERE f.id = 1), 0) AS CHAR) AS floor
       FROM ${rows} WHERE ${isOld} AND token <= (${CLOCK} - ${KEPT}) * 1000 LIMIT ${PURGED}`,
-    /** Removes those of the named rows that are still old and whose tokens are not above the floor. */
+    /** Removes those of the named rows that are still old and have a token that is not above the floor. */
     purge: (names: readonly Buffer[], floorToken: FencingToken): string =>
       `DELETE l FROM ${unlocked(
         `name IN (${names.map((name) => `X'${name.toString('hex')}'`).join()})

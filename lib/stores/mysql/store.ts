@@ -19,27 +19,24 @@ import { connectionOf } from './clients.js';
 const REOPEN = { module: 'stripelock/mysql', name: 'reopenMysqlLeaseStore' };
 
 /**
- * The caller's client: a pool or a connection. It may be from `mysql2`, with callbacks or promises, or from
- * `mariadb`, with promises.
+ * The caller's client: a pool or a connection. The client may be from `mysql2`, with callbacks or promises,
+ * or from `mariadb`, with promises.
  */
 export type MysqlClient = object;
 
 interface CommonOptions {
   /**
-   * The table's name, optionally with a database: `locks.leases`. The table, and a second one whose name ends in
-   * `_floor`, are created if they do not exist. Default "stripelock_leases".
+   * The table's name, optionally with a database: `locks.leases`. The store creates this table, and a second
+   * table with `_floor` at the end of its name, if they do not exist. Default "stripelock_leases".
    */
   table?: string;
   /** Milliseconds after which an operation without an answer fails. Default 1000. */
   timeout?: number;
-  /**
-   * The maximum rate by which the server's clock may run faster than a holder's, as a fraction. Default
-   * 0.001.
-   */
+  /** How much faster the server's clock may run than a holder's, as a fraction. Default 0.001. */
   drift?: number;
   /**
    * The URL or path of a module whose default export is a function. The function returns another client or
-   * pool of the same kind, or a promise of one. Only background renewal needs this option: the renewing
+   * pool of the same kind, or a promise for it. Only background renewal needs this option: the renewing
    * thread calls the function.
    */
   clientModule?: string | HostUrl;
@@ -47,20 +44,20 @@ interface CommonOptions {
 
 /** Options of `mysqlLeaseStore` (`stripelock/mysql`) with a pool. */
 export interface MysqlPoolOptions extends CommonOptions {
-  /** A pool of `mysql2` or `mariadb`. The store never closes it. */
+  /** A pool of `mysql2` or `mariadb`. The store never closes the pool. */
   pool: MysqlClient;
-  /** Not allowed with a pool. */
+  /** Not allowed together with `pool`. */
   client?: undefined;
 }
 
 /** Options of `mysqlLeaseStore` (`stripelock/mysql`) with a connection. */
 export interface MysqlClientOptions extends CommonOptions {
   /**
-   * A connection of `mysql2` or `mariadb` that is used only for leases. A pool is accepted, too. The store never closes
-   * the client.
+   * A connection of `mysql2` or `mariadb` that is used only for leases. A pool is accepted, too. The store
+   * never closes the client.
    */
   client: MysqlClient;
-  /** Not allowed with a connection. */
+  /** Not allowed together with `client`. */
   pool?: undefined;
 }
 

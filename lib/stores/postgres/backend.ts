@@ -49,7 +49,10 @@ const NO_TABLE: ReadonlySet<unknown> = new Set(['42P01', '42703']);
 const DENIED: ReadonlySet<unknown> = new Set(['42501', '28000', '28P01', '3D000', '3F000']);
 /** The SQLSTATE for a statement inside a transaction in which an earlier statement failed. */
 const TRANSACTION_FAILED = '25P02';
-/** The operation for background statements. It is never late, because no caller waits for their answers. */
+/**
+ * The operation for background statements. This operation is never late, because no caller waits for the
+ * answers.
+ */
 const ASIDE: TimeLimit = { isLate: false };
 
 /** Leases as rows of a table. Each operation is one statement in an implicit transaction. */
@@ -109,8 +112,8 @@ export class PostgresBackend implements ListingBackend {
     const held = rows.find((row) => textIn(row, 'remaining') !== null);
     if (held === undefined) return { place: 0 };
     const isRegistered = textIn(held, 'marked') === 'true';
-    // This store is subscribed, but the row changed before the statement could mark it. The release would not
-    // notify this store, so the store must retry at once.
+    // If this store is subscribed but the row is not marked, the row changed before the statement could mark
+    // it. The release would not notify this store, so the store must retry at once.
     const wakeIn = isSubscribed && !isRegistered ? 0 : Number(textIn(held, 'remaining'));
     return { place: isOne ? 0 : Number(exactTextIn(held, 'place')) - 1, wakeIn, isRegistered };
   }
@@ -246,8 +249,8 @@ function leaseOf(row: Row): StoredLease {
 }
 
 /**
- * Returns the row of each key, in the order of the keys. Rows for several keys have a column `place`: the
- * position of the key, from 1.
+ * Returns the row of each key, in the order of the keys. If there are several keys, each row has a column
+ * `place` with the position of its key, counted from 1.
  */
 function byPlace(keys: readonly unknown[], rows: readonly Row[]): readonly (Row | undefined)[] {
   if (keys.length === 1) return [rows[0]];

@@ -7,10 +7,7 @@ export interface Statement {
   readonly text: string;
 }
 
-/**
- * The value of a parameter: a string or null. Columns are also texts or NULL, because no client converts
- * these.
- */
+/** The value of a parameter or a column: a text or NULL, because no client converts these. */
 export type Value = string | null;
 
 /** How a statement is run. */
@@ -24,8 +21,8 @@ export interface Terms {
 /** The client operations that the store uses, independent of the library. */
 export interface Connection {
   /**
-   * Runs a statement in an implicit transaction, and resolves with the client's result: see `rowsOf`. Rejects with a
-   * LockError (ERR_LEASE_IN_TRANSACTION) inside a transaction of the caller.
+   * Runs a statement in an implicit transaction, and resolves with the client's result: see `rowsOf`. Rejects
+   * with a LockError (ERR_LEASE_IN_TRANSACTION) inside a transaction of the caller.
    */
   run(statement: Statement, values: readonly Value[], terms: Terms): Promise<unknown>;
   /**

@@ -22,8 +22,8 @@ const SQLSTATE = /^(?:\d[\dA-Z]|F0|HV|P0|XX)[\dA-Z]{3}$/;
 const LOST =
   /^(?:57P0\d|08\w{3}|P1001|P1017|CONNECTION_CLOSED|CONNECTION_DESTROYED|ERR_POSTGRES_CONNECTION_\w+|E[A-Z]+)$/;
 /**
- * Matches the message of a lost connection, because `pg` reports no code for it. Knex puts the statement
- * before the message.
+ * Matches the message of a lost connection, because `pg` reports no code for it. Knex adds the statement in
+ * front of the message.
  */
 const LOST_MESSAGE = /(?:^| - )Connection (?:terminated|ended)/;
 /**

@@ -28,12 +28,13 @@ const channels = new WeakMap<Listens, Map<string, Channel>>();
 
 /**
  * Subscribes to a channel with the package `postgres`. The library keeps the subscription in a separate
- * session until the client is ended, and renews it after a lost connection. The returned function removes
- * only the listener. The subscription itself stays, so each channel is subscribed to only once.
+ * session until the client is ended, and renews the subscription after the connection was lost. The returned
+ * function removes only the listener. The subscription itself stays, so each channel is subscribed to only
+ * once.
  *
  * If the server refuses LISTEN but keeps the session, the library retries only after that session is lost.
- * Version 3.4.9 may also mistake a failure of the previous session for a failed LISTEN, with the same effect.
- * Waiters poll until the library subscribes again.
+ * Version 3.4.9 may also mistake a failure of the previous session for a refused LISTEN, with the same
+ * effect. Waiters poll until the library subscribes again.
  */
 function subscribeToChannel(client: Listens, name: string, listener: ReleaseListener): () => void {
   let ofClient = channels.get(client);

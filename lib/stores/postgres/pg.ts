@@ -18,7 +18,10 @@ export interface PgClient {
   unref?(): void;
   on(event: string, listener: (message: never) => void): unknown;
   removeListener(event: string, listener: (message: never) => void): unknown;
-  /** Since version 8.17. Returns the server's transaction status: I (idle), T (in a transaction) or E (failed). */
+  /**
+   * Returns the server's transaction status: I (idle), T (in a transaction) or E (in a failed transaction).
+   * Exists since version 8.17.
+   */
   getTransactionStatus?(): string | null;
   readonly connection?: {
     on?(event: 'readyForQuery', listener: (message: { status?: string }) => void): unknown;
@@ -64,8 +67,8 @@ async function runOn(
   if (operation.isLate) throw NOT_ASKED;
   if (isOpen(client)) throw inTransaction();
   const given = [...values];
-  // This path is hot. One object with an optional property, added by a spread, would cost more than a
-  // microsecond.
+  // This code runs for each statement. Building a single object, with a spread for the optional `name`, would
+  // cost more than a microsecond.
   const result = await client.query(prepare ? { name, text, values: given } : { text, values: given });
   // The transaction status is checked again, because the caller's BEGIN may have been in flight before this
   // statement.
@@ -95,7 +98,9 @@ function subscribeOn(
   };
 }
 
-/** Each statement checks a client out of the pool while it runs. Notifications arrive on a separate client. */
+/**
+ * Each statement checks a client out of the pool while it runs. Notifications arrive on a separate client.
+ */
 export class PoolConnection implements Connection {
   readonly #pool: PgPool;
 
@@ -123,8 +128,8 @@ export class PoolConnection implements Connection {
   /**
    * Checks a client out of the pool, and adds an error listener to it. The pool ignores the errors of a
    * client that is checked out. The listener is added in a callback, because the continuation of a promise
-   * would run too late: a single packet may both complete and end the connection, and then both events fire
-   * first.
+   * would run too late: a single packet may both complete and end the connection, and then the events for
+   * both fire before any continuation runs.
    */
   #take(): Promise<PooledClient> {
     return new Promise((resolve, reject) => {
@@ -157,15 +162,16 @@ export class PoolConnection implements Connection {
 }
 
 /**
- * Whether the connection is still usable after the error: nothing was sent, or the server reported an error.
+ * Whether the connection is still usable after the error. It is usable if nothing was sent, or if the server
+ * reported the error.
  */
 function leavesUsable(error: unknown): boolean {
   return error === NOT_ASKED || (error as { severity?: unknown }).severity === 'ERROR';
 }
 
 /**
- * Rethrows an error. If the client's connection has ended, throws an error that says so, because the client
- * never reconnects.
+ * Rethrows an error. If the client's connection has ended, throws a LockError (ERR_LEASE_CLIENT_ENDED)
+ * instead, because the client never reconnects.
  */
 function explain(error: unknown): never {
   if (error instanceof Error && error.message.endsWith('not queryable')) throw clientEnded(error);

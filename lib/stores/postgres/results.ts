@@ -4,7 +4,10 @@ import type { Value } from './connection.js';
 /** A row as the client returned it. Its columns are unchecked, so read them with {@link textIn}. */
 export type Row = Readonly<Record<string, unknown>>;
 
-/** The error for a result in an unexpected form. It is permanent, because a retry would return the same form. */
+/**
+ * The error for a result in an unexpected form. The store does not retry after this error, because the next
+ * result would have the same form.
+ */
 function unreadable(what: string): LockError {
   return new LockError(
     'ERR_LEASE_CLIENT_RESULT',

@@ -10,16 +10,16 @@ const NOT_EXPIRED = `expires > ${NOW}`;
 /** SQL for the server's clock in nanoseconds since 1970. Its resolution is one microsecond. */
 const CLOCK = `(extract(epoch FROM ${NOW}) * 1000000)::bigint * 1000`;
 /**
- * An SQL interval: a purge deletes an expired row only after this time. It may delete a released row at
- * once, because the `expires` of such a row is -infinity.
+ * An SQL interval: a purge deletes a row only if the row's lease expired at least this long ago. A purge may
+ * delete a released row at once, because the column `expires` of such a row is -infinity.
  */
 const KEPT = `interval '1 minute'`;
 /** The key of the advisory lock that a store holds while it creates its tables. */
 const CREATING = 0x5712be10;
 
 /**
- * SQL for the time `length` milliseconds from now. `length` is the name of a parameter or column of type
- * text.
+ * SQL for the time that is `length` milliseconds from now. `length` is the name of a parameter or column of
+ * type text.
  */
 const later = (length: string): string => `${NOW} + ${length}::text::bigint * interval '1 millisecond'`;
 
@@ -31,21 +31,21 @@ const later = (length: string): string => `${NOW} + ${length}::text::bigint * in
 const DURABLE = `CASE current_setting('synchronous_commit') WHEN 'off'
   THEN set_config('synchronous_commit', 'on', true) END AS durable`;
 /**
- * SQL for a result column with the opposite effect: the commit does not wait for the disk. Releases use this
- * column. If a crash loses a release, the lease still expires.
+ * SQL for a result column with the opposite effect of {@link DURABLE}: the commit does not wait for the disk.
+ * Releases use this column. If a crash loses a release, the lease still expires.
  */
 const QUICK = `set_config('synchronous_commit', 'off', true) AS quick`;
 
 /**
  * SQL for an item of a FROM clause that limits how long the statement waits for locks. The server evaluates
- * it before it locks any row. `limit` is the name of a parameter.
+ * this item before it locks any row. `limit` is the name of a parameter.
  */
 const limited = (limit: string): string =>
   `(SELECT set_config('lock_timeout', ${limit}::text, true)) AS limited`;
 
 /**
- * SQL for a new token. `known` is the name of a parameter or column of type text: the highest token of the
- * key that the client has received.
+ * SQL for a new token. `known` is the name of a parameter or column of type text that contains the highest
+ * token that the client has received for the key.
  */
 const nextToken = (table: Table, known: string): string =>
   `greatest(${CLOCK}, ${known}::text::bigint + 1, (SELECT token + 1 FROM ${table.floor}))`;
@@ -71,8 +71,8 @@ const notify = (table: Table, key: string): string => `CASE WHEN waited
   THEN pg_notify('${table.channel}', encode(sha256(convert_to(${key}, 'UTF8')), 'hex'))::text END AS notified`;
 
 /**
- * The payload of notifications about a key. It is a hash of the key, because PostgreSQL limits payloads to
- * 8000 bytes.
+ * The payload of notifications about a key. The payload is a hash of the key, because PostgreSQL limits
+ * payloads to 8000 bytes.
  */
 export const topicOf = (key: string): string => createHash('sha256').update(key).digest('hex');
 
@@ -96,8 +96,8 @@ export function tableOf(name: string): Table {
 }
 
 /**
- * The name is a hash of the text, so equal names mean equal texts. A pooler that shares prepared statements
- * between clients thus never runs the wrong statement.
+ * Creates a statement. Its name is a hash of its text, so equal names mean equal texts. A pooler that shares
+ * prepared statements between clients therefore never runs the wrong statement.
  */
 function statement(text: string): Statement {
   return { name: `stripelock_${createHash('sha256').update(text).digest('hex').slice(0, 24)}`, text };
@@ -138,14 +138,14 @@ export function statementsOf(table: Table) {
         WHERE NOT EXISTS (SELECT FROM held) ${unlessHeld('$3')} RETURNING token::text AS token, ${DURABLE})
       SELECT token, NULL AS remaining, NULL AS marked FROM won
       UNION ALL SELECT NULL, remaining, (waited OR EXISTS (SELECT FROM mark))::text FROM held`),
-    // $1 to $3 are those of `acquire`; $4 the new info, or null to leave the info unchanged; $5 limit of lock
-    // waits.
+    // $1 to $3 are the same as for `acquire`; $4 the new `info` text, or null to leave it unchanged; $5 limit
+    // of lock waits.
     renew:
       statement(`WITH done AS (UPDATE ${rows} SET expires = greatest(expires, ${later('$3')}), info = coalesce($4::text, info)
       FROM ${limited('$5')} WHERE key = $1 AND owner = $2 AND ${NOT_EXPIRED} RETURNING ${DURABLE})
       SELECT durable FROM done`),
     // Sets the remaining time of a grant. This is the only statement that may shorten a lease. $1 to $3 are
-    // those of `acquire`; $4 the grant's token; $5 limit of lock waits.
+    // the same as for `acquire`; $4 the grant's token; $5 limit of lock waits.
     keep: statement(`WITH done AS (UPDATE ${rows} SET expires = ${later('$3')} FROM ${limited('$5')}
       WHERE key = $1 AND owner = $2 AND ${NOT_EXPIRED} AND token = $4::text::bigint RETURNING ${DURABLE})
       SELECT durable FROM done`),
@@ -165,9 +165,9 @@ export function statementsOf(table: Table) {
       `SELECT key, owner, token::text AS token, ${LEFT} AS remaining, info FROM ${rows}
         WHERE key >= $1 AND key > $2 AND key < $3 AND ${NOT_EXPIRED} ORDER BY key LIMIT $4::text::bigint`,
     ),
-    // Deletes expired rows whose tokens were not above the floor before this statement. A client that creates
-    // such a row again reads at least that floor, so the new token is higher. The statement then raises the
-    // floor, so that the next purge can delete more rows.
+    // Deletes expired rows with tokens that were not above the floor before this statement. A client that
+    // creates a deleted row again reads this floor or a higher one, so the new token is higher than the
+    // deleted one. The statement also raises the floor, so that the next purge can delete more rows.
     purge: statement(`WITH gone AS (DELETE FROM ${rows} WHERE ctid = ANY (ARRAY(SELECT ctid FROM ${rows}
         WHERE expires < ${NOW} - ${KEPT} AND token <= (SELECT token FROM ${floor})
         LIMIT 1000 FOR UPDATE SKIP LOCKED)) RETURNING 1),
@@ -184,8 +184,8 @@ export function statementsOf(table: Table) {
 }
 
 /**
- * The SQLSTATE for a division by zero. `acquireAll` fails with it if another owner acquires one of the keys
- * after `acquireAll` has read the rows.
+ * The SQLSTATE for a division by zero. `acquireAll` fails with this error if another owner acquires one of
+ * the keys after `acquireAll` has read the rows.
  */
 export const QUICKER = '22012';
 
@@ -193,8 +193,8 @@ export const QUICKER = '22012';
  * The statements for several keys. Lists are JSON, which every client passes on as text. `acquireAll` locks
  * rows in the order of their keys, so two transactions never wait for each other in a cycle. `renewAll` and
  * `releaseAll` skip rows that another transaction has locked, because such a row must not delay the others.
- * For each key that its owner holds, both return the key's position in the list, from 1, and whether its row
- * was changed.
+ * For each key that its owner holds, both return the key's position in the list, counted from 1, and whether
+ * the key's row was changed.
  */
 function statementsForSeveral(table: Table) {
   const { rows } = table;
@@ -202,9 +202,9 @@ function statementsForSeveral(table: Table) {
       SELECT key COLLATE "C" AS key, owner COLLATE "C" AS owner, ${columns.join(', ')}, place FROM ROWS FROM (
         ${['key', 'owner', ...columns].map((_, i) => `json_array_elements_text($${i + 1}::text::json)`).join(', ')}
       ) WITH ORDINALITY AS w(key, owner, ${columns.join(', ')}, place))`;
-  // `own` contains the wanted keys that the given owners still hold. It is read only once, so all keys are
-  // judged at about the same time. `free` contains the keys of `own` whose rows no other transaction has
-  // locked.
+  // `own` contains the wanted keys that the given owners still hold. It is evaluated only once, so all keys
+  // are checked at about the same time. `free` contains those keys of `own` that have no row lock by another
+  // transaction.
   const chosen = (columns: string, which = ''): string => `own AS MATERIALIZED (
         SELECT w.key, w.owner, ${columns}, w.place FROM wanted w
         JOIN ${rows} l ON l.key = w.key AND l.owner = w.owner AND l.${NOT_EXPIRED}${which}),
@@ -233,7 +233,7 @@ function statementsForSeveral(table: Table) {
       UNION ALL SELECT place::text, NULL, remaining, (waited OR EXISTS (SELECT FROM mark))::text FROM held
       UNION ALL SELECT NULL, NULL, NULL, (1 / (EXISTS (SELECT FROM held)
         OR (SELECT count(*) FROM won) = (SELECT count(*) FROM wanted))::integer)::text`),
-    // $1 keys, $2 owners, $3 lengths, $4 infos. A null info leaves the info unchanged.
+    // $1 keys, $2 owners, $3 lengths, $4 new `info` texts. A null leaves the stored `info` text unchanged.
     renewAll: statement(`WITH ${listed('length', 'info')}, ${chosen('w.length, w.info')},
       done AS (UPDATE ${rows} l SET expires = greatest(l.expires, ${later('w.length')}), info = coalesce(w.info, l.info)
         FROM free w WHERE l.key = w.key AND l.owner = w.owner RETURNING w.place, ${DURABLE})
@@ -250,9 +250,9 @@ function statementsForSeveral(table: Table) {
 }
 
 /**
- * Creates the tables. It is a single statement, because most clients send only one statement at a time. It
- * holds an advisory lock, because two clients that create the same table at the same time can conflict in the
- * system catalog, despite IF NOT EXISTS.
+ * Creates the tables. This is a single statement, because most clients send only one statement at a time. The
+ * statement holds an advisory lock, because two clients that create the same table at the same time can
+ * conflict in the system catalog, despite IF NOT EXISTS.
  */
 const schemaOf = ({ rows, floor }: Table, limit: string): Statement =>
   statement(`DO $stripelock$ BEGIN

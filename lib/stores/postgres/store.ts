@@ -32,7 +32,8 @@ export interface PostgresQueryClient {
   /**
    * Runs one statement with the parameters `$1`, `$2` and so on. Each value is a string or null. Resolves
    * with the array of rows, or with an object whose property `rows` is that array. Each row is an object with
-   * one property for each column. Its values must be the unchanged strings or nulls of the database.
+   * one property for each column. The values of a row must be the strings or nulls of the database,
+   * unchanged.
    */
   query(text: string, values: (string | null)[]): PromiseLike<unknown>;
 }
@@ -46,20 +47,17 @@ export type PostgresClient = object | PostgresQueryClient;
 
 interface CommonOptions {
   /**
-   * The table's name, optionally with a schema: `locks.leases`. The table, and a second one whose name ends in
-   * `_floor`, are created if they do not exist. Default "stripelock_leases".
+   * The table's name, optionally with a schema: `locks.leases`. The store creates this table, and a second
+   * table with `_floor` at the end of its name, if they do not exist. Default "stripelock_leases".
    */
   table?: string;
   /** Milliseconds after which an operation without an answer fails. Default 1000. */
   timeout?: number;
-  /**
-   * The maximum rate by which the server's clock may run faster than a holder's, as a fraction. Default
-   * 0.001.
-   */
+  /** How much faster the server's clock may run than a holder's, as a fraction. Default 0.001. */
   drift?: number;
   /**
    * The URL or path of a module whose default export is a function. The function returns another client or
-   * pool of the same kind, or a promise of one. Only background renewal needs this option: the renewing
+   * pool of the same kind, or a promise for it. Only background renewal needs this option: the renewing
    * thread calls the function.
    */
   clientModule?: string | HostUrl;
@@ -72,7 +70,7 @@ export interface PostgresPoolOptions extends CommonOptions {
    * `new SQL()` in Bun. The store never closes the pool.
    */
   pool: PostgresClient;
-  /** Not allowed with a pool. */
+  /** Not allowed together with `pool`. */
   client?: undefined;
 }
 
@@ -83,7 +81,7 @@ export interface PostgresClientOptions extends CommonOptions {
    * `query(text, values)`. A pool is accepted, too. The store never closes the client.
    */
   client: PostgresClient;
-  /** Not allowed with a client. */
+  /** Not allowed together with `client`. */
   pool?: undefined;
 }
 
@@ -106,8 +104,8 @@ const NAMES: Names<PostgresLeaseStoreOptions> = {
  * Inside a transaction of the caller, operations reject with a LockError (ERR_LEASE_IN_TRANSACTION).
  *
  * A release wakes waiting acquisitions through a notification. While managers wait, the store keeps a session
- * that listens for notifications. With a pool, this takes one more connection. `close` ends only the
- * listening. If the client has only `query(text, values)`, the store polls instead: every 25 to 50
+ * that listens for notifications. With a pool, this session is an additional connection. `close` ends only
+ * the listening. If the client has only `query(text, values)`, the store polls instead: every 25 to 50
  * milliseconds, one statement reads all awaited keys.
  *
  * Throws a TypeError (ERR_INVALID_ARG_TYPE) or RangeError (ERR_OUT_OF_RANGE) for bad options.

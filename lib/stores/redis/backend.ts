@@ -40,7 +40,8 @@ import {
 
 const MICROSECOND = 1000n;
 /**
- * Milliseconds to wait before a failed subscription is retried. The client itself restores a lost connection.
+ * Milliseconds to wait before the store retries a failed subscription. A lost connection is restored by the
+ * client itself.
  */
 const RETRY = 1000;
 /**
@@ -50,9 +51,12 @@ const RETRY = 1000;
 const DENIED = /^(?:NOPERM|NOAUTH|WRONGPASS)\b|ACL failure in script|user executing the script can't/;
 /** Matches the error for keys in different cluster slots, as Redis and proxies word it. */
 const CROSS_SLOT = /CROSSSLOT|same slot/i;
-/** Matches a node's reply for a key of another node. Only clients for clusters follow such a redirection. */
+/**
+ * Matches the reply with which a node redirects a request for a key of another node. Only clients for
+ * clusters follow such a redirection.
+ */
 const OTHER_NODE = /^(?:MOVED|ASK) \d/;
-/** The results of a release. The index is the numeric reply of the script. */
+/** The results of a release. The numeric reply of the script is an index of this list. */
 const RELEASES: readonly Release[] = ['not held', 'unnotified', 'freed'];
 
 /** The maximum number of leases that one request reads. */
@@ -68,7 +72,9 @@ interface FoundName {
   readonly name: string;
 }
 
-/** Leases as keys of a Redis server or cluster. Each operation runs one script, so it takes one round trip. */
+/**
+ * Leases as keys of a Redis server or cluster. Each operation runs one script, so it takes one round trip.
+ */
 export class RedisBackend implements ListingBackend {
   readonly title = 'Redis';
   readonly releaseFeed: ReleaseFeed | undefined;
@@ -84,7 +90,9 @@ export class RedisBackend implements ListingBackend {
    */
   #isProxiedCluster = false;
 
-  /** `client` is the caller's client. It is ignored if `own` is given. `another` creates a second client. */
+  /**
+   * `client` is the caller's client, which is ignored if `own` is given. `another` creates a second client.
+   */
   constructor(
     client: unknown,
     own: OwnClient | undefined,
@@ -157,8 +165,8 @@ export class RedisBackend implements ListingBackend {
 
   /**
    * A client may send a command again after its connection broke. If the first command released the lease,
-   * the second command finds no lease. It then replies "not held", as for an expired lease. So after a lost
-   * connection that reply is an error.
+   * the second command finds no lease and replies "not held", as for an expired lease. So a reply of "not
+   * held" after a lost connection is treated as an error.
    */
   release(leases: readonly Releasing[]): Promise<(Release | undefined)[]> {
     const disconnects = this.#connection.disconnects?.count;
@@ -183,10 +191,13 @@ export class RedisBackend implements ListingBackend {
     return this.#run(INSPECT, [lease], [], leaseOf);
   }
 
-  /** SCAN finds the names of all leases, in no order. After that, the store reads only the leases to list. */
+  /**
+   * SCAN finds the names of all leases, in no particular order. After that, the store reads only the leases
+   * to list.
+   */
   async list(ranges: readonly TextRange[], most: number, ask: Ask): Promise<readonly StoredKey[]> {
     const { isCluster } = this.#connection;
-    // A cluster client learns the addresses of the servers with its first request.
+    // A client for clusters learns the addresses of the servers with its first request.
     if (isCluster) await ask(() => this.inspect(this.nameOf('')));
     const scans = await ask(async () => this.#connection.scans?.());
     if (scans === undefined) throw cannotList("this Redis client cannot enumerate a server's keys");
@@ -306,8 +317,8 @@ export class RedisBackend implements ListingBackend {
 
   /**
    * Runs a script by its hash. If the server does not have the script, the store sends the source in a second
-   * round trip. The function adds only one promise, because each promise slows down an operation on a local
-   * server measurably.
+   * round trip. This method creates only one promise, because each promise measurably slows down an operation
+   * on a local server.
    */
   #run<T>(
     script: Script,
@@ -330,7 +341,10 @@ export class RedisBackend implements ListingBackend {
     }
   }
 
-  /** Runs a script on several keys. Records that there is a cluster if the keys are in different slots. */
+  /**
+   * Runs a script on several keys. If the server rejects the request because the keys are in different slots,
+   * this records that the server is a cluster.
+   */
   #runAll<T>(
     script: Script,
     keys: readonly string[],
@@ -364,12 +378,12 @@ function leaseOf(reply: unknown): StoredLease | undefined {
   return { owner, token: BigInt(String(token)), remaining: Number(remaining), info };
 }
 
-/** A token, in the format that lease values have. */
+/** Formats a token as in the values of leases. */
 function tokenText(token: bigint): string {
   return String(token).padStart(19, '0');
 }
 
-/** The text that follows the owner in a lease value: empty without an info. */
+/** The text that follows the owner in a lease's value. Empty if the `info` text is empty. */
 function infoText(info: string): string {
   return info === '' ? '' : BEFORE_INFO + info;
 }

@@ -6,14 +6,14 @@ import { NodeRedisConnection, type NodeRedis } from './node-redis.js';
 import { UpstashConnection, type Upstash } from './upstash.js';
 
 /**
- * The caller's client. It is from `ioredis`, `iovalkey`, `redis` (node-redis) or `@valkey/valkey-glide`, for a single
- * server or a cluster; or it is from `@upstash/redis`.
+ * The caller's client: a client from `ioredis`, `iovalkey`, `redis` (node-redis) or `@valkey/valkey-glide`,
+ * for a single server or a cluster, or a client from `@upstash/redis`.
  */
 export type RedisClient = object;
 
 /**
  * Returns the connection for the caller's client. `another` creates a second client that subscribes to
- * releases. It is needed only if the client cannot duplicate itself.
+ * releases. This function is needed only if the client cannot duplicate itself.
  */
 export function connectionOf(client: unknown, another?: () => Promise<RedisClient>): RedisConnection {
   const candidate = (typeof client === 'object' ? client : null) as Partial<

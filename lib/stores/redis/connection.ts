@@ -2,8 +2,8 @@ import type { ReleaseListener } from '../wakers.js';
 import type { Script } from './scripts.js';
 
 /**
- * Subscribes to a channel on a second connection and reconnects while the server is unreachable. The returned function
- * unsubscribes, stops reconnecting, and does not throw.
+ * Subscribes to a channel on a second connection and reconnects while the server is unreachable. The returned
+ * function unsubscribes, stops reconnecting, and does not throw.
  */
 export type Listen = (channel: string, listener: ReleaseListener) => () => void;
 
@@ -31,7 +31,7 @@ export interface RedisConnection {
   /** Runs a script by its hash, or by its source if `bySource`. */
   run(script: Script, keys: readonly string[], args: readonly string[], bySource: boolean): Promise<unknown>;
   readonly isCluster: boolean;
-  /** The prefix that the client puts before names of keys, but not before patterns. */
+  /** The prefix that the client adds to names of keys, but not to patterns. */
   readonly keyPrefix?: string;
   /** Returns one scan for each server that has keys, or undefined if the client cannot enumerate keys. */
   scans?(): Promise<readonly Scan[] | undefined>;
@@ -46,8 +46,8 @@ interface Emitter {
 }
 
 /**
- * One counter per client. A second store on the same client uses the same counter, instead of adding
- * listeners.
+ * The counters, one for each client. A second store on the same client uses the existing counter, instead of
+ * adding more listeners.
  */
 const disconnectsOf = new WeakMap<Emitter, Disconnects>();
 

@@ -18,7 +18,7 @@ const WORDS: readonly (readonly [name: RegExp, word: string])[] = [
 
 /**
  * SCAN as a script, because scripts run on the primary. A client that reads from replicas could send each
- * SCAN command to a different replica. But a cursor is valid on one replica only.
+ * SCAN command to a different replica, but a cursor is valid only on the replica that returned it.
  */
 const SCAN = `return redis.call('SCAN', ARGV[1], 'MATCH', ARGV[2], 'COUNT', ${SCANNED})`;
 
@@ -35,13 +35,16 @@ interface ServerReply {
 /** A client of `@valkey/valkey-glide`. */
 export interface Glide {
   customCommand(args: string[], options?: { readonly route: Route }): Promise<unknown>;
-  /** Missing in old versions. */
+  /** Subscribes to channels. Old versions lack this method. */
   subscribe?(channels: readonly string[], timeout: number): Promise<unknown>;
   getPubSubMessage(): Promise<{ readonly message: unknown }>;
   close(): void;
 }
 
-/** A client of Valkey GLIDE. It cannot duplicate itself, so `another` creates the client that subscribes to releases. */
+/**
+ * A client of Valkey GLIDE. Such a client cannot duplicate itself, so `another` creates the client that
+ * subscribes to releases.
+ */
 export class GlideConnection implements RedisConnection {
   readonly isCluster: boolean;
   readonly listen?: Listen;
@@ -49,7 +52,7 @@ export class GlideConnection implements RedisConnection {
 
   constructor(client: Glide, another: (() => Promise<Glide>) | undefined) {
     this.#client = client;
-    // Only clusters have sharded channels.
+    // Only a client for clusters has sharded channels.
     this.isCluster = 'pubsubShardChannels' in client;
     if (another !== undefined && typeof client.subscribe === 'function') {
       this.listen = (channel, listener) => listenOn(another, channel, listener);
@@ -107,8 +110,8 @@ function asReplied(error: unknown): unknown {
 }
 
 /**
- * Subscribes to a channel. The client itself renews an interrupted subscription, without reporting it.
- * Polling covers releases that are missed in that time.
+ * Subscribes to a channel. The client itself renews an interrupted subscription, and does not report the
+ * interruption. Polling covers releases that are missed during the interruption.
  */
 function listenOn(
   another: () => Promise<Glide>,
@@ -134,7 +137,7 @@ function listenOn(
   listen().catch(lost).catch(ignore);
   return () => {
     closed = true;
-    // This also ends a pending `getPubSubMessage`.
+    // Closing the client also ends a pending `getPubSubMessage`.
     client?.close();
   };
 }

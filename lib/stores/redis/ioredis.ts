@@ -29,7 +29,7 @@ export interface IoRedis {
   disconnect(): void;
 }
 
-/** ioredis and its fork iovalkey. */
+/** A client of ioredis or of its fork iovalkey. */
 export class IoRedisConnection implements RedisConnection {
   readonly isCluster: boolean;
   readonly keyPrefix: string;
@@ -70,9 +70,9 @@ export class IoRedisConnection implements RedisConnection {
 
   /**
    * With automatic pipelining, a cluster client sends the commands of one turn together, grouped by node.
-   * ioredis up to version 5.10 and iovalkey 0.4 have a bug there: they compute the slot from a script's hash
-   * instead of its first key, and then reject all of these commands. An explicit pipeline with a single
-   * command avoids this bug, because it is not combined with other commands.
+   * ioredis up to version 5.10 and iovalkey 0.4 have a bug in this mode: they compute a command's slot from
+   * the script's hash instead of the first key, and then reject all commands of the turn. An explicit
+   * pipeline with a single command avoids this bug, because it is not combined with other commands.
    */
   get #pipelinesItself(): boolean {
     return this.isCluster && this.#client.options?.enableAutoPipelining === true;
@@ -86,8 +86,8 @@ export class IoRedisConnection implements RedisConnection {
   }
 
   #listen(channel: string, { released, subscribed, interrupted, lost }: ReleaseListener): () => void {
-    // The offline queue is needed to subscribe before the connection is open. Automatic resubscribing is off.
-    // It fails if the client is closed, and the unhandled rejection would end the process.
+    // The offline queue is needed to subscribe before the connection is open. Automatic resubscribing is off,
+    // because it fails if the client is closed, and the unhandled rejection would then end the process.
     const options = this.isCluster ? [] : [{ enableOfflineQueue: true, autoResubscribe: false }];
     const client = this.#client.duplicate!(...options);
     let hasBegun = false;

@@ -1,8 +1,8 @@
 import { encodeText } from '../exact-text.js';
 
 /**
- * The number of buckets. It is enough to spread leases across the nodes of any cluster, and so small that all
- * tokens can be kept forever.
+ * The number of buckets. This number is large enough to spread leases across the nodes of any cluster, and
+ * small enough to keep the tokens of all buckets forever.
  */
 const BUCKETS = 1024;
 const FNV_OFFSET = 0x811c9dc5;

@@ -24,7 +24,7 @@ export interface NodeRedis {
   on(event: string, listener: (...args: never[]) => void): unknown;
   connect(): Promise<unknown>;
   subscribe(channel: string, listener: (message: string) => void): Promise<unknown>;
-  /** Since version 5. A promise if the client is for Sentinel. */
+  /** Exists since version 5. Returns a promise if the client is for Sentinel. */
   destroy?(): unknown;
   disconnect(): Promise<unknown>;
 }
@@ -38,8 +38,8 @@ export class NodeRedisConnection implements RedisConnection {
   constructor(client: NodeRedis) {
     this.#client = client;
     this.isCluster = 'slots' in client;
-    // Only a client for Sentinel sends commands again. After a lost connection, it emits one of these events,
-    // even if it reconnects to the same server.
+    // Only a client for Sentinel sends commands again after a lost connection. It then emits one of these
+    // events, even if it reconnects to the same server.
     if (typeof client.getSentinelNode === 'function') {
       this.disconnects = countDisconnects(client, ['reconnecting', 'topology-change']);
     }

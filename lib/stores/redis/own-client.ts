@@ -18,8 +18,9 @@ const LIBRARIES = { ioredis: ioRedis, iovalkey: ioRedis, redis: nodeRedis };
 type Library = keyof typeof LIBRARIES;
 
 /**
- * Connects with the first client library that is installed beside this package or in the working directory. The client
- * retries a failed connection forever. Throws a LockError (ERR_NO_REDIS_CLIENT) if no library is installed.
+ * Connects with the first client library that is installed beside this package or in the working directory.
+ * The client retries a failed connection forever. Throws a LockError (ERR_NO_REDIS_CLIENT) if no library is
+ * installed.
  */
 export function connectTo(url: string, libraries = Object.keys(LIBRARIES) as Library[]): OwnClient {
   const library = loadClientPackage(libraries);
@@ -30,7 +31,7 @@ export function connectTo(url: string, libraries = Object.keys(LIBRARIES) as Lib
   );
 }
 
-/** ioredis and its fork iovalkey. */
+/** Creates a client of ioredis or of its fork iovalkey. */
 function ioRedis({ Redis }: { Redis: new (url: string) => IoRedis }, url: string): OwnClient {
   const client = new Redis(url);
   return { client, end: () => client.disconnect(), failure: noteFailure(client) };

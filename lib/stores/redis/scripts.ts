@@ -1,9 +1,11 @@
 import { createHash } from 'node:crypto';
 
-/** The suffix of a store's channel if its client is for a cluster. */
+/** The suffix of a store's channel name if the store's client is for a cluster. */
 export const OF_CLUSTER = '~';
 
-/** Separates the owner of a lease from its info. Neither text contains this character. */
+/**
+ * Separates the owner of a lease from the lease's `info` text. Neither of the two contains this character.
+ */
 export const BEFORE_INFO = '\0';
 
 /** A Lua script. The server runs it atomically. In a cluster, all its keys are in one slot. */
@@ -13,18 +15,18 @@ export interface Script {
 }
 
 /**
- * Milliseconds for which a released key is reserved for the notified store. This is enough for a distant or busy store.
- * A store that hangs delays the others by this time, but only once.
+ * Milliseconds for which a released key is reserved for the notified store. This is enough for a distant or
+ * busy store. A store that hangs delays the other stores by this time, but only once.
  */
 export const RESERVED_FOR = 100;
 
 /**
  * Reads the value of a lease's key (KEYS[1]). The value consists of the token in 19 digits, a mark and the
- * owner. If the lease has an info, {@link BEFORE_INFO} and the info follow. The mark is ';' if a waiter is
- * registered, else ':'.
+ * owner. If the lease has an `info` text, {@link BEFORE_INFO} and this text follow. The mark is ';' if a
+ * waiter is registered, else ':'.
  *
- * With the mark '~' the value is a reservation, not a lease. The key is reserved for a waiting store, whose
- * channel takes the place of the owner.
+ * With the mark '~', the value is a reservation, not a lease. The key is then reserved for a waiting store,
+ * and the value contains the name of this store's channel instead of an owner.
  *
  * The server does nothing else while a script runs, so the usual case makes as few calls as possible. If the
  * caller is the owner, the value is not validated, because a matching owner proves that the value is a lease.
@@ -48,9 +50,9 @@ const refuseForeign = (key: string): string => `
 const REFUSE_FOREIGN = refuseForeign('KEYS[1]');
 
 /**
- * Registers a channel as a waiter for a key, in order of arrival. The key is leased to another owner, or
- * reserved for another channel. The list of waiters expires in `ends` milliseconds, together with the lease.
- * The waiters then retry.
+ * Registers a channel as a waiter for a key that is leased to another owner or reserved for another channel.
+ * Waiters are kept in order of arrival. Their list expires in `ends` milliseconds, together with the lease,
+ * and the waiters then retry.
  */
 const REGISTER = `
 local function register(lease, waiters, mark, score, channel, ends)
@@ -61,17 +63,18 @@ end
 `;
 
 /**
- * KEYS: the lease; the bucket's highest token in microseconds; and the lease's waiters, only if the caller waits.
+ * KEYS: the lease; the bucket's highest token in microseconds; and the lease's waiters, only if the caller
+ * waits.
  *
- * ARGV: the owner; the TTL in milliseconds; the caller's channel or ''; a lower bound for the token in microseconds;
- * {@link BEFORE_INFO} followed by the info. The last three arguments are optional.
+ * ARGV: the owner; the TTL in milliseconds; the caller's channel or ''; a lower bound for the token in
+ * microseconds; {@link BEFORE_INFO} followed by the `info` text. The last three arguments are optional.
  *
- * Replies with the token, or with {milliseconds until another owner's lease ends}. In the latter case, the channel of a
- * waiting caller is registered as a waiter for that time, in order of arrival.
+ * Replies with the token, or with {milliseconds until another owner's lease ends}. In the latter case, if the
+ * caller waits, the caller's channel is registered as a waiter for that time, in order of arrival.
  *
  * A token counts nanoseconds but is computed in microseconds, because the server's TIME has microseconds, and
  * Lua's numbers are exact only up to 2^53 (the year 2255). Three zeros are then appended. Usually the clock
- * is ahead of all tokens, so it is enough to compare strings of 16 digits. If the clock was set back, the new
+ * is ahead of all tokens, so comparing strings of 16 digits is enough. If the clock was set back, the new
  * token is the highest token plus one.
  */
 export const ACQUIRE = script(`${IS_OWN}${REGISTER}
@@ -109,8 +112,8 @@ call('PSETEX', KEYS[1], ARGV[2], token .. mark .. owner)
 return token`);
 
 /**
- * ARGV: the owner; the TTL in milliseconds; and, only if the info changes, {@link BEFORE_INFO} and the info. Never
- * shortens a lease. Replies 1 if the owner holds the lease, else 0.
+ * ARGV: the owner; the TTL in milliseconds; and, only if the `info` text changes, {@link BEFORE_INFO} and the
+ * new text. Never shortens a lease. Replies 1 if the owner holds the lease, else 0.
  */
 export const RENEW = script(`${HELD}${IS_OWN}
 if not held then return 0 end
@@ -125,8 +128,8 @@ end
 return call('PEXPIRE', KEYS[1], string.format('%.0f', left))`);
 
 /**
- * ARGV: the owner, the TTL in milliseconds, the token. The only script that may shorten a lease. Replies like
- * `RENEW`.
+ * ARGV: the owner, the TTL in milliseconds, the token. This is the only script that may shorten a lease.
+ * Replies like `RENEW`.
  */
 export const KEEP = script(`${HELD}${IS_OWN}
 if not held then return 0 end
@@ -137,13 +140,14 @@ if string.sub(held, 1, 19) ~= ARGV[3] then return 0 end
 return call('PEXPIRE', KEYS[1], ARGV[2])`);
 
 /**
- * Notifies the first waiting store that is still connected, and reserves the key for this store. Without the
+ * Notifies the first waiting store that is still connected, and reserves the key for that store. Without the
  * reservation, the store that released the key would usually win the key again. PUBLISH returns how many
  * clients received the message, so the loop can skip dead stores.
  *
- * In a cluster, a node does not know the number of recipients. There the key is reserved for the first
- * waiting store. The other stores are notified, too, so that they retry after the reservation. If an ACL
- * forbids PUBLISH, the script does not fail: the key is already free, and waiters find it by polling.
+ * In a cluster, a node does not know the number of recipients. So the key is reserved for the first waiting
+ * store there, even if that store is dead. The other stores are notified, too, so that they retry after the
+ * reservation. If an ACL forbids PUBLISH, the script does not fail: the key is already free, and waiters find
+ * it by polling.
  */
 const WAKE = `
 local function wake(lease, waiters)
@@ -191,8 +195,8 @@ if not held and wake(KEYS[1], KEYS[2]) then return 2 end
 return 1`);
 
 /**
- * Replies nil, or {mark, owner and info; token; milliseconds until expiry}. The first text starts with the
- * mark, so that it is never valid JSON, which the client of Upstash would parse.
+ * Replies nil, or {mark, owner and `info` text; token; milliseconds until expiry}. The client of Upstash
+ * parses every text that is valid JSON. The first text starts with the mark, so it is never valid JSON.
  */
 export const INSPECT = script(`${HELD}
 if not held then return false end${REFUSE_FOREIGN}
@@ -200,20 +204,22 @@ if string.sub(held, 20, 20) == '~' then return false end
 return {string.sub(held, 20), string.sub(held, 1, 19), call('PTTL', KEYS[1])}`);
 
 /*
- * The scripts for several keys. Each is atomic, and on a cluster all its keys must be in one slot. KEYS has one to three
- * names for each key: first the lease, then the names that the script's comment lists.
+ * The scripts for several keys. Each is atomic, and on a cluster all its keys must be in one slot. KEYS has
+ * one to three names for each key: first the lease, then the names that the script's comment lists.
  */
 
 /**
- * The second name of each key is the bucket's highest token. If the caller waits, the third name is the lease's waiters.
+ * The second name of each key is the bucket's highest token. If the caller waits, the third name is the
+ * lease's waiters.
  *
- * ARGV: the owner; the TTL in milliseconds; '' or {@link BEFORE_INFO} and the info; the caller's channel or ''; and for
- * each key a lower bound for the token in microseconds, or '0'.
+ * ARGV: the owner; the TTL in milliseconds; '' or {@link BEFORE_INFO} and the `info` text; the caller's
+ * channel or ''; and for each key a lower bound for the token in microseconds, or '0'.
  *
- * Replies {1, token, …} with tokens made as in `ACQUIRE`. If another owner holds a key, it replies {0, index of that
- * key from 0, milliseconds until its lease ends} and changes no lease. If the caller waits, its channel is then
- * registered as a waiter of that key. Earlier keys that are reserved for the channel are passed to their next waiters.
- * All steps that can fail are done before the first write of a lease.
+ * Replies {1, token, …} with tokens made as in `ACQUIRE`. If another owner holds a key, the script replies
+ * {0, index of that key from 0, milliseconds until its lease ends} and changes no lease. In this case, if the
+ * caller waits, the caller's channel is registered as a waiter of that key. Each earlier key that is reserved
+ * for the caller's channel is passed on to the next waiter for that key. All steps that can fail are done
+ * before the first write of a lease.
  */
 export const ACQUIRE_ALL = script(`${IS_OWN}${REGISTER}${WAKE}
 local call = redis.call
@@ -266,13 +272,17 @@ for i = 1, count do
 end
 return tokens`);
 
-/** The reply for a key whose value is not a lease. The single-key script then replies with the error. */
+/**
+ * The reply for a key with a value that is not a lease. The store then runs the script for a single key,
+ * which replies with the error.
+ */
 export const UNDECIDED = -1;
 
 /**
- * Builds a script that decides each key separately. The keys may have different owners. `names` and `args` are the numbers
- * of KEYS and ARGV per lease; the first ARGV is the owner. `body` runs for each `lease` that its owner holds. The body
- * reads the value `held` and sets `result`.
+ * Builds a script that decides each key separately. The keys may have different owners. `names` and `args`
+ * are the numbers of KEYS and ARGV per lease; the first ARGV is the owner. `body` is Lua code that runs for
+ * each `lease` that its owner holds. This code reads the variable `held`, the lease's value, and sets
+ * `result`.
  */
 const eachOwn = (names: number, before: string, args: number, body: string): Script =>
   script(`${IS_OWN}${before}
@@ -307,8 +317,9 @@ end
 return results`);
 
 /**
- * ARGV per lease: the owner, the TTL in milliseconds, and '' or '=' followed by {@link BEFORE_INFO} and the info.
- * Replies for each lease 1, 0 or {@link UNDECIDED}.
+ * ARGV per lease: the owner; the TTL in milliseconds; and either '' to leave the `info` text unchanged, or
+ * '=' followed by the new text, with {@link BEFORE_INFO} before it unless it is empty. Replies for each lease
+ * 1, 0 or {@link UNDECIDED}.
  */
 export const RENEW_ALL = eachOwn(
   1,

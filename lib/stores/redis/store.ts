@@ -27,38 +27,40 @@ interface CommonOptions {
   prefix?: string;
   /** Milliseconds after which an operation without an answer fails. Default 1000. */
   timeout?: number;
-  /**
-   * The maximum rate by which the server's clock may run faster than a holder's, as a fraction. Default
-   * 0.001.
-   */
+  /** How much faster the server's clock may run than a holder's, as a fraction. Default 0.001. */
   drift?: number;
 }
 
 /** Options of `redisLeaseStore` (`stripelock/redis`) with the caller's client. */
 export interface RedisLeaseStoreOptions extends CommonOptions {
   /**
-   * A client from `ioredis`, `iovalkey`, `redis` (node-redis, connected) or `@valkey/valkey-glide`, for a single server or
-   * a cluster; or a client from `@upstash/redis`. The store never closes the client.
+   * A client from `ioredis`, `iovalkey`, `redis` (node-redis, connected) or `@valkey/valkey-glide`, for a
+   * single server or a cluster; or a client from `@upstash/redis`. The store never closes the client.
    */
   client: RedisClient;
   /**
    * The URL or path of a module whose default export is a function. The function returns another client of
-   * the same kind, or a promise of one. Background renewal needs this option: the renewing thread calls the
-   * function. With `@valkey/valkey-glide`, the store also calls it to create a second client that is notified
-   * of releases, and closes that client. Without this option, waiters on `@valkey/valkey-glide` poll.
+   * the same kind, or a promise for such a client. Background renewal needs this option: the renewing thread
+   * calls the function. With `@valkey/valkey-glide`, the store also calls the function to create a second
+   * client that is notified of releases, and later closes that client. Without this option, waiters on
+   * `@valkey/valkey-glide` poll.
    */
   clientModule?: string | HostUrl;
-  /** Not allowed with a client. */
+  /** Not allowed together with `client`. */
   url?: undefined;
 }
 
 /**
- * Options for a store that creates its own client, from the first installed package of `ioredis`, `iovalkey` and `redis`.
+ * Options for a store that creates its own client, from the first installed package of `ioredis`, `iovalkey`
+ * and `redis`.
  */
 export interface RedisUrlOptions extends CommonOptions {
-  /** The server's URL: `redis://` or `rediss://`, with user, password and database. Supports background renewal. */
+  /**
+   * The server's URL: `redis://` or `rediss://`, with user, password and database. Supports background
+   * renewal.
+   */
   url: string;
-  /** Not allowed with a URL. */
+  /** Not allowed together with `url`. */
   client?: undefined;
 }
 
@@ -74,13 +76,13 @@ const NAMES: Names<RedisLeaseStoreOptions | RedisUrlOptions> & { readonly client
 /**
  * Leases in Redis or Valkey, for processes on many machines. Each operation runs one script, so it takes one
  * round trip. The server's clock decides when a lease expires. An operation rejects with LeaseStoreError if
- * the server fails or does not answer within `timeout`. A grant that arrives after `timeout` is given back. A
- * client for a single server may be connected to a node of a cluster. Operations on keys of other nodes then
+ * the server fails or does not answer within `timeout`. A grant that arrives after `timeout` is given back.
+ * If a client for a single server is connected to a node of a cluster, operations on keys of other nodes
  * reject with a LockError (ERR_REDIS_CLUSTER).
  *
- * A release wakes waiting acquisitions. For this, the store keeps a second connection while managers wait, on
- * which the server sends notifications. `close` ends that connection, and also ends a client that the store
- * created from a URL.
+ * A release wakes waiting acquisitions. For this, the store keeps a second connection open while managers
+ * wait, and the server sends notifications on that connection. `close` ends the second connection, and also
+ * ends a client that the store created from a URL.
  *
  * Throws a TypeError (ERR_INVALID_ARG_TYPE) or RangeError (ERR_OUT_OF_RANGE) for bad options. Throws a
  * LockError (ERR_NO_REDIS_CLIENT) if `url` is given but no client library is installed.
@@ -110,8 +112,8 @@ interface ReopenedOptions extends Omit<RedisLeaseStoreOptions, 'client' | 'clien
 }
 
 /**
- * Creates a client from a `clientModule` (see {@link RedisLeaseStoreOptions}), and a store on it. Called by the thread
- * that renews leases in the background.
+ * Creates a client from a `clientModule` (see {@link RedisLeaseStoreOptions}), and a store on it. Called by
+ * the thread that renews leases in the background.
  *
  * @internal
  */

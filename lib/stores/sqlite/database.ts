@@ -47,8 +47,8 @@ const DENIED = { PERM: 3, READONLY: 8, AUTH: 23 };
 const PRIMARY_CODE = 0xff;
 
 /**
- * Milliseconds for which {@link Connection.checkInPlace} caches its result. A look-up of the file takes a
- * tenth of the time of an acquisition.
+ * Milliseconds for which {@link Connection.checkInPlace} caches its result, because looking up the file takes
+ * a tenth of the time of an acquisition.
  */
 const CHECKED_FOR = 10;
 
@@ -86,7 +86,10 @@ export class Connection {
     this.#file = fileOf(this.#driver);
   }
 
-  /** Opens a file with node:sqlite. Throws a LockError (ERR_NO_SQLITE) if this version of Node lacks it. */
+  /**
+   * Opens a file with node:sqlite. Throws a LockError (ERR_NO_SQLITE) if this version of Node lacks that
+   * module.
+   */
   static open(file: string): Connection {
     const sqlite = process.getBuiltinModule('node:sqlite') as
       { DatabaseSync: new (path: string) => Driver } | undefined;
@@ -114,8 +117,8 @@ export class Connection {
   }
 
   /**
-   * Throws a LockError (ERR_SQLITE_FILE) if {@link isInPlace} is false. A result of true is cached for {@link
-   * CHECKED_FOR}.
+   * Throws a LockError (ERR_SQLITE_FILE) if {@link isInPlace} is false. A result of true is cached for
+   * {@link CHECKED_FOR}.
    */
   checkInPlace(): void {
     const now = timerNow();
@@ -132,8 +135,8 @@ export class Connection {
   }
 
   /**
-   * Sets up the file before the first use. If another process opens or closes the file at that moment, SQLite
-   * reports the database as locked at once, regardless of the busy timeout. The store then retries the
+   * Prepares the file for the first use. If another process opens or closes the file at the same moment,
+   * SQLite reports the database as locked at once, regardless of the busy timeout. The store then retries the
    * operation, as after any other lock.
    */
   prepareFile(): void {

@@ -7,20 +7,20 @@ import type { Connection, SqliteRow, SqliteStatement } from './database.js';
 import { StoreClock, type ClockRow, type Reading } from './store-clock.js';
 
 /**
- * The maximum number of expired rows that an acquisition removes for each key. Because it is more than 1,
- * expired rows do not accumulate.
+ * The maximum number of expired rows that an acquisition removes for each key that it acquires. Because this
+ * number is greater than 1, expired rows do not accumulate.
  */
 const PURGED_PER_ACQUISITION = 4n;
 const NANOSECONDS = 1_000_000n;
 /** The token of a row that reserves its key for a waiting store. Every lease has a higher token. */
 const RESERVED = 0n;
 /**
- * Milliseconds for which a released key is reserved for a waiting store: three of the longest pauses between
- * polls. If that store hangs or has died, it delays the other stores by this time, but only once.
+ * Milliseconds for which a released key is reserved for a waiting store: about three times the longest pause
+ * between polls. If that store hangs or has died, it delays the other stores by this time, but only once.
  */
 const RESERVED_FOR = 200n;
 /**
- * Milliseconds after which the record of a waiting store expires. A live process extends its record after
+ * Milliseconds after which the record of a waiting store expires. A live process extends the record after
  * half of that time.
  */
 const RECORDED_FOR = 5000n;
@@ -42,12 +42,12 @@ export interface WaiterRow {
  *     <table>_waiters   a row for each store that waits for a key, by order of arrival, with its expiry
  *
  * A release deletes the record of the first waiting store, and reserves the key for that store for
- * {@link RESERVED_FOR}. The reservation is a row with the store in place of the owner, and with the token
- * {@link RESERVED}. So stores take turns. A store that died before its record expired delays the others only
- * once.
+ * {@link RESERVED_FOR}. The reservation is a row that contains the store instead of an owner, and the token
+ * {@link RESERVED}. So stores take turns. A store that died while it had a record delays the other stores
+ * only once.
  *
  * The store's clock follows the wall clock. If the wall clock is set, {@link StoreClock} continues by
- * monotonic time. The wall clock is read inside the transaction, so its readings have the order of the
+ * monotonic time. The wall clock is read inside the transaction, so the readings have the same order as the
  * transactions.
  *
  * A token is the wall clock in nanoseconds, or the highest token so far plus one, whichever is greater. So
@@ -65,8 +65,8 @@ export class LeaseRows {
   #busyTimeout: SqliteStatement | undefined;
 
   /**
-   * `now` returns the wall clock in milliseconds. `monotonic` is the clock that detects jumps of the wall
-   * clock. If `monotonic` is undefined, jumps are not detected.
+   * `now` returns the wall clock in milliseconds. `monotonic` returns the time of a monotonic clock, which
+   * reveals jumps of the wall clock. If `monotonic` is undefined, jumps are not detected.
    */
   constructor(
     connection: Connection,
@@ -104,8 +104,8 @@ export class LeaseRows {
 
   /**
    * Checks without a transaction whether an acquisition would be refused. Returns the index of the first key
-   * that cannot be granted. Returns undefined if all keys are free, or if the acquisition must still record
-   * this store as waiting for that key.
+   * that cannot be granted. Returns undefined if all keys are free. Also returns undefined if an acquisition
+   * must be attempted in order to record this store as waiting for that key.
    */
   refusal(keys: readonly string[], owner: string, isAwaited: (key: string) => boolean): number | undefined {
     return this.#withTables((statements) => {
@@ -118,8 +118,9 @@ export class LeaseRows {
   }
 
   /**
-   * Acquires all keys or none. If it cannot, it returns the index of the first key that another owner holds or that is
-   * reserved for another store. If this store has a waiter for that key, the store is recorded as waiting.
+   * Acquires all keys or none. If some key cannot be granted, this returns the index of the first key that
+   * another owner holds or that is reserved for another store. If this store has a waiter for that key, this
+   * store is recorded as waiting.
    */
   acquire(
     keys: readonly string[],
@@ -168,8 +169,8 @@ export class LeaseRows {
   }
 
   /**
-   * Frees the keys that their owners hold. `keeps`: whether the waiters of this store may get the key next.
-   * If not, the first waiting store gets it.
+   * Frees the keys that their owners hold. `keeps` returns whether the waiters of this store may get a key
+   * next. If not, the key goes to the first waiting store.
    */
   release(keys: readonly Releasing[], keeps: (key: string) => boolean): readonly boolean[] {
     return this.#atTime((statements, now, wall, highest) => {
@@ -213,7 +214,7 @@ export class LeaseRows {
     });
   }
 
-  /** Returns the index of the first key that cannot be granted, or -1 if all can. */
+  /** Returns the index of the first key that cannot be granted, or -1 if all keys can be granted. */
   #firstTaken({ lease }: Statements, keys: readonly string[], owner: string, now: bigint): number {
     return keys.findIndex((key) => {
       const row = lease.get(key);

@@ -4,31 +4,32 @@ import { Waiters } from '../wakers.js';
 import type { LeaseRows } from './lease-rows.js';
 
 /**
- * Milliseconds between polls. When a waiter arrives, the pause is reset to `FIRST_PAUSE`. It then doubles up to
- * `LONGEST_PAUSE`.
+ * Milliseconds between polls. When a waiter arrives, the pause is reset to `FIRST_PAUSE`. It then doubles up
+ * to `LONGEST_PAUSE`.
  */
 const FIRST_PAUSE = 4;
 const LONGEST_PAUSE = 64;
 /**
- * Milliseconds for which a store may pass a key from waiter to waiter before the key goes to another store.
- * Such a hand-over is much faster than a hand-over to another process, which first has to poll.
+ * Milliseconds for which a store may pass a key from waiter to waiter before the key goes to another store. A
+ * hand-over between waiters of one store is much faster than a hand-over to another process, because that
+ * process first has to poll.
  */
 const TURN = 50;
 
 /** The waiters of this store for one key. */
 class LocalWaiters extends Waiters {
   /**
-   * The time at which this store got the key. Undefined if the store does not have the key, or if its turn
-   * has ended.
+   * The time of the grant with which this store's turn began. Undefined if the turn has ended, or has not
+   * begun.
    */
   since: number | undefined;
 }
 
 /**
  * Wakes this store's waiters when they should retry. SQLite has no notifications, so the store polls while it
- * has waiters, with one query for all keys. The query returns this store's waiter records, and when the
- * leases of their keys expire. If the record for a key is missing, a release may have reserved the key for
- * this store.
+ * has waiters, with one query for all keys. The query returns the records of the keys for which this store
+ * waits, and when the leases of these keys expire. If the record of a key is missing, a release may have
+ * reserved the key for this store.
  */
 export class Releases {
   readonly #rows: LeaseRows;
@@ -44,7 +45,7 @@ export class Releases {
   /** Whether this store has a waiter for the key. */
   readonly isAwaited = (key: string): boolean => this.#keys.has(key);
 
-  /** Adds a waiter. The returned function removes it. */
+  /** Adds a waiter. The returned function removes the waiter. */
   listen(key: string, listener: () => void): () => void {
     if (this.#closed) return () => undefined;
     let listeners = this.#keys.get(key);
@@ -97,7 +98,7 @@ export class Releases {
 
   /**
    * Schedules the next poll. After the last waiter has left, one more poll deletes the store's records. The
-   * waiters keep the process alive, so the timer need not do so.
+   * timer need not keep the process alive, because the waiters do.
    */
   #schedulePoll(): NodeJS.Timeout {
     const pause = this.#pause;

@@ -7,8 +7,8 @@ export interface ClockRow {
 }
 
 /**
- * A reading of the wall clock, between two readings of a monotonic clock, in milliseconds. Without a monotonic clock,
- * `before` and `after` are infinite.
+ * A reading of the wall clock, between two readings of a monotonic clock, in milliseconds. Without a
+ * monotonic clock, `before` and `after` are infinite.
  */
 export interface Reading {
   readonly before: number;
@@ -17,9 +17,9 @@ export interface Reading {
 }
 
 /**
- * If the wall clock and the monotonic clock differ by more than this many milliseconds, the wall clock counts
- * as set. If they differ by less, the store's time follows the wall clock, so that rounding errors of single
- * readings do not accumulate.
+ * If the times measured by the wall clock and the monotonic clock differ by more than this many milliseconds,
+ * the store assumes that the wall clock was set. If they differ by less, the store's time follows the wall
+ * clock, so that rounding errors of single readings do not accumulate.
  */
 const TOLERANCE = 20;
 
@@ -31,7 +31,7 @@ const TOLERANCE = 20;
  * has passed since that reading. If the row is new, it was written at most m ago.
  *
  * So the store's time does not stop when the wall clock jumps, as long as a process polls. In processes that
- * have read the clock before, the jump does not end leases early either.
+ * have read the row before the jump, the jump does not make leases expire early either.
  */
 export class StoreClock {
   #seen: ClockRow | undefined;

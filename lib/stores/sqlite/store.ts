@@ -34,11 +34,12 @@ interface CommonOptions {
    * "stripelock_leases".
    */
   table?: string;
-  /** Milliseconds for which an operation is retried while another connection has locked the database. Default 1000. */
-  timeout?: number;
   /**
-   * The maximum rate by which the store's clock may run faster than a holder's, as a fraction. Default 0.001.
+   * Milliseconds for which an operation is retried while another connection has locked the database. Default
+   * 1000.
    */
+  timeout?: number;
+  /** How much faster the store's clock may run than a holder's, as a fraction. Default 0.001. */
   drift?: number;
   /** The wall clock. All clients of the file must use the same clock. Default: `Date.now()`. */
   clock?: Clock;
@@ -48,18 +49,18 @@ interface CommonOptions {
 export interface SqliteDatabaseOptions extends CommonOptions {
   /**
    * A `DatabaseSync` of `node:sqlite` (Node 22.13 and later), a `better-sqlite3` database, or a `Database` of
-   * `bun:sqlite`. The store never closes it.
+   * `bun:sqlite`. The store never closes this database.
    */
   database: SqliteDatabase;
-  /** Not allowed with a database. */
+  /** Not allowed together with `database`. */
   path?: undefined;
 }
 
 /** Options of `sqliteLeaseStore` (`stripelock/sqlite`) for a store that opens a file. */
 export interface SqlitePathOptions extends CommonOptions {
-  /** The file to open with `node:sqlite`. It is created if it does not exist. */
+  /** The file to open with `node:sqlite`. The file is created if it does not exist. */
   path: string;
-  /** Not allowed with a path. */
+  /** Not allowed together with `path`. */
   database?: undefined;
 }
 
@@ -157,8 +158,8 @@ class SqliteBackend implements ListingBackend {
   }
 
   renew(keys: readonly Renewing[]): Promise<readonly boolean[]> {
-    // The file was deleted, moved or replaced, so other processes do not see these leases. They count as
-    // lost.
+    // If the file was deleted, moved or replaced, other processes do not see these leases, so the leases
+    // count as lost.
     if (!this.#connection.isInPlace) return Promise.resolve(keys.map(() => false));
     return Promise.resolve(this.#rows.renew(keys));
   }
