@@ -17,7 +17,7 @@ enum class FileFault : std::uint8_t {
   kForeign,
   // Another version of this package created the file.
   kVersion,
-  // The process that creates the file has neither finished nor ended.
+  // The process that creates the file has not finished, and is still running.
   kBusy,
   // The file was deleted or replaced since it was opened.
   kReplaced,
@@ -29,9 +29,10 @@ enum class FileFault : std::uint8_t {
   kFiles,
   // The file's header is missing or damaged, and other processes have the file open.
   kDamaged,
-  // A file beside the lock file is missing, or is not the one that other processes have open.
+  // A part of the lock file (a file beside it) is missing, or is not the one that other processes have open.
   kParts,
-  // Another user owns the file, or other users may write it, and the requested access (FileAccess) does not allow that.
+  // Another user owns the file, or other users may write to it, although the requested access (FileAccess) does not
+  // allow that.
   kUnsafe,
   // The file was created with another limit; FileError::number is that limit.
   kLimit,
@@ -41,9 +42,9 @@ struct FileError {
   FileFault fault = FileFault::kNone;
   // The system's error, or 0.
   int number = 0;
-  // The file beside the path that has the fault: 1 for .1 and so on. 0: the file itself.
+  // The part that has the fault: 1 for the file that ends with .1, and so on. 0 for the lock file itself.
   std::uint32_t part = 0;
-  // kUnsafe: the user that owns the file, and its permissions.
+  // If kUnsafe: the id of the user that owns the file, and the file's permissions.
   std::uint32_t owner = 0;
   std::uint32_t mode = 0;
   explicit operator bool() const { return fault != FileFault::kNone; }

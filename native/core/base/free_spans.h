@@ -1,8 +1,8 @@
 // The memory of unused tables, kept for new tables. Spans are parts of arenas (lib/engine/native/arena.ts).
 //
-// Invariant S1: FreeSpans contains a span only while no thread can reach it. Registry adds a span when the last member
-// leaves its table, and only if the memory was never shared. In that case, no thread and no message has a handle of the
-// span. After take(), only the caller has the span.
+// Invariant S1: FreeSpans contains a span only while no thread can reach it. Registry adds a span when the last thread
+// leaves its table, and only if the memory was never shared. So no thread and no message has a handle of the span.
+// After take(), only the caller can reach the span.
 
 #pragma once
 
@@ -25,8 +25,8 @@ struct Span {
 // Any thread may call these functions. The mutex is a leaf lock.
 class FreeSpans {
  public:
-  // Counts a thread that allocates in the arena. When the last one leaves, no thread can take the arena's spans, so the
-  // arena is forgotten.
+  // The threads that allocate in an arena join it, and leave it later. When the last one leaves, no thread can take the
+  // arena's spans anymore, so the arena is forgotten.
   void join(std::uint64_t arena);
   void leave(std::uint64_t arena);
   void add(const Span& span);

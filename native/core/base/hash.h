@@ -10,11 +10,11 @@ namespace stripelock {
 // XXH3, 64 bits, seed 0 (Yann Collet).
 std::uint64_t hashBytes(const void* data, std::size_t length);
 
-// The same with a seed.
+// XXH3 with this seed.
 std::uint64_t hashBytes(const void* data, std::size_t length, std::uint64_t seed);
 std::uint64_t randomSeed();
 
-// The same with a random seed per process, so that users cannot choose keys that collide in a KeyMap.
+// XXH3 with a random seed that stays the same in a process, so that users cannot choose keys that collide in a KeyMap.
 std::uint64_t hashSeeded(const void* data, std::size_t length);
 
 inline std::uint32_t stripeOfBytes(const void* data, std::size_t length, std::uint32_t stripes) {

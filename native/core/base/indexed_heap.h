@@ -9,7 +9,7 @@
 namespace stripelock {
 
 // Entry has a member `std::uint32_t place`, which belongs to the heap while the entry is in it. The heap stores the
-// ranks itself, so moving an entry accesses only entries whose places change.
+// ranks itself, so it accesses an entry only to change that entry's place.
 template <typename Rank, typename Entry>
 class IndexedHeap {
  public:
@@ -31,7 +31,7 @@ class IndexedHeap {
       items_[place] = last;
       settle(place);
     }
-    // Frees memory after a burst. Halving takes constant time on average.
+    // Frees memory after a burst. Halving takes amortized constant time.
     if (items_.capacity() > kKept && items_.size() < items_.capacity() / 4) {
       std::vector<Item> fewer;
       fewer.reserve(items_.capacity() / 2);

@@ -1,4 +1,4 @@
-// UTF-16 text in half as many bytes.
+// Stores UTF-16 text in half as many bytes, if the upper half of each code unit is 0.
 
 #pragma once
 
@@ -9,8 +9,8 @@
 
 namespace stripelock {
 
-// Copies the lower half of each unit. Returns the bitwise OR of all units: below 0x100 nothing was lost, below 0x80
-// the text is ASCII.
+// Copies the lower half of each unit. Returns the bitwise OR of all units. If the result is below 0x100, nothing was
+// lost; if it is below 0x80, the text is ASCII.
 inline std::uint32_t narrow(std::u16string_view text, char* out) {
   std::uint32_t all = 0;
   for (std::size_t i = 0; i < text.size(); ++i) {

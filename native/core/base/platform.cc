@@ -190,7 +190,7 @@ unsigned processors() { return std::max(1u, std::thread::hardware_concurrency())
 
 namespace {
 
-// Smaller blocks come from the allocator.
+// Blocks below this size come from the allocator; larger ones are mapped.
 constexpr std::size_t kLarge = std::size_t{128} * 1024;
 
 #if defined(_WIN32)
@@ -290,7 +290,8 @@ bool countTerminalSignals(int signal) {
 bool takeTerminalSignal(int signal) {
   if (!isSignal(signal)) return false;
   Word& count = deliveries[static_cast<std::size_t>(signal)].count;
-  // Only the thread with the host's listener calls this function, so the count cannot fall in between.
+  // Only the thread with the host's listener calls this function, so the count cannot fall between the load and the
+  // subtraction.
   if (count.load() == 0) return false;
   count.fetch_sub(1);
   return true;

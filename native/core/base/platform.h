@@ -1,5 +1,5 @@
-// The parts that differ between operating systems: blocking a thread, keeping this module loaded, and the senders of
-// signals. Also the clock that counts while the machine is suspended. Everything else is standard C++.
+// The parts that differ between operating systems: blocking a thread, the clock that also counts while the machine is
+// suspended, large zeroed memory, keeping this module loaded, and detecting the sender of a signal.
 //
 // With STRIPELOCK_PORTABLE_PARK, and on any system without a futex, threads sleep on mutexes and condition variables.
 
@@ -36,8 +36,8 @@ class Parker {
   // Any thread may call it.
   void unpark();
 
-  // Makes unpark() wake this target, because the thread is about to sleep on it. Returns false if it took a permit;
-  // the thread must then not sleep.
+  // Makes unpark() wake this target, because the thread is about to sleep on it. Returns false if the call took a
+  // permit; the thread must then not sleep.
   bool redirect(Wakeable& target);
   // After this returns no thread uses the target, so it may be destroyed.
   void endRedirect();

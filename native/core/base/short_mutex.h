@@ -1,5 +1,5 @@
 // A mutex for rarely contended sections of a few dozen nanoseconds. It is much faster than std::mutex, which would
-// take a third of the time of an uncontended web lock. Unlocking is one plain store, because it wakes no thread.
+// account for a third of the time of an uncontended web lock. Unlocking is one plain store, because it wakes no thread.
 //
 // If the mutex is locked, the caller spins, then yields, then naps for increasing times, up to kLongestNap. It naps
 // because the holder may not be running, or may be in one of the few long sections. The mutex is not fair.

@@ -31,8 +31,9 @@ bool spin(Attempt attempt) {
   return false;
 }
 
-// Spins for about as long as it takes to put a thread to sleep and to wake it, because running threads overtake a
-// sleeping thread. Each failure halves this time, and each success doubles it. Each thread has one Patience.
+// Spins before a thread sleeps, because running threads overtake a sleeping thread. The longest spin lasts about as
+// long as putting a thread to sleep and waking it. Each failure halves the time, and each success doubles it. Each
+// thread has one Patience.
 class Patience {
  public:
   // Spins as long as `worthwhile` returns true. Returns true if `attempt` succeeded.
@@ -52,7 +53,7 @@ class Patience {
  private:
   static constexpr int kMostAttempts = 64;
   static constexpr int kLeastAttempts = 4;
-  // Pauses between two attempts, so that the holder mostly has the word to itself.
+  // The number of pauses between two attempts. In these pauses, the holder can access the word undisturbed.
   static constexpr int kPauses = 4;
 
   int attempts_ = kMostAttempts;

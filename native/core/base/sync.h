@@ -1,4 +1,4 @@
-// The only file that includes atomics, mutexes and clocks.
+// The atomics, mutexes and clocks that the core uses.
 
 #pragma once
 
@@ -33,8 +33,8 @@ using Lock = std::unique_lock<Mutex>;
 // Nanoseconds on the steady clock.
 using Nanoseconds = std::int64_t;
 inline constexpr Nanoseconds kMillisecond = 1'000'000;
-// The barging period: running threads and processes may overtake the longest waiter for this time. It starts when the
-// first waiter queues, and restarts when a waiter is served.
+// The barging period: how long running threads and processes may overtake the longest waiter. It starts when the first
+// waiter queues, and restarts when a waiter is served.
 inline constexpr Nanoseconds kBargingPeriod = kMillisecond;
 
 inline Nanoseconds now() {

@@ -68,8 +68,8 @@ std::wstring wide(const std::string& text) {
 
 std::unique_ptr<LockFile> LockFile::open(const std::string& path, bool make, FileAccess access,
                                          FileError& error) {
-  // No process can delete the file while it is open. If the path is a link, the link itself is opened, and refused
-  // below.
+  // With this sharing mode, no process can delete the file while it is open. If the path is a link, the link itself is
+  // opened, and refused below.
   HANDLE handle = CreateFileW(wide(path).c_str(), GENERIC_READ | GENERIC_WRITE,
                               FILE_SHARE_READ | FILE_SHARE_WRITE, nullptr, make ? OPEN_ALWAYS : OPEN_EXISTING,
                               FILE_ATTRIBUTE_NORMAL | FILE_FLAG_OPEN_REPARSE_POINT, nullptr);
@@ -175,7 +175,7 @@ bool LockFile::reserve(const void*) { return true; }
 
 void LockFile::flush() { FlushFileBuffers(file_); }
 
-// Windows neither deletes nor cuts a mapped file.
+// On Windows, a mapped file cannot be deleted or truncated.
 FileError LockFile::keepWhole() { return {}; }
 FileError LockFile::look(const std::string&, std::uint64_t, Nanoseconds) { return {}; }
 bool LockFile::isHere(const std::string&) const { return true; }
@@ -253,12 +253,14 @@ bool isEmpty(const char* path) {
   return lstat(path, &info) == 0 && S_ISREG(info.st_mode) && info.st_size == 0;
 }
 
-// Creates the file with O_EXCL only: with O_CREAT alone, fs.protected_regular refuses another user's file in /tmp.
+// Always creates the file with O_EXCL. With O_CREAT alone, opening another user's file in /tmp fails on a Linux system
+// with fs.protected_regular.
 int openOrMake(const char* path, bool make, FileAccess access) {
-  // The time for which others wait until the creator has given the file the permissions that its umask removed.
+  // How long other processes wait for the creator to restore the permissions that its umask removed.
   constexpr Nanoseconds kMakingFor = 1'000'000'000;
   const Nanoseconds end = now() + kMakingFor;
-  // A file without contents may be new. Once contents are found, one more attempt decides.
+  // True while the file may be new, because it has no contents. Once contents are found, the file is opened one last
+  // time.
   bool mayBeNew = access != FileAccess::kUser;
   for (;;) {
     int file = openExisting(path);
@@ -345,7 +347,8 @@ std::unique_ptr<LockFile> LockFile::open(const std::string& path, bool make, Fil
     error = {FileFault::kUnsafe, 0, 0, info.st_uid, info.st_mode & 07777U};
     return nullptr;
   }
-  // The file is new, and the umask may have removed permissions. Or its creator was killed before this line.
+  // The umask may have removed permissions of the new file. Or an earlier process created the file, and was killed
+  // before it reached this line.
   if (make && info.st_size == 0 && info.st_uid == geteuid()) {
     STRIPELOCK_SEAM("file: before it has its permissions");
     static_cast<void>(fchmod(opened, modeOf(access)));
@@ -488,7 +491,7 @@ FileError LockFile::keepWhole(const struct stat& info) {
   }
   int number = 0;
   if (!grow(mapped_, reserved_, number)) {
-    // Replaces the mapping of the file by private memory at the same addresses.
+    // Replaces the mapping of the file with private memory at the same addresses.
     if (!detached_ && mmap(memory_, mapped_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED,
                            -1, 0) != MAP_FAILED)
       detached_ = true;
@@ -508,16 +511,16 @@ FileError LockFile::look(const std::string& path, std::uint64_t byte, Nanosecond
   struct stat info {};
   if (fstat(file_, &info) != 0) return {FileFault::kOpen, errno};
   if (const FileError error = keepWhole(info)) return error;
-  // A check of the path costs three times as much as fstat(), so it follows only a change of the file's change time. A
-  // rename of the file changes that time, and so does the first write to one of its pages after some seconds. The
-  // system's clock for that time may stand still for 10 ms.
+  // A check of the path costs three times as much as fstat(), so the path is checked only for kTicks after the file's
+  // change time (ctime) has changed. A rename changes ctime, and so does the first write to a page after some seconds.
+  // Two changes in a row may get the same ctime, because its clock may advance only every 10 ms.
   constexpr Nanoseconds kTicks = 50 * kMillisecond;
   const Nanoseconds changed = changeTimeOf(info);
   if (changed != changed_) changeSeenAt_ = time;
   changed_ = changed;
   // mutant: process-overlooks-a-rename
   if (time - changeSeenAt_ < kTicks && !isHere(path)) return {FileFault::kReplaced, 0};
-  // A process refuses to open a file whose part is missing, so the paths of the parts need no check.
+  // A process refuses to open a lock file with a missing part, so the paths of the parts need no check.
   const LockFile& part = fileOf(byte);
   if (&part != this && (fstat(part.file_, &info) != 0 || info.st_nlink == 0))
     return {FileFault::kReplaced, 0};
@@ -650,8 +653,8 @@ void WakeWord::sleep(Lock& lock, std::uint32_t seen, Nanoseconds most) {
   timespec time{};
   time.tv_sec = static_cast<time_t>(most / 1'000'000'000);
   time.tv_nsec = static_cast<long>(most % 1'000'000'000);
-  // The futex is shared, because another process wakes it. If a cut of the file removed the memory, the call fails at
-  // once.
+  // The futex is shared, because another process wakes it. If a truncation of the file removed the memory, the call
+  // fails at once.
   if (syscall(SYS_futex, &word, FUTEX_WAIT, seen, &time, nullptr, 0) != 0 && errno == EFAULT) {
     nanosleep(&time, nullptr);
   }
@@ -660,8 +663,8 @@ void WakeWord::sleep(Lock& lock, std::uint32_t seen, Nanoseconds most) {
 
 void WakeWord::wake() { wakeAt(*word_.load()); }
 
-// The kernel adds 1 and wakes in one call. So if a cut of the file removed the memory, the call fails, but the process
-// survives.
+// The kernel adds 1 to the word and wakes the threads in one call. So if a truncation of the file removed the memory,
+// the call fails, but the process survives.
 void WakeWord::wakeAt(Word& word) {
   syscall(SYS_futex, &word, FUTEX_WAKE_OP, INT_MAX, nullptr, &word,
           FUTEX_OP(FUTEX_OP_ADD, 1, FUTEX_OP_CMP_LT, 0));

@@ -1,10 +1,10 @@
-// A file of the local disk: its bytes can be locked between processes, and its first bytes are memory that the
-// processes share. lock_file.cc has all code that differs between operating systems: locks of an open file, mappings,
-// and wake-ups of another process.
+// A file on a local disk. Processes can lock its bytes against each other, and map its first bytes as shared memory.
+// lock_file.cc has all code that differs between operating systems: locks of an open file, mappings, and wake-ups of
+// another process.
 //
-// A lock belongs to the open file, so to one LockFile, and the kernel frees it when the process ends for any reason.
-// Two LockFile objects exclude each other, also within one process. Threads that share a LockFile do not exclude each
-// other.
+// A lock belongs to the open file, so to one LockFile. The kernel releases the lock when the process ends for any
+// reason. Two LockFile objects exclude each other, also within one process. Threads that share a LockFile do not
+// exclude each other.
 
 #pragma once
 
@@ -23,7 +23,7 @@ struct stat;
 
 namespace stripelock {
 
-// Whether lockedElsewhere() has to lock the byte for a moment. Then two processes that call it at the same time may
+// Whether lockedElsewhere() has to lock the byte for a moment. If so, two processes that call it at the same time may
 // each see the other's short lock.
 #if defined(_WIN32)
 inline constexpr bool kAsksByTrying = true;
@@ -56,9 +56,9 @@ class LockFile {
 
   // ── locks ──
 
-  // Spreads the locks of bytes from `first` on over this file and `parts`: files beside it whose names end with .1, .2
-  // and so on. Each file then has fewer locks, and the kernel searches all locks of a file at each call. Fails with
-  // kParts unless these files exist and are the given ones.
+  // Distributes the byte locks from `first` on among several files: this one and `parts`, the files beside it with
+  // names that end in .1, .2 and so on. This saves time, because the kernel searches all locks of a file at each call.
+  // Fails with kParts unless these files exist and have the given identities.
   bool spread(const std::string& path, const std::vector<Identity>& parts, std::uint64_t first,
               FileError& error);
   // Opens or creates `count` files beside the path, for the same users, and closes them.
@@ -66,11 +66,11 @@ class LockFile {
                  FileError& error) const;
 
   enum class Answer : std::uint8_t { kTaken, kRefused, kFailed };
-  // Tries to lock one byte that this file has not locked. On kFailed, sets `number` to the system's error.
+  // Tries to lock one byte that this LockFile has not locked. On kFailed, sets `number` to the system's error.
   Answer lock(std::uint64_t byte, bool shared, int& number);
   void unlock(std::uint64_t byte);
-  // Whether a lock of another open file keeps this one from locking any of these bytes. A range of several bytes must
-  // end before the bytes whose locks are spread.
+  // Whether a lock of another LockFile keeps this one from locking any of these bytes. A range of several bytes must
+  // end before the `first` byte of spread().
   bool lockedElsewhere(std::uint64_t byte, std::uint64_t count = 1, bool shared = false);
 
   // ── contents ──
@@ -88,11 +88,11 @@ class LockFile {
   // Reserves room on the disk for the page of memory around this address. False if the disk is full.
   bool reserve(const void* address);
 
-  // Call it before an access to the mapped memory. If another program has cut the file, an access beyond its end would
-  // end the process, so keepWhole() extends the file to the mapped size again. If that fails, it returns an error, and
-  // maps other memory instead, which the process does not share. It also fails if the file was deleted.
+  // Call it before an access to the mapped memory. If another program has truncated the file, an access beyond the end
+  // of the file would end the process. So keepWhole() extends the file to the mapped size again. If that fails,
+  // keepWhole() maps private memory instead, and returns an error. It also fails if the file was deleted.
   FileError keepWhole();
-  // The number of times that keepWhole() found the file cut. The contents that were cut off are zero then.
+  // The number of times that keepWhole() found the file truncated. The lost contents are zero afterwards.
   std::uint32_t cuts() const { return cuts_; }
   // Calls keepWhole(). Also fails with kReplaced if the file with the byte was deleted, or if this file was moved away
   // from the path. Only isAt() notices that a folder above the file was moved. `time`: elapsed().
@@ -105,7 +105,7 @@ class LockFile {
   // Opens the file, and creates it if `make` is set.
   static std::unique_ptr<LockFile> open(const std::string& path, bool make, FileAccess access,
                                         FileError& error);
-  // The file in which the byte is locked: this one, or a part.
+  // The file in which the byte is locked: this file or one of its parts.
   LockFile& fileOf(std::uint64_t byte);
   bool isHere(const std::string& path) const;
   bool grow(std::size_t bytes, std::size_t reserved, int& number);
@@ -117,10 +117,10 @@ class LockFile {
   FileError keepWhole(const struct stat& info);
 
   int file_ = -1;
-  // The number of the file's disk blocks at the last check. This number falls only if the file is cut.
+  // The number of the file's disk blocks at the last check. This number falls only if the file is truncated.
   std::int64_t blocks_ = 0;
-  // The time of the last change of the file's name or contents, by the system's clock. Then the time by elapsed() at
-  // which this process first saw that change.
+  // changed_: the time of the last change of the file's name or contents, by the file system. changeSeenAt_: the time,
+  // by elapsed(), at which this process first saw that change.
   Nanoseconds changed_ = -1;
   Nanoseconds changeSeenAt_ = 0;
 #endif
@@ -132,7 +132,7 @@ class LockFile {
   // For each page of the memory: whether this process has reserved room for it on the disk.
   std::vector<bool> hasRoom_;
   std::uint32_t cuts_ = 0;
-  // Whether the memory no longer belongs to the file, because the file could not be extended again.
+  // True if private memory has replaced the mapping, because the file could not be extended again.
   bool detached_ = false;
   std::vector<std::unique_ptr<LockFile>> more_;
   std::uint64_t spreadFrom_ = 0;
@@ -141,7 +141,8 @@ class LockFile {
 // A word on which threads of a process sleep until another thread, or another process, wakes them.
 class WakeWord final : public Wakeable {
  public:
-  // Uses a word in memory that other processes have mapped. With nullptr, only this process can wake the threads.
+  // Makes threads sleep on this word, in memory that other processes have mapped. With nullptr, only this process can
+  // wake the threads.
   void use(Word* word);
   // Whether other processes can wake the threads.
   bool isReachable() const;

@@ -34,8 +34,8 @@ bool LockFileHeader::open(LockFile& file, const std::string& path, const FileSha
   if (found == Found::kOther) return false;
   bool isRead = found == Found::kValid && isOfThisBoot();
   const auto openParts = [&] { return file.spread(path, parts(), kKeyBytes, error); };
-  // If no process has the parts open, they may no longer match the header, because the file was copied or has a second
-  // name.
+  // The parts may not match the header, because the file was copied or has a second name. Then the header is made
+  // again, but only if no other process has the file open.
   if (isRead && !openParts()) {
     if (error.fault != FileFault::kParts) return false;
     isRead = false;
@@ -76,7 +76,7 @@ LockFileHeader::Found LockFileHeader::read(const std::function<bool(std::uint64_
   const bool isZero = isRead && std::memcmp(&head, Head{}.mark, sizeof head.mark) == 0 && head.version == 0 &&
                       isOwnSize(size);
   if (isMarked || isZero) return Found::kMissing;
-  // Unless a process has the file open as a lock file, it is another file, for example a text.
+  // If no process has the file open as a lock file, it is a file of another kind, for example a text file.
   error = {isOpenElsewhere() ? FileFault::kDamaged : FileFault::kForeign, 0};
   return Found::kOther;
 }
@@ -141,8 +141,8 @@ std::vector<LockFile::Identity> LockFileHeader::parts() const {
   return {head_.parts, head_.parts + (head_.files - 1)};
 }
 
-// Keeps H1: if two processes open the file at the same time with different layouts, the second one to lock the byte of
-// its layout sees the first one's byte. Both may see each other's bytes.
+// Keeps H1: if two processes open the file at the same time with different layouts, each first locks the byte of its
+// own layout, and then checks the other bytes. So at least one of the two sees the other's lock.
 bool LockFileHeader::agree(FileError& error) {
   struct Layout {
     std::uint64_t seed;

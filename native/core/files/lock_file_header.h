@@ -1,4 +1,5 @@
-// The header of a lock file. It determines the byte and the file of each key, and the base from which tokens count.
+// The header of a lock file. It determines the byte and the file of each key, and the offset of the tokens from the
+// clock.
 //
 // Two processes that disagree on the byte of a key could both hold it. So:
 //  H1. All living processes that have the file open agree on its layout: the seed of the hash, the limit, the number of
@@ -22,24 +23,24 @@
 
 namespace stripelock {
 
-// A key is a byte of the file. Its position is this number plus the first 62 bits of the key's hash, which is above all
-// other bytes that are locked.
+// Each key has a byte of the file, which a process locks to hold the key. The byte's position is this number plus the
+// first 62 bits of the key's hash, so it is above all other bytes that are locked.
 inline constexpr std::uint64_t kKeyBytes = std::uint64_t{1} << 62;
-// Locked by the process that creates the file or writes a new header.
+// The process that creates the file or writes a new header locks this byte.
 inline constexpr std::uint64_t kMakingByte = std::uint64_t{1} << 40;
-// A process locks the byte of its slot until it ends.
+// A process with slot n keeps the byte kLifeBytes + n locked until it ends.
 inline constexpr std::uint64_t kLifeBytes = kMakingByte + 1;
 inline constexpr int kSlots = 128;
 // The bytes of the layouts (H1).
 inline constexpr std::uint64_t kLayoutBytes = kMakingByte + (std::uint64_t{1} << 20);
 inline constexpr std::uint64_t kLayouts = std::uint64_t{1} << 32;
-// A process that opens the file locks one of these bytes twice, to test whether locks work.
+// A process that opens the file tries to lock one of these bytes twice, to test whether locks work.
 inline constexpr std::uint64_t kProbeBytes = kMakingByte + (std::uint64_t{1} << 33);
 inline constexpr std::uint64_t kProbes = std::uint64_t{1} << 32;
 inline constexpr std::uint32_t kMostSpread = 64;
 inline constexpr std::uint32_t kMostPermits = 256;
 
-// The process that creates the file fixes these numbers for all others.
+// The process that creates the file fixes these numbers for all other processes.
 struct FileShape {
   // The number of files that share the locks of keys. 0 accepts any number; a new file gets 1.
   std::uint32_t files = 0;
@@ -52,9 +53,9 @@ class LockFileHeader {
   // The size of the space at the start of the file that is reserved for the header.
   static constexpr std::size_t kBytes = 4096;
 
-  // Reads the header of a file that was just opened, or creates it, and opens the other files. If the header already
-  // exists, the shape must match it. `lastToken` returns the highest token in the file, and `isOwnSize` returns whether
-  // a file of that size may be a lock file whose header is zero.
+  // Reads or creates the header of a file that was just opened, and opens the parts of the file. If the header already
+  // exists, the shape must match it. `lastToken` returns the highest token in the file. `isOwnSize` returns true if a
+  // file of the given size may be a lock file with a header of zeros.
   bool open(LockFile& file, const std::string& path, const FileShape& shape,
             const std::function<std::uint64_t()>& lastToken,
             const std::function<bool(std::uint64_t)>& isOwnSize, FileError& error);
@@ -64,16 +65,16 @@ class LockFileHeader {
   // The error for a process that opens the file with another shape.
   FileError refusal(const FileShape& shape) const;
   std::uint64_t byteOf(std::string_view key) const;
-  // The byte to lock for a permit of a key: without permits, the key's byte. Permits use only every second byte,
-  // because the kernel joins locks of neighbouring bytes, and would need memory to unlock one of them.
+  // The byte to lock for a permit of a key: without permits, the key's byte. Permits use only every second byte: the
+  // kernel joins locks of neighbouring bytes, and would need memory to release only one of them.
   std::uint64_t permitOf(std::uint64_t byte, std::uint32_t permit) const {
     if (head_.limit <= 1) return byte;
     return (byte & ~(std::uint64_t{2} * std::bit_ceil(head_.limit) - 1)) + std::uint64_t{2} * permit;
   }
   // The difference between a new token and elapsed().
   std::int64_t base() const { return head_.base; }
-  // Call it if the file may have been cut or damaged. Writes this process's copy of the header (H2). `memory` is where
-  // the file is mapped.
+  // Call it if the file may have been truncated or damaged. Writes this process's copy of the header (H2). `memory` is
+  // where the file is mapped.
   void restore(void* memory) const;
 
  private:
@@ -86,9 +87,9 @@ class LockFileHeader {
     // The other files, in their order.
     LockFile::Identity parts[kMostSpread - 1];
     char boot[40];
-    // The same in all processes of this start of the machine.
+    // The same in all processes until the machine restarts.
     std::int64_t base;
-    // The hash of all bytes before it.
+    // The hash of all bytes before this field.
     std::uint64_t checksum;
   };
   static_assert(sizeof(Head) <= kBytes && std::has_unique_object_representations_v<Head>);

@@ -14,8 +14,8 @@ namespace stripelock {
 namespace {
 
 // The longest times between two polls of a watched key. A poll notices that the key's holder was killed. The process
-// that has waited longest polls every kNear. The others poll every kFar, in case that process is stopped. So a hundred
-// waiting processes use little processor time.
+// that has waited longest polls every kNear. The other processes poll every kFar, in case that process is stopped. So a
+// hundred waiting processes use little processor time.
 constexpr Nanoseconds kNear = 10 * kMillisecond;
 constexpr Nanoseconds kFar = 250 * kMillisecond;
 // If no other process can wake this one, it first polls after this time. Each pause is twice as long as the last, up to
@@ -109,7 +109,7 @@ std::shared_ptr<ProcessFile> ProcessFile::open(const std::string& path, const st
   const Lock opening(open.opening);
   std::unique_ptr<LockFile> opened = LockFile::open(path, access, error);
   if (!opened) return nullptr;
-  // Closing the second descriptor ends no lock: locks belong to the open file description.
+  // Closing the second descriptor releases no lock, because locks belong to the open file description.
   if (std::shared_ptr<ProcessFile> known = find(opened->identity(), path, error)) {
     error = known->page_.header().refusal(shape);
     if (!error) return known;

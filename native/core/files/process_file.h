@@ -1,5 +1,5 @@
-// A file whose bytes are locks between processes. It is the gate (gate.h) of a table. In that table, the threads of
-// this process hold the keys of the file, and wait for keys.
+// A lock file: to hold a key, a process locks the key's byte in the file. A ProcessFile is the gate (gate.h) of a
+// table. In that table, the threads of this process hold the keys of the file, and wait for keys.
 //
 // All threads that open a file share one ProcessFile and its LockFile, so the kernel sees one holder. The first thread
 // that enters with a key locks the key's byte, and the last thread that leaves unlocks that byte. The process does not
@@ -12,8 +12,9 @@
 // other processes hold alternately would never be free together. Turns are kept in the order of bytes, and each ends
 // kTurnFor after its last renewal. So processes do not wait for each other in a cycle.
 //
-// Permits: if the file has a limit N above 1, a key has N bytes, and each holder has one of them exclusively. A thread
-// locks any free byte, and unlocks any byte of its process. Waits and turns belong to the key, not to a permit.
+// Permits: if the file has a limit N above 1, a key has N bytes, and each holder has one of them exclusively. To enter,
+// a thread locks any free byte; to leave, it unlocks any byte that its process has locked. Waits and turns belong to
+// the key, not to a permit.
 //
 //  L1. From a thread's enter() until the thread leaves the gate, the process has the key's byte locked, in the thread's
 //      mode. With permits, it has locked one byte of the key for each such thread.
@@ -59,7 +60,7 @@ namespace stripelock {
 
 class ProcessFile final : public Gate, public std::enable_shared_from_this<ProcessFile> {
  public:
-  // The number of keys that this process can use at once. Only the memory of used keys is touched.
+  // The number of keys that this process can use at once. Only the memory of used keys is accessed.
   static constexpr std::uint32_t kMostKeys = 65'536;
 
   // Opens the file at that path for the calling thread. All threads share the result; each calls close() once. Other
@@ -114,8 +115,9 @@ class ProcessFile final : public Gate, public std::enable_shared_from_this<Proce
     std::atomic<bool> watched;
     // Whether the page has this process's wait for the key. Set only while the key is watched (L4).
     std::atomic<bool> enrolled;
-    // Valid while the key is watched: its first waiter, never dereferenced, and the blocked thread that watches it
-    // (E5), or nullptr if the file's thread watches it. These two fields change only with the stripe's shard locked.
+    // first: the key's first waiter, never dereferenced. attendant: the blocked thread that watches the key (E5), or
+    // nullptr if the file's thread watches it. Valid while the key is watched. Both change only with the stripe's shard
+    // locked.
     const Waiter* first;
     Participant* attendant;
     std::int32_t place;
@@ -191,8 +193,8 @@ class ProcessFile final : public Gate, public std::enable_shared_from_this<Proce
   std::shared_ptr<Table> table();
   // Writes the wait for a watched key into the page. Returns true if another process holds the key, or comes first.
   bool isRefused(std::uint32_t stripe, const ProcessPage::Wait& wait);
-  // Call it before an access to the page. Repairs the file if another program has cut it. Within kFresh after a check,
-  // returns the result of that check.
+  // Call it before an access to the page. Repairs the file if another program has truncated it. Within kFresh after a
+  // check, returns the result of that check.
   FileError refresh();
   // Call it after a byte was locked. Checks that the path still leads to the file.
   FileError verify(std::uint64_t byte);

@@ -170,8 +170,8 @@ void ProcessPage::newCell(std::uint64_t byte, const Wait& wait) {
   cell.missed.store(0);
   cells.wanted[i].store(byte);
   cells.used.store(used | (std::uint64_t{1} << i));
-  // The process tries to lock the byte after this. If that fails, the holder unlocks the byte later, in the order of
-  // the kernel, and sees this bit afterwards, in wakeNext().
+  // This process tries to lock the byte after it has set this bit. If the attempt fails, the holder unlocks the byte
+  // later, and then sees the bit in wakeNext().
   rowAt(byte).waiting[slot_ / 64].fetch_or(bitOf(slot_));
 }
 
@@ -390,13 +390,14 @@ bool ProcessPage::hold(std::uint64_t byte, bool shared, const Holder& holder, st
   if (place == kNoPlace) return abandoned;
   own_[static_cast<std::size_t>(place)] = true;
   Record& record = recordAt(place);
-  // If the disk has no room for the record, the death of this holder is still reported, because its place is taken.
+  // If the disk has no room for the record, the death of this holder is still reported, because the place already
+  // contains the key's byte.
   if (!file_->reserve(&record)) return abandoned;
   record.pid = processId();
   record.slot = slot_;
   record.threadId = holder.threadId;
   record.since = holder.since;
-  // Part of a long key would look like another key, so it is left out.
+  // A long key is left out, because a part of it would look like another key.
   record.length = holder.key.size() <= sizeof record.key ? static_cast<std::uint32_t>(holder.key.size()) : 0;
   std::memcpy(record.key, holder.key.data(), record.length);
   return abandoned;
@@ -422,8 +423,8 @@ std::int32_t ProcessPage::claimPlace(std::uint64_t byte, bool shared) {
 }
 
 std::int32_t ProcessPage::reclaimPlace(std::uint64_t byte, bool shared) {
-  // Each question whether a holder is dead costs system calls that search all locks of a file. So only a few are asked
-  // at a time.
+  // Finding out whether a holder is dead takes system calls, which search all locks of a file. So each call checks only
+  // a few holders.
   constexpr std::uint32_t kQuestions = 4;
   std::array<std::int32_t, std::size_t{2} * kPerBucket> all{};
   std::size_t count = 0;

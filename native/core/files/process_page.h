@@ -12,8 +12,8 @@
 //      cell again before its next try.
 //  G3. A turn counts for at most kLongestTurn after it was given or renewed. A turn counts only while its process
 //      lives.
-//  G4. The tokens of each key rise. New tokens follow the clock. If the clock falls, they follow the last token in the
-//      page.
+//  G4. The tokens of each key rise. New tokens follow the clock. If the clock goes back, they follow the last token in
+//      the page.
 //
 // A process owns a slot while it has locked the byte of that slot. A process without a slot polls: it is not woken, and
 // gets no turns.
@@ -37,8 +37,8 @@ namespace stripelock {
 
 inline constexpr int kNoSlot = -1;
 
-// The time for which a key is kept for the process whose turn it is. A process that misses its turn is skipped until it
-// tries again. Its next turn is twice as long, because its event loop may be busy, or it may wait for a processor.
+// How long a key is kept for the process that has the turn. A process that misses its turn is skipped until it tries
+// again. Its next turn is twice as long, because its event loop may be busy, or it may wait for a processor.
 // kLongestTurn bounds the time for which a key stays unused.
 inline constexpr Nanoseconds kTurnFor = 10'000'000;
 inline constexpr int kMostDoublings = 4;
@@ -57,7 +57,7 @@ class ProcessPage {
   Word* wakeWord() const { return slot_ == kNoSlot ? nullptr : &page_->slots[slot_].wakeWord; }
   // Takes a free slot if this process has none. Returns true if it took one.
   bool claimSlot();
-  // Restores the header and this process's slot, if the file was cut or damaged.
+  // Restores the header and this process's slot. Call it if the file may have been truncated or damaged.
   void restore();
 
   // ── waiters ──
@@ -96,16 +96,16 @@ class ProcessPage {
   // Call it when a waiter of this process got the key. If no other process has waited longer, the barging period
   // restarts, because a hand-over between processes costs as much as many acquisitions within one.
   void servedWaiter(std::uint64_t byte, Nanoseconds since);
-  // Keeps the key for the process whose turn it is. Other keys of the same row are not kept. Removes dead waiters. Call
-  // it before the byte is freed. Returns false if no turn is due.
+  // Gives the turn at the key to the process that is next, and keeps the key for that process. Other keys of the same
+  // row are not kept. Removes dead waiters. Call it before the byte is freed. Returns false if no turn is due.
   bool giveTurn(std::uint64_t byte, Nanoseconds time);
-  // Keeps the key for this process, which has locked the key's byte, or renews a turn from keepTurn(). Returns false
-  // without a slot.
+  // Keeps the key for this process, which has locked the key's byte, or renews a turn from keepTurn(). Returns false if
+  // this process has no slot.
   bool keepTurn(std::uint64_t byte, const Wait& wait);
   // Clears the turn of this process, which has the key now.
   void takeTurn(std::uint64_t byte);
-  // Wakes the process whose turn it is. If that process waits to share the key, wakes all such processes. Call it after
-  // the byte was freed.
+  // Wakes the process that has the turn, or else the next one. If that process waits to share the key, wakes all
+  // processes that do. Call it after the byte was freed.
   void wakeNext(std::uint64_t byte);
   // Wakes one process.
   void wake(int slot) { WakeWord::wakeAt(page_->slots[slot].wakeWord); }
@@ -120,15 +120,16 @@ class ProcessPage {
   };
   // Records that this process holds the key. Returns true if a record reports the death of an exclusive holder. Sets
   // `place` to the place of the new record, or to kNoPlace if there is no room. In that case, the death of this holder
-  // would not be reported. To make room, records of dead holders whose keys are free are removed, readers first. An
-  // exclusive holder may also take the place of a living reader, whose record only inspect() needs.
+  // would not be reported. To make room, hold() removes the record of a dead holder if that holder's key is free,
+  // readers first. An exclusive holder may also take the place of a living reader, because only inspect() needs a
+  // reader's record.
   bool hold(std::uint64_t byte, bool shared, const Holder& holder, std::int32_t& place);
   bool isAbandoned(std::uint64_t byte) const { return placeOf(byte) != kNoPlace; }
   // The place of the record of an exclusive holder.
   std::int32_t placeOf(std::uint64_t byte) const { return find(byte, false); }
   void leave(std::uint64_t byte, std::int32_t place);
   static constexpr std::int32_t kNoPlace = -1;
-  // The number of records in the page for each of the files whose bytes are keys.
+  // The number of records in the page for the lock file, and for each of its parts.
   static constexpr std::int32_t kPlacesPerFile = 8192;
   // The two buckets that may contain the record of a key.
   static std::array<std::uint32_t, 2> bucketsOf(std::uint64_t byte, std::uint32_t files);
@@ -172,9 +173,9 @@ class ProcessPage {
     Word pid;
     char title[120];
   };
-  // Shared by all keys whose hashes select this row.
+  // All keys with the same rowOf() share a row.
   struct alignas(32) Row {
-    // Slots whose processes wait for such a key.
+    // A bit for each slot: set if the slot's process waits for a key of this row.
     Number waiting[kBitmapWords];
     // The time at which the longest waiter last got a key, and a part of that key's byte.
     Number servedAt;
@@ -190,7 +191,7 @@ class ProcessPage {
     // The number of turns that the process has missed since it last had the key.
     Number missed;
   };
-  // The keys of a group that a process waits for.
+  // The waits of one process for the keys of one group.
   struct alignas(4096) Cells {
     // A bit for each cell in use.
     Number used;
@@ -215,7 +216,7 @@ class ProcessPage {
     char header[LockFileHeader::kBytes];
     Slot slots[kSlots];
     Row rows[kRows];
-    // The last token of the keys whose hashes select this entry.
+    // The last token of a key is in the entry with the index `byte % kTokens`. Several keys share an entry.
     Number lastTokens[kTokens];
     Cells waits[kSlots][kGroups];
     // Then the buckets and the records, for each file.
@@ -231,7 +232,7 @@ class ProcessPage {
   static std::uint32_t rowOf(std::uint64_t byte) { return static_cast<std::uint32_t>(byte % kRows); }
   Row& rowAt(std::uint64_t byte) const { return page_->rows[rowOf(byte)]; }
   Cells& cellsOf(int slot, std::uint64_t byte) const { return page_->waits[slot][rowOf(byte) % kGroups]; }
-  // The cell for the wait of the slot's process for the key, or nullptr.
+  // The cell in which the process of this slot has recorded its wait for the key; nullptr if there is none.
   Cell* cellOf(int slot, std::uint64_t byte) const;
   void newCell(std::uint64_t byte, const Wait& wait);
   bool isKeptFor(int slot, const Cell& cell, std::uint64_t byte) const;
@@ -255,8 +256,8 @@ class ProcessPage {
   Number& heldAt(std::int32_t place) const { return buckets()[place / kPerBucket].held[place % kPerBucket]; }
   template <typename Visit>
   void forEachWaiting(std::uint64_t byte, Visit visit) const;
-  // Among the other processes that wait for the key, the one with the lowest rank; of several, the one that has waited
-  // longest.
+  // Among the other processes that wait for the key, the one with the lowest rank. If several have this rank, the one
+  // that has waited longest.
   template <typename Rank>
   Turn first(std::uint64_t byte, Rank rankOf) const;
   bool isAlive(int slot) const {
@@ -268,7 +269,7 @@ class ProcessPage {
   Page* page_ = nullptr;
   int slot_ = kNoSlot;
   std::string title_;
-  // For each place: whether the record is this process's.
+  // For each place: whether this process wrote the record.
   std::vector<bool> own_;
   // The offset at which the next search for dead holders starts.
   std::uint32_t reclaims_ = 0;

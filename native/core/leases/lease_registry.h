@@ -4,10 +4,10 @@
 // loses no information, and creates it again when a thread opens its number. An object can be opened again later,
 // because a handle may be on its way between threads while no thread has the object open.
 //
-//   a lease table stays while leases in it have not expired. A new one starts with a higher token. a gate is dropped,
-//   except for its highest token. That token becomes the floor when the gate is created again. The
-//                   registry keeps at most kRemembered such tokens, and forgets the lowest first. A forgotten gate
-//                   starts with the highest of all forgotten tokens.
+//   lease table   Dropped when all its leases have expired. A new table starts with a token above all earlier tokens.
+//   fencing gate  Dropped when the last thread has closed it. The registry keeps only its highest token, which becomes
+//                 the floor when the gate is created again. The registry keeps at most kRemembered such tokens, and
+//                 forgets the lowest first. A forgotten gate starts with the highest of all forgotten tokens.
 
 #pragma once
 
@@ -30,8 +30,8 @@ class LeaseRegistry {
   std::uint64_t issue();
   // A new number for a gate.
   std::uint64_t issueGate();
-  // Returns nullptr for a number that was never issued. `ownClock`: the callers pass the time. When such a table is
-  // closed, the registry does not know its time, so the table stays while it has entries.
+  // Returns nullptr for a number that was never issued. `ownClock`: true if the callers pass the time. After such a
+  // table is closed, the registry does not know that time, so the table stays while it has entries.
   LeaseTable* openTable(std::uint64_t number, bool ownClock);
   void closeTable(std::uint64_t number);
   // Returns nullptr for a number that was never issued. Only the first thread that opens a gate sets its capacity.
@@ -64,7 +64,7 @@ class LeaseRegistry {
 
   Mutex mutex_;
   std::uint64_t next_ = 1;
-  // All tokens of dropped tables are below this.
+  // All tokens of dropped tables are below this number.
   std::uint64_t firstToken_ = 0;
   std::unordered_map<std::uint64_t, SharedTable> tables_;
   std::size_t unused_ = 0;

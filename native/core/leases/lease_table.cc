@@ -80,7 +80,7 @@ bool LeaseTable::end(const Claim& claim, std::uint64_t token, Nanoseconds keepFo
 void LeaseTable::callWatches(const KeyView& key, bool turn, WakeSet& wakes) {
   Waiting* const queue = waiting_.find(key);
   if (!queue) return;
-  // Wakes every thread, because the others must learn how long the first thread's turn lasts.
+  // Wakes every waiting thread, because the other threads must learn how long the first thread's turn lasts.
   if (turn) queue->turnEnds = now() + kTurn;
   for (LeaseWatch* const watch : queue->watches) {
     watch->owner.push(*watch);

@@ -38,10 +38,10 @@ class WakeSet;
 
 class LeaseTable {
  public:
-  // A caller passes this instead of a time if the table shall read elapsed() itself.
+  // A caller passes this value instead of a time to make the table read elapsed() itself.
   static constexpr Nanoseconds kElapsed = std::numeric_limits<Nanoseconds>::min();
-  // For this time after a release, only the longest waiting thread may take the key. The time is long enough for an
-  // event loop that is not blocked, and short enough not to matter if it is blocked.
+  // How long after a release only the longest waiting thread may take the key. An event loop that is not blocked reacts
+  // within this time. If the event loop is blocked, the other threads lose only this little time.
   static constexpr Nanoseconds kTurn = 5'000'000;
 
   explicit LeaseTable(std::uint64_t firstToken) : nextToken_(firstToken) {}
@@ -59,17 +59,18 @@ class LeaseTable {
     // expired, or the other thread's turn has ended.
     Nanoseconds retryAfter = 0;
   };
-  // Grants nothing if another owner holds the key, or if it is another thread's turn. If the same owner already holds
-  // the key, that owner gets a new token. `info`: a text to keep with the lease; empty for none. `taker`: the calling
-  // thread.
+  // Grants nothing if another owner holds the key, or if another thread has the turn. If the same owner already holds
+  // the key, that owner gets a new token. `info`: the text to keep with the lease; may be empty. `taker`: the watches
+  // of the calling thread.
   Grant tryAcquire(const Claim& claim, Nanoseconds ttl, std::string_view info, const LeaseWatches& taker);
 
   // Extends the owner's lease to `ttl` from now, and never shortens it. Returns false if the owner does not hold the
-  // key. `info`: null leaves the text as it is; an empty one removes it.
+  // key. `info`: nullptr keeps the lease's text; an empty text removes it.
   bool renew(const Claim& claim, Nanoseconds ttl, const std::string_view* info = nullptr);
   // Ends the owner's grant, and notifies the threads that watch the key. Returns false if the owner does not hold the
-  // grant. `token`: the required grant; 0 accepts any. `keepFor`: for this time from now, the key stays taken; 0 frees
-  // it. `self`: the caller's own watches; that thread is not woken, because it checks by itself.
+  // grant. `token`: the required token of the grant; 0 accepts any. `keepFor`: how long the key stays held after this
+  // call; 0 frees it at once. `self`: the watches of the calling thread, or nullptr. That thread is not woken, because
+  // it checks its watches itself.
   bool end(const Claim& claim, std::uint64_t token, Nanoseconds keepFor, const LeaseWatches* self);
 
   struct Info {
@@ -117,9 +118,9 @@ class LeaseTable {
   struct Waiting : KeyNode<Waiting> {
     using KeyNode::KeyNode;
     std::vector<LeaseWatch*> watches;
-    // Until this time, only the first thread may take the key. 0 if no release was reported since the last turn. This
-    // time is always on the steady clock, even if the leases use another clock, because it measures how fast threads
-    // react.
+    // The end of the first thread's turn. Until then, only this thread may take the key. 0 if no release was reported
+    // since the last turn. This time is always on the steady clock, even if the leases use another clock, because it
+    // measures how fast threads react.
     Nanoseconds turnEnds = 0;
   };
   // The functions below are called with the table locked.
@@ -129,10 +130,10 @@ class LeaseTable {
   Entry* held(const KeyView& key, Nanoseconds at);
   // The key's entry if this owner holds it with a grant that has the token; else null. Token 0 accepts any grant.
   Entry* heldBy(const Claim& claim, std::uint64_t token, Nanoseconds at);
-  // If the thread may take a free key, ends the turn and returns 0. Otherwise returns the time after which to retry.
+  // If `taker` may take the free key, ends the turn and returns 0. Otherwise returns the time after which to retry.
   Nanoseconds passTurn(const KeyView& key, const LeaseWatches& taker);
-  // Notifies the threads that watch the key. `wakes`: sent after the table is unlocked. `turn`: the key is free, so the
-  // first thread's turn begins.
+  // Notifies the threads that watch the key. `wakes`: sent after the table is unlocked. `turn`: true if the key is free
+  // now. Then the turn of the first thread begins.
   void callWatches(const KeyView& key, bool turn, WakeSet& wakes);
   void erase(Entry& entry);
   // Removes up to `most` expired entries.

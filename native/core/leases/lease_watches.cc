@@ -26,7 +26,7 @@ bool LeaseWatches::remove(std::uint32_t id) {
   if (id >= watches_.size() || !watches_[id]) return false;
   LeaseWatch& watch = *watches_[id];
   watch.table.unlink(watch);
-  // From here on, no thread can push the watch.
+  // After unlink(), no thread can push the watch.
   {
     const Lock lock(readyMutex_);
     if (watch.ready) ready_.erase(std::find(ready_.begin(), ready_.end(), &watch));

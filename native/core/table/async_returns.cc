@@ -57,8 +57,8 @@ void AsyncWaits::reclaim() {
   const Lock revoking(owner_.revokeMutex());
   reclaimReady();
   for (AsyncWaiter* waiter : multiple_) reclaimPartial(*waiter);
-  // Another thread may have chosen a waiter before this thread was marked as blocked, and granted it after the loop
-  // had passed it.
+  // Another thread may have chosen one of these waiters before this thread was marked as blocked, and granted the
+  // waiter after the loop had passed it.
   reclaimReady();
 }
 
@@ -66,10 +66,10 @@ void AsyncWaits::reclaimReady() {
   while (AsyncWaiter* const waiter = popReady()) putBack(*waiter);
 }
 
-// Queues a waiter again that was removed from the ready list.
+// Requeues a waiter that was removed from the ready list.
 void AsyncWaits::putBack(AsyncWaiter& waiter) {
   if (!waiter.is(WaiterState::kGranted)) {
-    // Designated: the next waiter is designated instead.
+    // The waiter was designated. Now the next waiter is designated instead.
     putOff(waiter);
     return;
   }

@@ -215,8 +215,8 @@ std::size_t AsyncWaits::take(Granted* out, std::size_t room) {
     if (!granted && !tryDesignated(*waiter)) continue;
     const Gate::Entry entry = enterOrCede(*waiter);
     const bool refused = entry.how == Gate::Entry::How::kRefused;
-    // delivered() follows cede(), which has released the words of a refused grant. complete() has already counted a
-    // granted waiter as no longer waiting; a designated waiter still counts as waiting.
+    // delivered() must follow enterOrCede(), because that call releases the words of a refused grant. complete() has
+    // already counted a granted waiter as no longer waiting; a designated waiter still counts as waiting.
     if (granted) owner_.delivered();
     if (granted == refused) countWaiting(*waiter, refused ? +1 : -1);
     if (refused) continue;
@@ -262,7 +262,7 @@ std::size_t AsyncWaits::expire(Expired* out, std::size_t room) {
   while (taken < room && !deadlines_.empty() && deadlines_.leastRank() <= time) {
     AsyncWaiter& waiter = deadlines_.least();
     Table& table = waiter.membership->table();
-    // This thread revokes before it locks its own revoke mutex. Otherwise two threads that revoke from each other would
+    // This thread revokes before it locks its own revoke mutex. Otherwise two threads that revoke from each other could
     // deadlock.
     const bool mayTry = revokeIdle(table, waiter.stripe(), owner_, true) && !waiter.is(WaiterState::kWaiting);
     STRIPELOCK_SEAM("expire: before withdrawing");
@@ -297,7 +297,7 @@ void AsyncWaits::close() {
   for (AsyncWaiter* waiter : std::vector<AsyncWaiter*>(waiters_)) {
     if (waiter) drop(*waiter);
   }
-  // Every waiter in the ready list was dropped, here or before. This frees them.
+  // All waiters in the ready list were dropped, here or earlier. This loop frees them.
   while (popReady()) {
   }
   waiters_.clear();

@@ -1,12 +1,13 @@
 // The acquisitions of one thread that wait without blocking it. Only that thread uses this class, except for revoke().
-// Other threads reach its waiters only through the queues, under their shards.
+// Other threads access the waiters only through the stripes' queues, with the shard locked.
 //
-// Revoking. Any thread can revoke a grant or a designation that is still in the ready list. The revoking thread keeps
-// the owner's revoke mutex locked from the search of that list until the waiter is in its queue again. The owner's
-// thread locks that mutex before it works on waiters that it did not take from the ready list. So the owner's thread
-// finds each waiter either granted and in the ready list, or waiting, but never in between (keeps I5, I7).
+// Revoking. A granted or designated waiter is in its owner's ready list (participant.h) until the owner's event loop
+// collects it. While it is in that list, any thread can revoke its grant or designation. The revoking thread keeps the
+// owner's revoke mutex locked from the search of the list until the waiter is in its queue again. The owner's thread
+// locks that mutex before it works on waiters that it did not take from the ready list. So the owner's thread finds
+// each waiter either granted and in the ready list, or waiting, but never in between (keeps I5, I7).
 //
-// async_waits.cc: how acquisitions start and end. async_returns.cc: how they give back grants.
+// async_waits.cc: how acquisitions start and end. async_returns.cc: how acquisitions give back grants.
 
 #pragma once
 
@@ -26,9 +27,9 @@ class Membership;
 class Participant;
 class Table;
 
-// How long a grant may stay in the ready list before it can be revoked. Most event loops are busy, or wait for a
-// processor, for less time. The time doubles with each revocation of the same waiter. So even a slow event loop gets
-// the stripe eventually.
+// How long a grant may stay in the ready list before it can be revoked. Even a busy event loop, or one that waits for a
+// processor, usually collects a grant earlier. The time doubles with each revocation of the same waiter, so even a slow
+// event loop gets the stripe eventually.
 #ifdef STRIPELOCK_TEST_SEAM
 inline Nanoseconds kRevokeAfter = 50'000'000;
 #else
@@ -76,30 +77,32 @@ class AsyncWaits {
     std::uint32_t id;
     std::uint32_t stripe;
   };
-  // Removes up to `room` acquisitions whose deadline has passed. Some may be granted instead: take() hands them out.
+  // Removes up to `room` acquisitions whose deadline has passed. Some of these may be granted instead; take() then
+  // hands them out.
   std::size_t expire(Expired* out, std::size_t room);
-  // The earliest deadline.
+  // The earliest deadline of a pending acquisition.
   Deadline nextDeadline() const;
 
   // Call it when a sync wait starts, and during it. Releases all stripes taken for pending acquisitions, and queues
   // these acquisitions again, ordered by arrival time.
   void reclaim();
-  // During a long sync wait, a call lets the waiters behind the pending acquisitions pass them. After the wait, a call
-  // grants the skipped acquisitions whose stripes are free.
+  // Grants the stripes that pending acquisitions wait for as their queues now require. During a long sync wait of this
+  // thread, the pending acquisitions are not eligible, so waiters behind them may pass. After the wait, skipped
+  // acquisitions get the stripes that are free.
   void resettle();
   // Cancels all acquisitions.
   void close();
   // Cancels the acquisitions of one lock.
   void closeMembership(const Membership& membership);
-  // Call it periodically while acquisitions are pending. Revokes the stripes that they wait for from threads that do
-  // not collect them.
+  // Call it periodically while acquisitions are pending. If such an acquisition waits for a stripe that another thread
+  // was granted and does not collect, revokes that grant.
   void lookForIdle();
 
   // ── by any other thread, with no shard locked ──
 
-  // Revokes the stripe from all waiters that were granted it, or designated for it, and have not collected it for a
-  // long time. They wait again in their old places. `last`: the caller is about to time out, so a waiter that was
-  // never revoked before loses the stripe at once. Returns true if a waiter was revoked.
+  // Revokes the stripe from the owner's waiters that were granted it, or designated for it, a long time ago and are
+  // still in the ready list. Those waiters wait again in their old places. `last`: true if the caller is about to time
+  // out. Then a waiter that was never revoked before loses the stripe at once. Returns true if a waiter was revoked.
   bool revoke(const Table& table, std::uint32_t stripe, bool last);
 
  private:
@@ -111,7 +114,7 @@ class AsyncWaits {
     // The waiter's place in deadlines_, if `timed`.
     std::uint32_t place = 0;
     bool timed = false;
-    // The acquisition has ended, but the waiter is still in the ready list.
+    // True if the acquisition has ended, but the waiter is still in the ready list.
     bool dropped = false;
   };
 
@@ -131,7 +134,7 @@ class AsyncWaits {
   void countAll(const AsyncWaiter& waiter);
   // Adds `by` to the table's number of waiting acquisitions. A waiter counts only after it is linked, so a thread that
   // sees the number also finds the waiter in a queue. Another thread may grant the waiter, and subtract 1, before the
-  // waiter's own thread adds 1. So the number may be negative for a moment, which readers count as 0.
+  // waiter's own thread adds 1. So the number may be negative for a moment; readers treat a negative number as 0.
   void countWaiting(const AsyncWaiter& waiter, int by);
   // Releases the first `count` stripes of an unlinked waiter that holds them.
   void rollBack(const AsyncWaiter& waiter, std::uint32_t count);
@@ -153,10 +156,10 @@ class AsyncWaits {
 #endif
 
   Participant& owner_;
-  // The index is the id. Unused ids are null here and listed in freeIds_.
+  // The pending waiters, indexed by id. Unused ids are null here and listed in freeIds_.
   std::vector<AsyncWaiter*> waiters_;
   std::vector<std::uint32_t> freeIds_;
-  // Waiters for more than one stripe, which may hold some while they wait for others.
+  // Waiters for more than one stripe. They may hold some of their stripes while they wait for the next one.
   std::unordered_set<AsyncWaiter*> multiple_;
   // Only waiters that have a deadline.
   IndexedHeap<Nanoseconds, AsyncWaiter> deadlines_;

@@ -1,5 +1,5 @@
-// Decides which waits a contention profile records, and keeps the records. The JavaScript of the waiting thread and of
-// the releasing thread creates the records, because only a thread knows its stack.
+// Decides which waits a contention profile records, and keeps the records. The records are created in JavaScript, by
+// the waiting thread and by the releasing thread, because only a thread itself knows its stack.
 //
 // A wait of w milliseconds is recorded with probability w / every, and always if w is at least `every`. If thousands of
 // threads wait, `every` rises for a while, to limit the records to a few hundred a second. The release that ends a wait
@@ -18,7 +18,7 @@ namespace stripelock {
 enum class Draw : std::uint8_t {
   kNone,  // not drawn yet
   kLeftOut,
-  // This value and all higher ones mean that the wait is recorded. They identify the profile.
+  // This value and all higher ones mean that the wait is recorded. The exact value identifies the profile.
   kRecorded,
 };
 
@@ -34,7 +34,7 @@ class ContentionProfile {
   bool start(double threshold, double every, std::vector<std::string> names);
   void stop();
 
-  // Draws for a wait that has lasted `waited`. Takes no lock.
+  // Decides at random whether to record a wait that has lasted `waited`. Locks nothing.
   Draw draw(Nanoseconds waited);
   // A wait of this length or longer is always recorded.
   Nanoseconds every() const { return every_.load() * factor_.load(); }
@@ -51,7 +51,8 @@ class ContentionProfile {
 
  private:
   static constexpr std::size_t kMostRecords = 16'384;
-  // If kMostInWindow waits are recorded within kWindow, `every` doubles. If fewer than a quarter are, it halves.
+  // If kMostInWindow waits are recorded within kWindow, `every` doubles. If fewer than a quarter of that number are
+  // recorded, `every` halves.
   static constexpr Nanoseconds kWindow = 100'000'000;
   static constexpr std::uint32_t kMostInWindow = 30;
   static constexpr Nanoseconds kMostFactor = 1 << 20;
@@ -65,7 +66,7 @@ class ContentionProfile {
   std::atomic<Draw> recorded_{Draw::kRecorded};
   std::atomic<Nanoseconds> threshold_{0};
   std::atomic<Nanoseconds> every_{1};
-  // Estimates: concurrent draws may each change them.
+  // These values are estimates, because concurrent draws may overwrite each other's changes.
   std::atomic<Nanoseconds> factor_{1};
   std::atomic<Nanoseconds> windowEnd_{0};
   std::atomic<std::uint32_t> inWindow_{0};

@@ -2,7 +2,8 @@
 // before a stripe counts as held.
 //
 // Within the process, the word of a stripe determines its holder (table.h). When a thread has all words of an
-// acquisition, it enters the gate. It holds the stripes only after that. The gate answers at once, on that thread:
+// acquisition, it enters the gate. The thread holds the stripes only after it has entered. The gate answers at once, on
+// that thread:
 //
 //   kEntered  The process holds the stripes. The thread must leave the gate before it changes the words.
 //   kRefused  Another process holds one of the stripes, or comes first. The thread has entered none of the stripes. If
@@ -62,7 +63,7 @@ class Gate {
   struct Entry {
     enum class How : std::uint8_t { kEntered, kRefused, kFailed };
     How how = How::kEntered;
-    // An earlier holder died without releasing.
+    // True if an earlier holder died without releasing.
     bool abandoned = false;
     // If refused: the index of the refused stripe.
     std::uint32_t refused = 0;
@@ -73,13 +74,13 @@ class Gate {
   // Call it once with the gate's table, whose memory the gate owns.
   virtual void attach(std::weak_ptr<Table> table) = 0;
   virtual Entry enter(const Ask& ask) = 0;
-  // Call it before the word changes. `died`: the holder ended without releasing, or rolls back after it saw such a
-  // death. `awaited`: other threads of the process wait. Returns true if another process comes first; the caller then
-  // cedes the stripe.
+  // Call it before the word changes. `died`: true if the holder ended without releasing, or rolls back after it saw
+  // such a death. `awaited`: true if other threads of the process wait. Returns true if another process comes first;
+  // the caller then cedes the stripe.
   virtual bool leave(std::uint32_t stripe, std::uint32_t count, bool died, bool awaited) = 0;
   // Call it with the stripe's shard locked, after a release or a change of the queue. `word`: the stripe's word now.
-  // `called`: a waiter is designated. `ceded`: see E3. `first`: the first eligible waiter of a ceded stripe, or nullptr
-  // if no waiter in its queue is eligible.
+  // `called`: true if a waiter is designated. `ceded`: see E3. `first`: the first eligible waiter of a ceded stripe, or
+  // nullptr if no waiter in its queue is eligible.
   virtual void settled(std::uint32_t stripe, std::uint32_t word, bool called, bool ceded,
                        const Waiter* first) = 0;
   // Call it after a waiting thread or a release has ceded the stripe. `blocked`: the calling thread if it will call

@@ -13,7 +13,7 @@ namespace stripelock {
 
 namespace {
 
-// `each`: lists a thread once for each of its permits.
+// `each`: true to list a thread once for each of its permits.
 std::vector<std::int32_t> holdersOfWord(Table& table, std::uint32_t stripe, std::uint32_t word,
                                         bool each = false) {
   std::vector<std::int32_t> holders;

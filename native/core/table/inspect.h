@@ -33,7 +33,7 @@ struct StripeInfo {
   // The holders' acquisitions that were traced.
   std::vector<Traced> traced;
   std::vector<Waiting> waiters;
-  // Acquisitions that wait in JavaScript. Only their own thread knows more about them.
+  // The number of each thread's acquisitions that wait in JavaScript. Only that thread knows more about them.
   struct Locals {
     std::int32_t threadId;
     std::uint32_t count;
@@ -51,7 +51,7 @@ struct StripeCounts {
   std::uint32_t waiting = 0;
 };
 StripeCounts countsOf(Table& table, std::uint32_t stripe);
-// The same for a key of an exact table.
+// The same counts for the stripe of a key of an exact table; zeros if the key has no stripe.
 StripeCounts countsOf(Table& table, const KeyView& key);
 std::uint32_t countHeld(Table& table);
 // The number of stripes that are held or flagged as abandoned; in an exact table, the number of such keys.

@@ -15,26 +15,27 @@ namespace stripelock {
 
 class Membership;
 
-// Only the thread itself calls these functions. It may end between two calls. The bits of pinned_ then show its pins,
-// and unpinAll() ends these.
+// Only the thread itself calls these functions. The thread may end between two calls. Then unpinAll() ends the pins
+// that are recorded in pinned_.
 class KeyPins {
  public:
   struct Pinned {
-    // KeyTable::kNone: all stripes have other keys.
+    // KeyTable::kNone if all stripes belong to other keys.
     std::uint32_t stripe;
-    // This thread had already pinned the key.
+    // True if this thread had already pinned the key.
     bool again = false;
     // See KeyTable::Pinned.
     bool crowded = false;
-    // `idle` is no longer pinned, unless it is the key's stripe. Can be true even if `stripe` is kNone.
+    // True if the pin of `idle` has ended. If `idle` is also the returned stripe, it is pinned again. Can be true even
+    // if `stripe` is kNone.
     bool ended = false;
   };
 
   // The membership's table must have exact keys, and the membership must outlive this.
   explicit KeyPins(const Membership& membership);
 
-  // `idle`: a stripe to unpin, or kNone. If its key is then unused and the new key has no stripe, the new key gets this
-  // one. `idle` stays pinned if this thread uses it or is blocked.
+  // `idle`: a stripe to unpin, or kNone. If no thread has this stripe pinned then, and the new key has no stripe yet,
+  // the new key gets this one. `idle` stays pinned if this thread uses it or is blocked.
   Pinned pin(const KeyView& key, std::uint32_t idle = KeyTable::kNone, bool blocked = false);
   // Unpins the listed stripes, except those that this thread uses. If the thread is blocked, unpins none. Moves the
   // kept stripes to the front, and returns their number. A stripe that is listed twice counts once.
@@ -54,8 +55,8 @@ class KeyPins {
 
  private:
   // Whether this thread holds the stripe, or one of its async acquisitions waits for it. A blocking wait does not
-  // count. An acquisition waits in JavaScript only behind such a hold or async acquisition (I9 in
-  // lib/engine/native/local-waits.ts).
+  // count. Acquisitions that wait in JavaScript need no check: they wait only behind such a hold or async acquisition
+  // (I9 in lib/engine/native/local-waits.ts).
   bool uses(std::uint32_t stripe) const;
   bool has(std::uint32_t stripe) const {
     return stripe / 64 < pinned_.size() && (pinned_[stripe / 64] >> (stripe % 64) & 1) != 0;

@@ -30,7 +30,7 @@ std::uint32_t mostOrphansOf(std::uint32_t stripes) {
 
 KeyTable::KeyTable(Table& table)
     : table_(table), byStripe_(table.stripes()), mostOrphans_(mostOrphansOf(table.stripes())) {
-  // Any code with a handle can overwrite this number, so it is limited below.
+  // Any code that can access the shared memory can overwrite this number, so it is limited below.
   const auto found = static_cast<std::uint64_t>(table.cell(kLeftOrphans).exchange(0));
   // mutant: N1-left-beyond-stripes
   const std::uint64_t left = std::min<std::uint64_t>(found, table.stripes());
@@ -109,7 +109,7 @@ KeyTable::Pinned KeyTable::pinLocked(Shard& shard, const KeyView& key) {
 }
 
 KeyTable::Pinned KeyTable::pinKnown(Shard& shard, Entry& entry, const KeyView& key) {
-  // Keeps N2: the key is no longer an orphan, so it is not forgotten.
+  // Keeps N2: a pinned key is not an orphan, so it is not forgotten.
   if (entry.orphan) removeOrphan(entry);
   if (!entry.key.isKnown()) entry.key.assign(key);
   ++entry.pins;
@@ -217,7 +217,7 @@ std::unique_ptr<KeyTable::Entry> KeyTable::remove(Shard& shard, Entry& entry) {
 void KeyTable::release(Shard& shard, std::unique_ptr<Entry> entry) {
   const std::uint32_t stripe = entry->stripe;
   destroy(shard, std::move(entry));
-  // The last step (keeps N1, N5), because another key may then get the stripe.
+  // This is the last step, because another key may get the stripe afterwards (keeps N1, N5).
   // mutant: N5-loses-dropped
   shard.free.push_back(stripe);
 }
@@ -262,7 +262,8 @@ bool KeyTable::forgetOldest() {
     Entry* entry = nullptr;
     {
       const Lock links(orphansMutex_);
-      // By now another orphan may be the oldest, or this one may be pinned. Orphans of the locked shard cannot change.
+      // By now another orphan may be the oldest, or the one that was found may be pinned. Orphans of the locked shard
+      // cannot change.
       // mutant: N2-forgets-pinned
       if (!oldestOrphan_ || &shardFor(*oldestOrphan_) != shard) continue;
       entry = oldestOrphan_;

@@ -1,28 +1,29 @@
 // Maps each key in use to a separate stripe, so that a table of stripes becomes a table of exact keys.
 //
-// A thread pins a key before it touches the key's stripe. It may keep an unused key pinned, to find the stripe later
-// without a call. Each thread pins a key once; key_pins.h ensures that.
+// A thread pins a key before it accesses the key's stripe: a pinned key keeps its stripe. The thread may keep an unused
+// key pinned, so that it can use the stripe later without a call. Each thread pins a key once (key_pins.h).
 //
 // Invariants, for each stripe, whenever the shard of its key is not locked:
 //   N1  At any time a key has at most one stripe, and a stripe at most one key.
-//   N2  A key keeps its stripe while a thread has it pinned, and while the stripe's word is not 0. A key without pins
-//       whose word is not 0 is an orphan: its word is abandoned, and its next holder sees that. If there are more than
-//       mostOrphans(), the oldest are forgotten. The oldest orphan is also forgotten if a key needs its stripe. When
-//       the last thread leaves the table, its orphans stay in the shared memory, as hashes, and the next table on that
-//       memory restores them.
-//   N3  A thread touches a word, or links a waiter, only while it has the key pinned. So if a key has no pins, no other
-//       thread changes its word. A stripe that is given to another key is free and has no queue.
-//   N4  A thread unpins a key only when it neither holds the key nor waits for it, and never between looking it up
-//       and acquiring it. lib/lock/pinned-keys.ts ensures the second part, also within the addon's own calls.
-//   N5  A stripe is free (in one shard's list, or at used_ and above), belongs to one key of any shard, or belongs to a
-//       running call. That call will give it to a key or free it.
+//   N2  A key keeps its stripe while a thread has the key pinned, and while the stripe's word is not 0. If a key has no
+//       pins, but the word of its stripe is not 0, the key is an orphan: the word is abandoned, and the key's next
+//       holder sees that. Above mostOrphans() orphans, the oldest ones are forgotten. The oldest orphan is also
+//       forgotten if another key needs a stripe and no stripe is free. When the last thread leaves the table, the
+//       hashes of the orphans stay in the shared memory, and the next table on that memory restores the orphans.
+//   N3  A thread accesses a stripe's word, or links a waiter, only while it has the stripe's key pinned. So if a key
+//       has no pins, no other thread changes its word. A stripe that is given to another key is free and has no queue.
+//   N4  A thread unpins a key only when it neither holds the key nor waits for it, and never between looking up the key
+//       and acquiring it. lib/lock/pinned-keys.ts ensures the second part, also while an acquisition is inside a call
+//       of the addon.
+//   N5  A stripe is in one of three states: free (in the list of one shard, or at index used_ or above), assigned to
+//       one key of any shard, or owned by a running call, which will assign it to a key or free it.
 //
-// A thread that ends abandons its holds and then unpins its keys (Registry::end). It may end between two calls here,
-// but not within one. Each call changes the table under the key's shard, and leaves N1 – N5 true. If the thread had
-// looked up a key without acquiring it, unpinAll() ends that pin.
+// A thread that ends abandons its holds and then unpins its keys (Registry::end). It may end between two calls of this
+// class, but not within a call. Each call changes the table with the key's shard locked, and leaves N1 – N5 true. If
+// the thread had looked up a key without acquiring it, unpinAll() ends that pin.
 //
 // Each shard gives its free stripes to its own keys first, so adding and removing a key locks only one shard. A shard
-// without free stripes takes one from another shard. So a key is refused only if no shard has a free stripe.
+// without free stripes takes one from another shard. So a new key gets no stripe only if no shard has a free one.
 //
 // Lock order: the shard of a key, then the shard of its stripe (inspection only) or orphansMutex_. No thread locks
 // the shards of two keys at once.
@@ -57,15 +58,15 @@ class KeyTable {
   KeyTable& operator=(const KeyTable&) = delete;
 
   struct Pinned {
-    // kNone: all stripes have other keys.
+    // kNone if all stripes belong to other keys.
     std::uint32_t stripe;
-    // More than half of the stripes have keys, so the thread should keep only used keys pinned. Then the idle keys of
-    // all threads occupy at most half of the stripes, plus a few for each thread.
+    // True if more than half of the stripes have keys. The thread should then keep only used keys pinned, so that the
+    // idle keys of all threads occupy at most half of the stripes, plus a few for each thread.
     bool crowded = false;
   };
-  // Pins the key and returns its stripe. `idle`: a stripe that the caller has pinned and no longer needs; this pin
-  // ends. If that frees the stripe, a new key gets it at once. That costs half as much as freeing it and finding
-  // another.
+  // Pins the key and returns its stripe. `idle`: a stripe that the caller has pinned and no longer needs; that pin
+  // ends. If `idle` then has no other pins, and `key` has no stripe yet, `key` gets this stripe at once. This costs
+  // half as much as freeing one stripe and finding another.
   Pinned pin(const KeyView& key, std::uint32_t idle = kNone);
   // Removes one of the caller's pins.
   void unpin(std::uint32_t stripe);
@@ -73,7 +74,7 @@ class KeyTable {
 
   // The number of keys that have a stripe.
   std::size_t size();
-  // Stripes from this one on were never used.
+  // Stripes at this index and above were never used.
   std::uint32_t used() const { return used_.load(); }
   // The largest number of orphans that are kept.
   std::uint32_t mostOrphans() const { return mostOrphans_; }
@@ -127,16 +128,16 @@ class KeyTable {
   // Adds the stripe of a removed entry to the shard's free stripes. Call it with the shard locked.
   static void release(Shard& shard, std::unique_ptr<Entry> entry);
   Shard& shardFor(const Entry& entry) { return shards_[shardOf(entry.key.view())]; }
-  // Pins the key. `own`: an unused entry with a stripe; the caller owns both. A new key gets both. If the key already
-  // has a stripe, both are freed.
+  // Pins the key. `own`: an unused entry with a stripe; the caller owns both. If the key is new, it gets both. If the
+  // key already has a stripe, both are freed.
   Pinned pinWith(const KeyView& key, std::unique_ptr<Entry> own);
   // Call these three with the shard locked.
   Pinned pinLocked(Shard& shard, const KeyView& key);
   Pinned pinKnown(Shard& shard, Entry& entry, const KeyView& key);
   Pinned add(Shard& shard, std::unique_ptr<Entry> entry);
   // Removes one pin. After the last pin, a key whose word is not 0 becomes an orphan, and a key whose word is 0 is
-  // removed. Returns the entry of a removed key; the caller then owns it and its stripe. In all other cases returns
-  // nullptr. Call it with the shard locked.
+  // removed. If the key was removed, returns its entry; the caller then owns the entry and the stripe. Otherwise
+  // returns nullptr. Call it with the shard locked.
   std::unique_ptr<Entry> endPin(Shard& shard, Entry& entry);
   // Whether the table is crowded, estimated from the number of keys in the shard. Call it with the shard locked.
   bool isCrowded(const Shard& shard) const;
@@ -156,8 +157,8 @@ class KeyTable {
 
   std::array<Shard, kShards> shards_;
   Table& table_;
-  // The entry of each stripe's key. A thread that has read an entry under the key's shard may read it again without
-  // locking that shard while the key is pinned.
+  // The entry of each stripe's key. While a thread has a key pinned, it may read the key's entry without locking the
+  // key's shard.
   const Zeroed<Entry*> byStripe_;
 
   Entry* oldestOrphan_ = nullptr;

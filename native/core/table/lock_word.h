@@ -30,8 +30,8 @@ inline constexpr std::uint32_t kQueued = 0x80000000u;
 inline constexpr std::uint32_t kAbandoned = 0x40000000u;
 inline constexpr std::uint32_t kShared = 0x20000000u;
 inline constexpr std::uint32_t kLocal = 0x10000000u;
-// The same bit as kLocal. Only words that count permits use kDeathReported. They never need kLocal, because no tasks
-// wait for permits in JavaScript.
+// The same bit as kLocal. Only words that count permits use kDeathReported. Such words never need kLocal, because no
+// tasks wait for permits in JavaScript.
 inline constexpr std::uint32_t kDeathReported = kLocal;
 inline constexpr std::uint32_t kHolderMask = 0x0fffffffu;
 

@@ -15,7 +15,7 @@ Membership::Membership(Table& table, Participant& participant)
 
 Membership::~Membership() {
   const Lock lock(table_.membersMutex);
-  // This is done under the same mutex as the removal, so that no sum counts these acquisitions twice.
+  // The count is added under the same mutex as the removal, so that no sum counts these acquisitions twice.
   count(kContendedCell, localsAt(localContendedIndex(table_.stripes())));
   // The last member moves to the freed place, which takes constant time.
   Membership* const last = table_.members.back();

@@ -30,8 +30,8 @@ class Membership {
   // Returns false if, according to the word, this thread does not hold the stripe in this mode. Does not wake this
   // thread's own event loop for grants to its async waiters: the caller checks AsyncWaits::hasReady().
   bool release(std::uint32_t stripe, Mode mode, Leave::How how = Leave::How::kRelease);
-  // One attempt to hold a stripe of a table with a gate exclusively. Returns false also if an earlier holder died or
-  // the gate failed: the acquisition that follows reports that.
+  // Tries once to acquire a stripe of a table with a gate, exclusively. Also returns false if an earlier holder died or
+  // the gate failed; the caller's next acquisition then reports that.
   bool tryEnter(std::uint32_t stripe);
   // Sets the array that counts this thread's acquisitions that wait in JavaScript (localIntsFor). The array must
   // outlive the membership. Only this thread writes there.
@@ -52,7 +52,8 @@ class Membership {
   // this count.
   void countUnnoticed(const std::uint32_t* stripes, std::uint32_t count, Mode mode, int by);
   void count(std::uint32_t cell, std::int64_t by = 1) { table_.cell(cell).fetch_add(by); }
-  // Frees the stripes that its thread still holds, and sets kAbandoned on those whose next holder must see the death.
+  // Call it when the thread ends. Frees the stripes that the thread still holds. Sets kAbandoned on a stripe if its
+  // next holder must see the death.
   void abandon();
 
   // Whether its thread holds the stripe.

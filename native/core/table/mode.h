@@ -1,6 +1,6 @@
-// The modes in which a stripe can be held. One table defines, for each mode, its bits in the word and the modes that
-// it admits. The rest of the core only uses this table. The bits are in lock_word.h. Modelled after the table of
-// "how" in abseil's Mutex.
+// The modes in which a stripe can be held. kModeTraits defines, for each mode, its bits in the word and the modes that
+// it admits. The rest of the core only uses this table. The bits are in lock_word.h. Modelled after the table of "how"
+// in abseil's Mutex.
 //
 // To add a mode, add its number and its row. If two modes can now be held together in a new way, also change withHold()
 // and withoutHolds().
@@ -24,11 +24,11 @@ struct ModeTraits {
   const char* name;
   // The bits of kModeFlags that are set in the word of a stripe held in this mode.
   std::uint32_t flag;
-  // True: the word counts the holds, and each thread counts its own (Membership::sharesOf). False: the word contains
-  // the slot of its only holder.
+  // True: the word counts the holds, and each thread also counts its own holds (Membership::sharesOf). False: the word
+  // contains the slot of the only holder.
   bool counted;
-  // Whether the holder is alone and may write. The death of such a holder is reported: the next one sees kAbandoned,
-  // and its release clears the flag.
+  // Whether the holder is alone and may write. The death of such a holder is reported: the next holder sees kAbandoned,
+  // and clears the flag when it releases.
   bool mayWrite;
   // The modes in which others may hold the stripe at the same time: bit n for mode n.
   std::uint32_t admits;
@@ -46,7 +46,7 @@ inline constexpr std::uint32_t kModeFlags = kShared;
 
 constexpr const ModeTraits& traitsOf(Mode mode) { return kModeTraits[static_cast<std::size_t>(mode)]; }
 constexpr bool isCounted(Mode mode) { return traitsOf(mode).counted; }
-// Whether one thread may hold a stripe in one mode while another holds it in the other.
+// Whether one thread may hold a stripe in one of the modes while another thread holds it in the other mode.
 constexpr bool goTogether(Mode one, Mode other) { return (traitsOf(one).admits & bitOf(other)) != 0; }
 // Whether several threads may hold a stripe in this mode at the same time.
 constexpr bool isJoint(Mode mode) { return goTogether(mode, mode); }
@@ -68,8 +68,8 @@ constexpr bool isHeldAloneBy(std::uint32_t word, std::uint32_t slot) {
 // Whether the stripes of a table with this limit have permits: shared holds, at most `limit` for each stripe (P1 in
 // table.h). Such stripes are held in no other mode.
 constexpr bool hasPermits(std::uint32_t limit) { return limit > 1; }
-// Whether a holder's death is reported to the next holders. A reader's death is not, because a reader cannot have left
-// anything half-written.
+// Whether a holder's death is reported to the next holders. A reader's death is not reported, because a reader cannot
+// have left anything half-written.
 constexpr bool reportsDeath(Mode mode, std::uint32_t limit) {
   return traitsOf(mode).mayWrite || hasPermits(limit);
 }
@@ -97,7 +97,7 @@ constexpr std::optional<std::uint32_t> withHold(std::uint32_t word, Mode mode, s
 }
 
 // The word with `count` fewer holds; kQueued and kAbandoned stay. nullopt if the word does not contain these holds,
-// because it was tampered with or the caller is wrong.
+// because the word was overwritten or the caller is wrong.
 constexpr std::optional<std::uint32_t> withoutHolds(std::uint32_t word, Mode mode, std::uint32_t slot,
                                                     std::uint32_t count) {
   if (!isCounted(mode)) {
@@ -109,7 +109,8 @@ constexpr std::optional<std::uint32_t> withoutHolds(std::uint32_t word, Mode mod
   return holderOf(word) == count ? word & ~(kModeFlags | kHolderMask) : word - count;
 }
 
-// The mode that Membership::sharesOf counts. A thread has only one count for each stripe, so only one mode is counted.
+// The mode that Membership::sharesOf counts. A thread has only one count for each stripe, so only one mode can be
+// counted.
 inline constexpr Mode kCountedMode = Mode::kShared;
 
 static_assert([] {

@@ -63,8 +63,8 @@ void Participant::unlinkReady(Waiter* before, Waiter& waiter) {
   if (!readyHead_) hasReady_.store(false);
 }
 
-// Call it after takeReady(), which clears waking_, so that later calls of wakeReady() send a new wake. A revoking
-// thread calls wakeReady() last. So if this check comes too early, the event loop checks again.
+// Call it after takeReady(): that call clears waking_, so later calls of wakeReady() send a new wake. A revoking thread
+// calls wakeReady() last. So if this check comes too early, a new wake makes the event loop check again.
 bool Participant::comesBack() {
   if (!absent_.load()) return false;
   absent_.store(false);

@@ -20,8 +20,8 @@ class Membership;
 
 class Participant {
  public:
-  // Asks the thread's event loop to call AsyncWaits::take soon. Called from any thread with the participant's wake
-  // mutex locked, so the function must not call the participant.
+  // Makes the thread's event loop call AsyncWaits::take soon. Called from any thread with the participant's wake mutex
+  // locked, so the function must not call the participant.
   struct WakeLoop {
     void (*wake)(void* data) = nullptr;
     void* data = nullptr;
@@ -38,9 +38,10 @@ class Participant {
 
   // ── from any thread ──
 
-  // Whether to skip an async waiter of this thread: the thread blocks in a sync wait, or it is away from its event loop
-  // and the waiter holds nothing. If so, marks the thread, which serves the skipped waiters when it continues. The
-  // second check prevents a race: either this check sees that the thread is back, or the thread sees the mark.
+  // Returns true if an async waiter of this thread must be skipped: the thread blocks in a sync wait, or the thread is
+  // away from its event loop and the waiter holds nothing. Then it also marks the thread, which serves the skipped
+  // waiters when it continues. The second check prevents a race: either it sees that the thread is back, or the thread
+  // sees the mark.
   bool passOver(bool holdsSome) {
     if (!isAway(holdsSome)) return false;
     STRIPELOCK_SEAM("pass over: before it is noted");
@@ -53,8 +54,8 @@ class Participant {
   Waiter* takeBack(Matches matches);
   // Puts a designated waiter into the ready list. Call it with the shard locked under which the waiter is linked.
   void pushReady(Waiter& waiter);
-  // Grants a waiter its last stripe and puts it into the ready list. Call it with the shard locked under which the
-  // waiter was linked.
+  // Marks a waiter as granted and puts it into the ready list. Call it with the shard locked under which the waiter was
+  // linked.
   void pushGranted(Waiter& waiter);
   // Call it after pushReady() or pushGranted(), with no shard locked.
   void wakeReady();
@@ -75,7 +76,7 @@ class Participant {
   // blocked thread cannot use a stripe, and the thread that could unblock it may need that stripe.
   void block();
   void unblock();
-  // All ready waiters, oldest first, chained through nextReady.
+  // Empties the ready list. Returns its waiters, oldest first, chained through nextReady.
   Waiter* takeReady();
   bool hasReady() const { return hasReady_.load(); }
   // Called by the event loop when it collects grants. True if waiters were skipped; the thread must serve them now.
@@ -101,7 +102,7 @@ class Participant {
   Parker parker_;
 
   std::atomic<bool> blocked_{false};
-  // A grant was revoked, and the thread has not called comesBack() since.
+  // True if a grant was revoked, and the thread has not called comesBack() since.
   std::atomic<bool> absent_{false};
   std::atomic<bool> passedOver_{false};
   std::atomic<std::uint32_t> undelivered_{0};
@@ -114,7 +115,7 @@ class Participant {
 
   Mutex wakeMutex_;
   WakeLoop wakeLoop_;
-  // Whether a wake is on its way to the event loop. So a burst of grants sends only one wake.
+  // Whether a wake is on its way to the event loop. Because of this flag, a burst of grants sends only one wake.
   std::atomic<bool> waking_{false};
 
   AsyncWaits asyncWaits_;
@@ -126,8 +127,8 @@ Waiter* Participant::takeBack(Matches matches) {
   Waiter* before = nullptr;
   for (Waiter* waiter = readyHead_; waiter; before = waiter, waiter = waiter->nextReady) {
     if (!matches(static_cast<const Waiter&>(*waiter))) continue;
-    // Set before the stripes are released. Otherwise they could be granted to this thread again (keeps I3: see
-    // comesBack()).
+    // absent_ is set before the stripes are released. Otherwise the stripes could be granted to this thread again
+    // (keeps I3: see comesBack()).
     absent_.store(true);
     unlinkReady(before, *waiter);
     return waiter;

@@ -34,7 +34,7 @@ LockMetrics countedBy(Table& table) {
   return counted;
 }
 
-// Adds or subtracts the counts that never fall.
+// Adds or subtracts the monotonic counters: all counts except `locks`, `held` and `waiting`.
 template <typename Operation>
 void combine(LockMetrics& to, const LockMetrics& counted, Operation operation) {
   for (std::uint64_t LockMetrics::*const count :
@@ -141,7 +141,8 @@ Membership* Registry::open(Participant& participant, void* memory, std::uint32_t
 
 void Registry::close(Membership& membership) {
   if (--membership.references > 0) return;
-  // closeMembership() visits every pending acquisition of the thread, and most locks have none when they are closed.
+  // Most locks have no pending acquisitions when they are closed. For those, closeMembership() is skipped, because it
+  // visits all pending acquisitions of the thread.
   if (membership.pending > 0) membership.participant().asyncWaits().closeMembership(membership);
   end(membership);
 }
@@ -212,7 +213,7 @@ void Registry::end(Membership& membership, bool processEnds) {
   STRIPELOCK_SEAM("end: before the stripes are freed");
   membership.table().notes.removeAll(membership);
   if (!processEnds) {
-    // In this order (keeps N2), an abandoned key becomes an orphan. In the other order it would be freed.
+    // In this order, an abandoned key becomes an orphan (keeps N2). In the opposite order, the key would be freed.
     // mutant: N2-unpins-first
     membership.abandon();
     membership.unpinAll();
@@ -229,7 +230,7 @@ void Registry::end(Membership& membership, bool processEnds) {
   // mutant: metrics-forget-the-ended
   addEnded(entry->second);
   tables_.erase(entry);
-  // The last step, because another thread may then use the memory (keeps S1).
+  // This is the last step, because another thread may use the memory afterwards (keeps S1).
   if (own) freeSpans_.add(*own);
 }
 

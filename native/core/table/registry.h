@@ -47,7 +47,7 @@ class Registry {
   // nullptr for a slot that was never used.
   Participant* bySlot(std::uint32_t slot);
 
-  // Returns the thread's membership of the table at that memory. The memory must stay valid until the membership is
+  // Returns the thread's membership in the table at this address. The memory must stay valid until the membership is
   // closed as many times as it was opened. Returns nullptr if the memory is in use with a different number of stripes,
   // limit or `exact`.
   Membership* open(Participant& participant, void* memory, std::uint32_t stripes, bool exact = false,
@@ -57,11 +57,11 @@ class Registry {
 
   // The counts of all locks by name, including closed locks. No count ever falls, except the current numbers: locks,
   // held and waiting. Closed locks keep up to kMostNames separate names; any further names are counted as the empty
-  // name. No lock can be opened or closed during the call, which reads the words of all locks.
+  // name. The call reads the words of all locks. Meanwhile no lock can be opened or closed.
   std::map<std::string, LockMetrics> metrics();
 
   // Sets or clears a bit of kObservedInt in the memory of all tables with one of these names, also of tables opened
-  // later. No names: all tables. Each thread's JavaScript reads the bit at its next wait.
+  // later. Without names, of all tables. Each thread's JavaScript reads the bit at its next wait.
   void observe(std::uint32_t bit, bool on, std::vector<std::string> names = {});
 
   // Call it when this thread has created a table in `span`, and no other thread can reach it. Until share() is
@@ -70,7 +70,7 @@ class Registry {
   // Call it before a handle of the table is created. After that, other threads may open the table at any time.
   void share(Membership& membership);
   FreeSpans& freeSpans() { return freeSpans_; }
-  // Calls FreeSpans::take for this thread. After this call, the thread allocates only in this arena.
+  // Calls FreeSpans::take for this thread. `arena` becomes the only arena in which the thread allocates.
   std::optional<std::uint32_t> takeSpan(Participant& participant, std::uint64_t arena, std::uint32_t bytes);
 
  private:
@@ -94,7 +94,7 @@ class Registry {
   std::uint32_t observedOf(const Table& table) const;
   // Call it when the last thread has left the table. Adds its counts to ended_.
   void addEnded(const SharedTable& shared);
-  // `processEnds`: no thread will read the words again, so they stay as they are.
+  // `processEnds`: true if the process is ending. Then no thread will read the words again, so they stay as they are.
   void end(Membership& membership, bool processEnds = false);
   // Whether only one thread uses locks.
   bool isAlone();

@@ -19,7 +19,7 @@ std::vector<Participant*> candidates(Table& table, std::uint32_t stripe, const P
     if (participant && participant->hasReady()) add(participant);
   };
   if (table.queueOf(stripe).designated.load()) {
-    // Locked, so that the waiter exists while it is read.
+    // The shard is locked, so the waiter cannot be freed while it is read.
     const Lock lock(table.shardOf(stripe));
     const Waiter* const designated = table.queueOf(stripe).designated.load();
     // mutant: I7-turn-of-absent

@@ -1,10 +1,10 @@
 // Revokes stripes from async waiters whose threads do not collect them.
 //
-// A stripe may be handed to an async waiter, or freed for that waiter to try. In both cases it stays unused until the
-// event loop of the waiter's thread runs. That may take seconds, so the waiting threads revoke the stripe. A blocked
-// thread does so at the end of each slice and at its deadline. A thread with async waiters does so at their deadlines,
-// and periodically in its event loop. The revoked waiter keeps its place in the queue, and is skipped until its thread
-// runs again (Participant::comesBack).
+// A stripe may be handed to an async waiter, or freed for that waiter to try. In both cases the stripe stays unused
+// until the event loop of the waiter's thread runs. That may take seconds, so the waiting threads revoke the stripe. A
+// blocked thread does so at the end of each slice and at its deadline. A thread with async waiters does so at their
+// deadlines, and periodically in its event loop. The revoked waiter keeps its place in the queue, and is skipped until
+// its thread runs again (Participant::comesBack).
 
 #pragma once
 

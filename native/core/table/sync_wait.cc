@@ -24,7 +24,8 @@ class BlockedScope {
   Participant& thread_;
 };
 
-// Counts the thread as waiting. At the end, removes it from the wait graph.
+// Counts the thread as waiting during the lifetime of this object. The destructor also removes the thread from the wait
+// graph.
 class WaitingScope {
  public:
   WaitingScope(Table& table, Participant& thread) : table_(table), thread_(thread) {
@@ -142,7 +143,7 @@ SyncOutcome SyncWait::wait() {
   return outcome;
 }
 
-// check() also asks whether the script is being ended. That takes up to 8 us, and a whole hand-over takes 20 us. So
+// check() also detects that the script is being ended. That takes up to 8 us, and a whole hand-over takes 20 us. So
 // check() is called only after the first slice. A script that is ended during a shorter wait keeps its stripes, as it
 // does if it is ended after the wait.
 bool SyncWait::isEnding() const { return slept_ ? interrupt_.check() : interrupt_.checkEnding(); }
@@ -247,7 +248,7 @@ bool SyncWait::waitsForItself(std::uint32_t position, std::uint32_t& stripe) {
 bool SyncWait::holdsForGood(std::uint32_t stripe) {
   while (isHeldAloneBy(table_.word(stripe).load(), thread_.slot())) {
     {
-      // Under the shard, so that no grant to an async waiter of this thread is in progress.
+      // The shard is locked, so that no grant to an async waiter of this thread is in progress.
       const Lock lock(table_.shardOf(stripe));
       // mutant: graph-own-undelivered
       if (thread_.undelivered() == 0) return isHeldAloneBy(table_.word(stripe).load(), thread_.slot());

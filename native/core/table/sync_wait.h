@@ -23,7 +23,7 @@ bool hurrying(Nanoseconds time);
 // Call it when a thread was interrupted.
 void hurryOthers(Nanoseconds time);
 
-// Asks whether the thread must return to its host at once, because the host is ending the thread or its script.
+// Checks whether the thread must return to its host at once, because the host is ending the thread or its script.
 // Called on the waiting thread, with no mutex locked.
 struct Interrupt {
   // Whether the thread or its script is being ended. Called about every kSlice, and before returning from a wait that
@@ -43,7 +43,7 @@ struct SyncOutcome {
   Status status;
   // If granted: whether the thread of an earlier holder ended without releasing one of the stripes.
   bool abandoned = false;
-  // The acquisition had to wait, and was counted as contended.
+  // True if the acquisition had to wait, and was counted as contended.
   bool waited = false;
   // If timed out: the stripe that was not available.
   std::uint32_t stripe = 0;
@@ -72,19 +72,19 @@ class SyncWait {
   // Enters the gate; the thread must have all words. Returns false if the gate refused the stripe with the index
   // `refused_`. `waits`: see Gate::Ask.
   bool enter(bool waits);
-  // Enters the gate. If that is refused, links the waiter again and returns false.
+  // Enters the gate. If the gate refuses, links the waiter again and returns false.
   bool enterOrCede();
   // Sleeps until the wait is decided. After kGranted, the waiter has all stripes. After any other status, the waiter
-  // was withdrawn, or it was granted just before the withdrawal. In the second case it has all stripes, too.
+  // was withdrawn, or it was granted just before it could be withdrawn and has all stripes, too.
   Status sleep();
   bool isEnding() const;
-  // Continues a waiter that was designated or granted, or that has overtaken another. Returns true if it has all
-  // stripes.
+  // Continues the acquisition after the waiter was designated or granted, or has overtaken another waiter. Returns true
+  // if it now has all stripes.
   bool advance();
   // Call it at the end of a slice. Returns kGranted if the thread may keep sleeping. Lets other waiters pass the
   // thread's async waiters.
   Status checkSlice(Nanoseconds time);
-  // Overtakes async waiters that do not collect the stripe. Returns true if this waiter may now have the stripe, or be
+  // Overtakes async waiters that do not collect the stripe. Returns true if this waiter may now hold the stripe, or be
   // designated for it.
   bool overtake(bool last);
   bool tryDesignated();

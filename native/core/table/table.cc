@@ -11,7 +11,7 @@ namespace stripelock {
 
 namespace {
 
-// Enough that threads at different stripes rarely contend for a shard. A table with fewer stripes has fewer shards.
+// Enough shards that threads at different stripes rarely contend for one. A table with fewer stripes has fewer shards.
 constexpr std::uint32_t kMaxShards = 64;
 
 std::atomic<std::uint64_t> tables{1};
@@ -64,8 +64,8 @@ bool Table::tryTake(std::uint32_t stripe, std::uint32_t slot, Mode mode, bool& a
 }
 
 bool Table::proceed(Waiter& waiter, std::uint32_t from, Mutex* held, WakeSet* wakes) {
-  // Keeps the shard locked under which the waiter can be found, until the next shard is locked. Shards are locked in
-  // rising order, because stripes ascend.
+  // The shard in which the waiter can be found stays locked until the next shard is locked. Shards are locked in rising
+  // order, because stripes ascend.
   Lock last;
   for (std::uint32_t position = from; position < waiter.count; ++position) {
     const std::uint32_t stripe = waiter.stripes[position];
@@ -79,8 +79,8 @@ bool Table::proceed(Waiter& waiter, std::uint32_t from, Mutex* held, WakeSet* wa
     // mutant: I5-leaves-shard-early
     if (&shard != held && &shard != last.mutex()) next = Lock(shard);
     STRIPELOCK_SEAM("proceed: before the position changes");
-    // The old shard is still locked here. Otherwise a withdrawal could lock it, and find the waiter at its old
-    // position although it is no longer linked there (keeps I5).
+    // The old shard is still locked here. Otherwise a withdrawal could lock that shard, and find the waiter at its old
+    // position although the waiter is no longer linked there (keeps I5).
     waiter.position.store(position);
     if (next) last = std::move(next);
     if (!takeOrLink(waiter, stripe)) return false;
@@ -94,8 +94,8 @@ std::optional<std::uint32_t> Table::wordIfTaken(const Waiter& waiter, std::uint3
                                                 const StripeQueue& queue) const {
   const std::optional<std::uint32_t> next = withHold(word, waiter.mode, waiter.owner->slot(), limit_);
   if (!next || isFree(word)) return next;
-  // The waiter must not overtake one in an incompatible mode. Otherwise a stream of shared waiters could keep an
-  // exclusive one waiting forever.
+  // The waiter must not overtake a waiter with an incompatible mode. Otherwise a stream of shared waiters could keep an
+  // exclusive waiter waiting forever.
   Waiter* other = passOverIneligible(queue.head);
   while (other && goTogether(other->mode, waiter.mode)) other = passOverIneligible(other->next);
   return other ? std::nullopt : next;
@@ -156,7 +156,7 @@ bool Table::withdraw(Waiter& waiter) {
   // mutant: I4-leaves-designated
   if (queue.designated.load() == &waiter) queue.designated.store(nullptr);
   waiter.state.store(WaiterState::kWithdrawn);
-  // Serves the waiters that it blocked: the next in the queue, or shared ones behind an exclusive one.
+  // Serves the waiters that this waiter blocked: the next one, or shared waiters behind an exclusive one.
   regrant(stripe, waiter.owner, wakes);
   return true;
 }
@@ -285,7 +285,7 @@ void Table::requeue(Waiter& waiter) {
   const Lock lock(shardOf(stripe));
   waiter.position.store(0);
   waiter.abandoned = false;
-  // The arrival number of a waiter for several stripes may come from another stripe.
+  // The arrival number of a waiter for several stripes may come from another stripe's queue.
   if (waiter.count > 1) waiter.arrival = arrivals(stripe).load();
   waiter.state.store(WaiterState::kWaiting);
   StripeQueue& queue = queueOf(stripe);

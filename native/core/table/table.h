@@ -1,50 +1,52 @@
-// The stripes of one lock: their words in the shared memory, and a queue for each.
+// The stripes of one lock: a word in shared memory for each stripe, and a queue of its waiters.
 //
 // Any thread may change a word, but only by compare-and-swap. Most changes happen in JavaScript, without a mutex
-// (lock_word.h). Mutexes guard the queues, one for each shard; a shard is a range of neighbouring stripes.
+// (lock_word.h). The queues are guarded by mutexes, one for each shard. A shard is a range of neighbouring stripes.
 //
 // table.cc: how waiters queue, take stripes and withdraw. table_grants.cc: how a stripe is released and granted
 // again.
 //
 // Invariants, for each stripe, whenever its shard is not locked:
-//   I1  A word names its holders: a holder enters or leaves only by changing the word.
+//   I1  The word records the stripe's holders: a holder is added or removed only by changing the word.
 //   I2  kQueued is set only while the stripe is held.
-//   I3  If an eligible waiter is in the queue, then kQueued is set, or one waiter is designated. So each release that
-//       a waiter needs calls leave(), or a designated waiter is about to try. An async waiter is not eligible while
-//       its thread blocks in a sync wait. An async waiter that holds nothing is also not eligible while its thread is
-//       known to be away from its event loop. AsyncWaits::resettle serves such waiters later.
-//   I4  At most one waiter is designated. It takes the stripe, or sets kQueued and sleeps again, or withdraws
-//       and passes the designation on.
+//   I3  If an eligible waiter is in the queue, then kQueued is set, or one waiter is designated. So no waiter is
+//       forgotten: either the next release calls leave(), or the designated waiter is about to try. An async waiter is
+//       not eligible while its thread blocks in a sync wait. An async waiter that holds nothing is also not eligible
+//       while its thread is known to be away from its event loop. AsyncWaits::resettle serves ineligible waiters later.
+//   I4  At most one waiter is designated: woken to try for the free stripe. The designated waiter takes the stripe, or
+//       sets kQueued and sleeps again, or withdraws; then the next waiter is served.
 //   I5  A waiter is in at most one queue, and in none once it is granted or withdrawn; it is granted or
 //       withdrawn exactly once.
 //   I6  Until it is granted, a waiter holds exactly stripes[0 … position).
-//   I7  Other threads can revoke a grant or a designation of an async waiter until its thread collects it
-//       (AsyncWaits::revoke). The waiter then waits again in its old place, and is not granted twice.
+//   I7  An async waiter's thread collects the waiter's grant or designation in its event loop. Until then, other
+//       threads can revoke it (AsyncWaits::revoke). The waiter then waits again in its old place, and is not granted
+//       twice.
 //
-// Invariants for the stripes of a table with permits (limit() > 1). These are held only in the counted mode. P1 A
-//   stripe has at most limit() holds. Its word counts them (I1), and only a compare-and-swap from a lower count adds
-//       a hold (withHold, and the fast path in JavaScript).
+// Invariants for the stripes of a table with permits (limit() > 1). Such stripes are held only in the counted mode.
+//   P1  A stripe has at most limit() holds. Its word counts them (I1), and only a compare-and-swap from a lower count
+//       adds a hold (withHold, and the fast path in JavaScript).
 //   P2  kQueued is set only while all permits are taken. While an eligible waiter is in the queue, no permit is free,
-//       except one for a designated waiter. Only a waiter whose thread blocks is designated, because that thread wakes
-//       soon. Async waiters are handed their permits.
+//       except one for a designated waiter. Only sync waiters are designated, because their blocked threads wake soon.
+//       Async waiters are handed their permits.
 //   P3  After a death, each new holder sees kAbandoned. The first one sets kDeathReported, and the next release then
 //       clears both flags. A roll-back or another death clears only kDeathReported, so new holders keep seeing the
 //       death. A word has no room to count the holders that saw the death, so the holder that rolls back may be the
-//       only one that saw it. Therefore a death can be reported too often, but never too rarely.
+//       only one that saw it. Therefore a death may be reported more often than needed, but it is never lost.
 //
-// When a thread dies, its permits are in both the word and its shares. The thread cannot end between the two changes:
-// they follow each other directly in JavaScript (lib/engine/fast-path.ts), and a C++ call is never cut off.
-// Membership::abandon() removes all shares from the word in one exchange, which also hands the permits over. So no
-// permit is lost for good, and none is released twice.
+// When a thread dies, its permits are counted both in the word and in the thread's own counts (Membership::sharesOf).
+// The thread cannot end between these two changes: they follow each other directly in JavaScript
+// (lib/engine/fast-path.ts), and a C++ call is never interrupted. Membership::abandon() removes all permits of the
+// thread from the word in one exchange, which also hands them over. So no permit is lost, and none is released twice.
 //
 // Barging and fairness. A release with waiters either hands the stripe over, or frees it and designates the first
 // waiter. That waiter's thread wakes and competes with all other threads. Running threads usually win, which gives high
-// throughput. kBargingPeriod limits how long they may do so. The period starts when the queue forms, and restarts when
-// the head of the queue is served. The first release after the period hands over to the head, unless a waiter is
-// designated. So the head waits until the period ends, then until the designated thread wakes and tries, and then for
-// one hold. An event loop that does not collect its turn loses the turn to the waiters behind it (revocation.h). While
-// async acquisitions keep an event loop busy, the layer above calls AsyncWaits::take from time to time. The last free
-// permit of a stripe follows the same rule; several free permits are handed over.
+// throughput. kBargingPeriod limits how long running threads may overtake the waiters. The period starts when the first
+// waiter queues, and restarts when the head of the queue is served. The first release after the period hands the stripe
+// over to the head, unless a waiter is designated. So the head waits until the period ends, then until the designated
+// thread wakes and tries, and then for one hold. If an event loop does not collect a grant or a designation, the
+// waiters behind it revoke that (revocation.h). While async acquisitions keep an event loop busy, JavaScript calls
+// AsyncWaits::take from time to time. If a release leaves one permit free, the same rule applies to this permit. If
+// several permits are free, they are handed over at once.
 //
 // Modelled after "eventual fairness" in parking_lot (Amanieu d'Antras) and WebKit's WTF::Lock (Filip Pizlo), but timed
 // per queue.
@@ -81,11 +83,11 @@ struct Leave {
   };
   How how;
   Mode mode = Mode::kExclusive;
-  // The slot of the holder, if the word names its holder.
+  // The holder's slot. Used only if the word names its holder.
   std::uint32_t slot = 0;
-  // The number of holds to release, if the word counts them.
+  // The number of holds to release. Used only if the word counts holds.
   std::uint32_t count = 1;
-  // Another process comes before the waiters, so the stripe is ceded (gate.h).
+  // Whether the stripe is ceded, because another process comes before the waiters (gate.h).
   bool cedes = false;
 };
 
@@ -110,18 +112,18 @@ class Table {
   Word& observed() { return words_[kObservedInt]; }
   Word& word(std::uint32_t stripe) { return words_[kHeaderInts + (std::size_t{stripe} << kStripeShift)]; }
   Cell& cell(std::uint32_t index) { return cells_[index]; }
-  // The number of waiters that ever arrived at the stripe's queue. Changes under the shard; JavaScript reads it at
-  // any time.
+  // The number of waiters that ever arrived at the stripe's queue. Changes only with the shard locked; JavaScript may
+  // read it at any time.
   Word& arrivals(std::uint32_t stripe) { return *(&word(stripe) + kArrivalsInt); }
   // nullptr unless the table is exact.
   KeyTable* keys() const { return keys_.get(); }
   // nullptr unless other processes can hold the stripes, too.
   Gate* gate() const { return gate_.get(); }
-  // Stripes from this index on were never used.
+  // Stripes at this index and above were never used.
   std::uint32_t used() const { return keys_ ? keys_->used() : stripes_; }
 
-  // One attempt for one stripe, without a lock. On success sets `abandoned` if an earlier holder's thread ended without
-  // releasing; never clears it.
+  // Tries once to take the stripe, without locking its shard. On success, sets `abandoned` if an earlier holder's
+  // thread ended without releasing; never clears `abandoned`.
   bool tryTake(std::uint32_t stripe, std::uint32_t slot, Mode mode, bool& abandoned);
 
   // Whether an eligible waiter is in the stripe's queue. Locks nothing, so the answer may be outdated at once.
@@ -130,9 +132,9 @@ class Table {
   }
 
   // Takes the waiter's stripes from index `from` on. Returns true if all are taken; otherwise the waiter is linked at
-  // the first unavailable one. `held`: the locked shard from whose queue the caller removed the waiter. It is nullptr
-  // if the caller is the waiter's own thread and the waiter is not linked. `wakes`: if given, a waiter that has all
-  // stripes is marked as granted, and its owner is added to `wakes`.
+  // the first unavailable one. `held`: if the caller has just removed the waiter from a queue, the shard of that queue,
+  // which the caller has locked. nullptr if the caller is the waiter's own thread and the waiter is not linked.
+  // `wakes`: if given, and the waiter then has all stripes, marks the waiter as granted and adds its owner to `wakes`.
   bool proceed(Waiter& waiter, std::uint32_t from, Mutex* held, WakeSet* wakes);
 
   // Leaves the gate, if the table has one, and then releases the stripe. `died`: see Gate::leave().
@@ -140,8 +142,8 @@ class Table {
   // Releases a stripe, and grants it to the next waiters as the queue requires. Returns false if the word does not
   // contain this hold.
   bool leave(std::uint32_t stripe, const Leave& leave, Participant* actor, WakeSet& wakes);
-  // Grants the stripe as the queue now requires, and sets or clears kQueued. Ends no hold. Call it with the stripe's
-  // shard locked, after its queue changed or one of its waiters became eligible.
+  // Grants the stripe as the queue now requires, and sets or clears kQueued. Releases nothing. Call it with the
+  // stripe's shard locked, after its queue changed or one of its waiters became eligible.
   void regrant(std::uint32_t stripe, Participant* actor, WakeSet& wakes);
 
   // Releases stripes[0 … count) of an acquisition that failed or waits again, last first.
@@ -153,13 +155,13 @@ class Table {
   // waiter keeps the stripes that it has taken; the caller rolls them back.
   bool withdraw(Waiter& waiter);
   // Call it if a designated waiter found its stripe held. Returns true if the waiter takes the stripe after all.
-  // Otherwise it waits again in its place.
+  // Otherwise the waiter waits again in its old place.
   bool retryDesignated(Waiter& waiter);
-  // Takes the waiter's stripe if the stripe is free because a designated async waiter has not taken it yet. Call it for
-  // a sync waiter that has slept long, or for any waiter that is about to time out. Returns true if the waiter has
-  // taken the stripe; it is then unlinked.
+  // If the stripe that this waiter needs is free because a designated async waiter has not taken it yet, takes it for
+  // this waiter, and unlinks this waiter. Returns true in that case. Call it for a sync waiter that has slept long, or
+  // for any waiter that is about to time out.
   bool overtakeDesignated(Waiter& waiter);
-  // Call it after a designated waiter has taken its stripe. Unlinks it, and serves the waiters behind it.
+  // Call it after a designated waiter has taken its stripe. Unlinks that waiter, and serves the waiters behind it.
   void serveDesignated(Waiter& waiter);
   // Links an unlinked waiter that holds nothing into the queue of its first stripe, ordered by arrival time. Call it
   // on the waiter's own thread, or with its owner's revoke mutex locked.
@@ -175,7 +177,7 @@ class Table {
   void cede(Waiter& waiter, std::uint32_t index);
   // Call it when other processes have released the stripe. The next waiter then tries.
   void reopen(std::uint32_t stripe);
-  // The first eligible waiter of a stripe that was ceded.
+  // The first eligible waiter of a ceded stripe. `any`: false if there is none, or if the stripe is not ceded.
   struct Awaited {
     bool any = false;
     bool shared = false;
@@ -210,7 +212,7 @@ class Table {
     Nanoseconds fairAt = 0;
     // The next value of StripeQueue::closed.
     bool closed = false;
-    // Whether the stripe is ceded (E3 in gate.h), and then its first eligible waiter.
+    // Whether the stripe is ceded (E3 in gate.h). If so, `first` is the first eligible waiter, or nullptr.
     bool ceded = false;
     const Waiter* first = nullptr;
   };
@@ -234,7 +236,8 @@ class Table {
   Plan planForSeveral(Waiter* waiter, std::uint32_t left, std::uint32_t kept) const;
   Plan planForOne(StripeQueue& queue, Waiter& first, std::uint32_t left, const Participant* actor) const;
   Waiter* nearest(Waiter& first, std::uint32_t left, const Participant* actor) const;
-  // Call it when a release designates or grants the waiter. Draws whether a profile records the wait.
+  // Call it when a release designates or grants the waiter. Decides at random whether a profile records the wait (a
+  // draw).
   void drawFor(Waiter& waiter, WakeSet& wakes);
   void carryOut(std::uint32_t stripe, const Plan& plan, WakeSet& wakes);
   void complete(Waiter& waiter, WakeSet& wakes);
@@ -255,8 +258,8 @@ class Table {
   std::unique_ptr<KeyTable> keys_;
 };
 
-// Whether the waiter is not eligible now (I3). If so, marks its thread, which serves the waiter later
-// (Participant::passOver).
+// Returns true if the waiter is not eligible now (I3). Then it also marks the waiter's thread, which serves the waiter
+// later (Participant::passOver).
 bool passOver(const Waiter& waiter);
 // The first eligible waiter from `from` on, or nullptr. Marks the threads of the ineligible waiters before it.
 Waiter* passOverIneligible(Waiter* from);

@@ -10,11 +10,12 @@ namespace stripelock {
 
 namespace {
 
-// The number of waiters among which a release searches for a waiter of its thread, before it serves another thread.
+// The number of waiters at the head of the queue that a release searches for one of its own thread, before it serves
+// another thread.
 constexpr int kLocalSearch = 16;
 
-// The word after `leave`, before the next grant. nullopt if the word does not contain this hold. `isReported`: the
-// word reports the death of a holder; otherwise the gate does.
+// The word after `leave`, before the next grant. nullopt if the word does not contain this hold. `isReported`: true if
+// the word reports the death of a holder; otherwise the gate reports it.
 std::optional<std::uint32_t> afterLeaving(std::uint32_t word, const Leave& leave, std::uint32_t limit,
                                           bool isReported) {
   std::optional<std::uint32_t> left = withoutHolds(word, leave.mode, leave.slot, leave.count);
@@ -69,7 +70,7 @@ bool Table::changeAndGrant(std::uint32_t stripe, const Leave* leave, Participant
     if (leave && leave->cedes) queueOf(stripe).closed = true;
     const Plan chosen = plan(queueOf(stripe), *left, actor);
     STRIPELOCK_SEAM("leave: before the word changes");
-    // This one exchange also makes the grants, so the stripe is never free in between (I1).
+    // This one exchange both releases the stripe and grants it, so the stripe is never free in between (I1).
     if (word.compare_exchange_weak(seen, chosen.next)) {
       carryOut(stripe, chosen, wakes);
       return true;
@@ -93,7 +94,7 @@ Table::Plan Table::plan(StripeQueue& queue, std::uint32_t left, const Participan
   return plan;
 }
 
-// Keeps E3: the stripe stays ceded only if an eligible or designated waiter wants it.
+// Keeps E3: the stripe stays ceded only if an eligible or designated waiter waits for it.
 Table::Plan Table::planElsewhere(StripeQueue& queue, std::uint32_t left) const {
   const bool isElsewhere = isHeldAloneBy(left, kElsewhere);
   const Waiter* const first = passOverIneligible(queue.head);
@@ -109,8 +110,8 @@ Table::Plan Table::planElsewhere(StripeQueue& queue, std::uint32_t left) const {
   return plan;
 }
 
-// The designated waiter will serve the waiters behind it (I4). But the permits that it does not need are granted to
-// those waiters at once, because they must not wait until its thread is awake (keeps P2).
+// The designated waiter will serve the waiters behind it (I4). But permits that the designated waiter does not need are
+// granted to the waiters behind it at once, so that these do not wait until its thread is awake (keeps P2).
 Table::Plan Table::planBesideDesignated(StripeQueue& queue, std::uint32_t left) const {
   if (!hasPermits(limit_)) return {.next = left};
   Plan plan = planForSeveral(passOverIneligible(queue.head), left, 1);
@@ -140,8 +141,8 @@ Table::Plan Table::planForSeveral(Waiter* waiter, std::uint32_t left, std::uint3
 Table::Plan Table::planForOne(StripeQueue& queue, Waiter& first, std::uint32_t left,
                               const Participant* actor) const {
   const bool alone = queue.head == queue.tail;
-  // True if the only waiter is an async waiter of the releasing thread. It is always handed the stripe, and the queue
-  // is then empty. So the clock need not be read.
+  // True if the only waiter is an async waiter of the releasing thread. That waiter is always handed the stripe, and
+  // the queue is then empty, so the clock need not be read.
   const bool settled = alone && first.async && first.owner == actor;
   const Nanoseconds time = settled ? 0 : now();
   Waiter* chosen = &first;
@@ -150,8 +151,8 @@ Table::Plan Table::planForOne(StripeQueue& queue, Waiter& first, std::uint32_t l
     // In the barging period, a stripe is handed only to a waiter of the releasing thread, which is awake. Any other
     // waiter is designated: a stripe that is handed to a sleeping thread would be unused until that thread wakes.
     const bool isLocal = chosen->async && chosen->owner == actor;
-    // An async waiter is handed its permit, because its event loop may be busy, and only a waiter that wakes soon is
-    // designated (keeps P2).
+    // An async waiter is handed its permit even if it belongs to another thread: its event loop may be busy, and only a
+    // waiter that wakes soon may be designated (keeps P2).
     const bool mayBeLate = chosen->async && hasPermits(limit_);
     // mutant: P2-waits-for-event-loop
     if (!isLocal && !mayBeLate) return {.next = left, .designate = chosen};
@@ -165,7 +166,8 @@ Table::Plan Table::planForOne(StripeQueue& queue, Waiter& first, std::uint32_t l
   return plan;
 }
 
-// Among the next few waiters, the first one of the actor's thread that can take the one place; otherwise `first`.
+// The first of the next few waiters that belongs to the actor's thread and can take the only free place; `first` if
+// there is none.
 Waiter* Table::nearest(Waiter& first, std::uint32_t left, const Participant* actor) const {
   if (first.owner == actor) return &first;
   Waiter* waiter = &first;
@@ -215,8 +217,8 @@ void Table::carryOut(std::uint32_t stripe, const Plan& plan, WakeSet& wakes) {
     if (plan.next & kAbandoned) waiter->abandoned = true;
     // mutant: I1-share-not-counted
     waiter->membership->countTaken(*waiter, stripe);
-    // Takes the waiter's next stripes. The waiter's thread wakes only when the waiter has all stripes, or is designated
-    // (keeps I6).
+    // Takes the waiter's next stripes. The waiter's thread is woken only when the waiter has all stripes, or is
+    // designated (keeps I6).
     proceed(*waiter, waiter->position.load() + 1, &shardOf(stripe), &wakes);
     waiter = following;
   }

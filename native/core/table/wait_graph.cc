@@ -48,7 +48,7 @@ std::vector<Blocked> WaitGraph::refuse(Participant& thread, Waiter& waiter) {
 }
 
 void WaitGraph::leave(Participant& thread) {
-  // Only this thread writes blockedOn, so it can read it here without the mutex.
+  // Only this thread writes blockedOn, so this thread can read it without the mutex.
   if (!thread.blockedOn) return;
   const Lock lock(mutex_);
   thread.blockedOn = nullptr;
@@ -97,7 +97,8 @@ WaitGraph::Waits WaitGraph::stuckFrom(Participant& start) {
   return waits;
 }
 
-// Depth-first search without recursion, through stuck threads. Returns the path from `start` back to it, or nothing.
+// Depth-first search without recursion, through stuck threads. Returns the path from `start` back to `start`, or an
+// empty list.
 std::vector<Participant*> WaitGraph::findCycle(Participant& start, const Waits& stuck) {
   struct Step {
     Participant* participant;
@@ -184,7 +185,7 @@ WaitGraph::Wait WaitGraph::waitForPermit(Participant& thread, Table& table, std:
     permits += shares;
     if (&holder != &thread) wait.blockers.push_back(&holder);
   }
-  // Some permit belongs to a running thread, or is not counted yet, so it may become free.
+  // At least one permit belongs to a running thread, or is not counted yet, so it may become free.
   // mutant: permits-some-free
   if (permits < table.limit()) wait.blockers.clear();
   return wait;

@@ -11,10 +11,11 @@
 //   revoked                        the owner's revoke mutex
 //   everything else                set before the waiter is linked, or used only by the owner's thread
 //
-// To find a waiter whose position may change, lock the shard of the position that you read, and check the position
-// again. A thread that moves a waiter keeps the old shard locked until it has locked the new one (Table::proceed). A
-// thread that requeues a waiter does not. That is safe: a waiter is requeued or searched for only by its own thread, or
-// with the owner's revoke mutex locked.
+// To lock the shard of a waiter that other threads may move, read its position, lock the shard of that stripe, and
+// check that the position has not changed (Table::lockFor). A thread that moves a waiter keeps the old shard locked
+// until it has locked the new one (Table::proceed). A thread that requeues a waiter does not need to. For an async
+// waiter, requeue() and lockFor() are called only by its own thread, or with the owner's revoke mutex locked. A sync
+// waiter leaves the wait graph before it is requeued (SyncWait::enterOrCede).
 
 #pragma once
 
@@ -33,7 +34,7 @@ class Participant;
 enum class WaiterState : std::uint8_t {
   kWaiting,     // linked, and asleep or about to be
   kDesignated,  // linked, and its thread was woken to try for the stripe; at most one waiter per stripe
-  kTaking,   // took its stripe and is about to take the rest; not linked, and only its own thread touches it
+  kTaking,   // took its stripe and is about to take the rest; not linked, and only its own thread accesses it
   kGranted,  // holds every stripe; not linked
   kWithdrawn,  // gave up; not linked
 };
@@ -50,7 +51,7 @@ struct Waiter {
   std::atomic<WaiterState> state{WaiterState::kWaiting};
   Mode mode = Mode::kExclusive;
   bool async = false;
-  // The acquisition first waited in JavaScript, so it is linked later than it arrived: see insertByNumber().
+  // True if the acquisition first waited in JavaScript. It is then linked later than it arrived: see insertByNumber().
   bool comesFirst = false;
   // Whether a deadline or a signal may end this async wait. Always false for a sync waiter.
   bool mayGiveUp = false;
@@ -59,7 +60,7 @@ struct Waiter {
   bool ready = false;
   // Whether the thread of an earlier holder ended without releasing one of the stripes.
   bool abandoned = false;
-  // Whether a profile records the wait. Chosen at random each time a release designates the waiter, or grants it the
+  // Whether a profile records the wait. Decided at random each time a release designates the waiter or grants it the
   // stripe.
   Draw draw = Draw::kNone;
   // The number of revocations, up to kMostRevoked (async_waits.h).
@@ -69,7 +70,7 @@ struct Waiter {
   std::uint32_t arrival = 0;
   // When the waiter was added to the ready list.
   Nanoseconds readyAt = 0;
-  // Shown by inspect() for a traced acquisition; see notes.h.
+  // The note of a traced acquisition, which inspect() shows (notes.h); nullptr for other acquisitions.
   const std::string* note = nullptr;
 
   std::uint32_t stripe() const { return stripes[position.load()]; }
@@ -82,12 +83,12 @@ struct StripeQueue {
   Waiter* tail;
   // The one waiter in state kDesignated, if any. Changed under the shard; may be read without it.
   std::atomic<Waiter*> designated;
-  // The end of the barging period; after it, the head is granted next. Meaningless while the queue is empty, because
-  // the thread that links the first waiter sets this time.
+  // The end of the barging period; after this time, the head is granted next. Meaningless while the queue is empty: the
+  // thread that links the first waiter sets this time.
   Nanoseconds fairAt;
   std::uint32_t length;
-  // Another process comes before all waiters. When the current holders have released the stripe, its word becomes
-  // kElsewhere.
+  // True if another process comes before all waiters of this queue. When the current holders have released the stripe,
+  // its word becomes kElsewhere.
   bool closed;
 
   void pushBack(Waiter& waiter) {
@@ -111,7 +112,7 @@ struct StripeQueue {
   // time.
   void insertByNumber(Waiter& waiter) {
     Waiter* after = head;
-    // The counter wraps around.
+    // Compares the difference with 0, because the counter wraps around.
     while (after && static_cast<std::int32_t>(after->arrival - waiter.arrival) <= 0) after = after->next;
     if (!after) return pushBack(waiter);
     // Keeps `since` ordered, so that insertByArrival() finds the same place.

@@ -1,4 +1,4 @@
-// A set of participants to wake. They are collected while a shard is locked, and woken after it is unlocked.
+// A set of participants to wake. Participants are added while a shard is locked, and woken after it is unlocked.
 
 #pragma once
 

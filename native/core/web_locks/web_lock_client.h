@@ -1,8 +1,8 @@
 // One thread's requests for web locks (web_locks.h).
 //
-// Only that thread uses this class, except for push(). A thread that grants or steals a request pushes it into the
-// ready list. The owning thread collects this news in its event loop, or between two of its own steps. If the request
-// ends first, the news is dropped.
+// Only that thread uses this class, except for push(). A thread that grants or steals a request pushes the request into
+// the ready list. The owning thread collects this news (a grant or a steal) in its event loop, or between two of its
+// own steps. If the request ends first, the news is dropped.
 //
 // When the thread ends, the destructor ends all requests in any state. After that no thread can start a push. A
 // thread that has already pushed may still have a shard locked, so the destructor waits for each shard (keeps W4).
@@ -35,17 +35,18 @@ class WebLockClient {
     std::uint32_t ticket;
   };
   Started request(const KeyView& key, Mode mode, WebLockHow how);
-  // Ends a pending request. Returns false if it is not pending; take() then no longer reports an uncollected grant.
+  // Ends a pending request. Returns false if the request is not pending. In that case, take() will not report its
+  // grant.
   bool cancel(std::uint32_t ticket);
-  // Ends a request in any state. take() no longer reports it. Returns false if it was stolen, or if the ticket is
-  // unknown.
+  // Ends a request in any state; take() will not report it. Returns false if the request was stolen, or if the ticket
+  // is unknown.
   bool release(std::uint32_t ticket);
 
   struct News {
     std::uint32_t ticket;
-    // The request was pending and was granted. If both fields are set, the request was stolen after the grant.
+    // True if the request was pending and was granted. If both fields are true, the request was stolen after the grant.
     bool granted;
-    // The request was stolen, and has ended.
+    // True if the request was stolen, and so has ended.
     bool stolen;
   };
   // Hands out up to `room` items, and returns their number.

@@ -20,7 +20,7 @@ namespace stripelock {
 
 class WebLockName {
  public:
-  // All managers are below this number.
+  // The number of each manager is below this limit.
   static constexpr std::uint64_t kMostManagers = std::uint64_t{1} << 53;
 
   WebLockName(std::uint64_t manager, std::u16string_view name);
@@ -37,7 +37,7 @@ class WebLockName {
  private:
   std::string_view encode(std::uint64_t manager, std::u16string_view name);
 
-  // Not initialized, because that would cost more than the rest.
+  // Not initialized, because clearing it would cost more than the rest of the constructor.
   std::array<char, 264> few_;
   std::unique_ptr<char[]> many_;
   const KeyView view_;

@@ -19,9 +19,10 @@
 //     record and was pushed, its thread may free it at any time, so no other thread accesses it again.
 // W5  While a request is in a record or in the ready list, its state changes only with both the shard and that list
 //     locked. So its thread may read the state with either one locked.
-// W6  A query shows all shards at one moment. At that moment, the query has locked all of them. It asks each shard for
-//     a copy (WebLockShard::asked), and unlocks them. A thread that locks a shard to change it makes that copy first;
-//     the query makes the remaining copies. So other threads wait for the copy of one shard at most.
+// W6  A query returns the state of all shards at one moment. At that moment, the query has locked all shards. It
+//     requests a copy of each shard (WebLockShard::asked), and then unlocks them. A thread that locks a shard to change
+//     it makes the requested copy first; the query makes the remaining copies. So another thread waits at most until
+//     one shard is copied.
 //
 // Between the first and the last change of a record, no step allocates memory, except for the set of participants to
 // wake.
@@ -99,9 +100,9 @@ struct WebLockRecord : KeyNode<WebLockRecord> {
 struct alignas(64) WebLockShard {
   ShortMutex mutex;
   KeyMap<WebLockRecord> records;
-  // A dropped record. The next new name reuses it, because an uncontended lock creates and drops a record each time.
+  // A dropped record that the next new name reuses, because an uncontended lock creates and drops a record each time.
   std::unique_ptr<WebLockRecord> spare;
-  // The copy that a query asked for, or nullptr. It must be filled before the shard changes.
+  // The copy that a query has requested, or nullptr. The copy must be filled before the shard changes.
   WebLockCopy* asked = nullptr;
 };
 
