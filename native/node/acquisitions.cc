@@ -21,7 +21,7 @@ struct Acquire {
   Membership* membership = nullptr;
   Request request{};
   std::string note;
-  // A copy, because another thread, or JavaScript run by an interrupt, may write to the caller's array.
+  // A copy of the caller's array, because another thread, or JavaScript run by an interrupt, may write to that array.
   std::array<std::uint32_t, kFewStripes> few;
   std::vector<std::uint32_t> many;
 
@@ -32,7 +32,8 @@ struct Acquire {
   }
 };
 
-// (table, stripes, count, taken, mode, timeout, note?, waited?, arrival?). False: an exception is pending.
+// Reads the arguments (table, stripes, count, taken, mode, timeout, note?, waited?, arrival?). Returns false if they
+// are invalid; an exception is then pending.
 bool readAcquire(const Call& call, Acquire& acquire) {
   acquire.membership = call.toTable(0);
   Request& request = acquire.request;
@@ -52,7 +53,7 @@ bool readAcquire(const Call& call, Acquire& acquire) {
       request.stripes = copy;
     }
   }
-  // The core relies on the order, and indexes by the values.
+  // The core relies on ascending stripes, and uses them as indexes.
   valid = valid && request.stripes[request.count - 1] < acquire.membership->table().stripes() &&
           (!isCounted(request.mode) || acquire.membership->hasShares());
   for (std::uint32_t i = 1; valid && i < request.count; ++i)
@@ -84,7 +85,8 @@ Napi::Value timeoutOutcome(Napi::Env env, Table& table, std::uint32_t stripe) {
   return object;
 }
 
-// Sets `keys` if the table belongs to a file: the key that each thread waits for, if it is a key of the same file.
+// If the table belongs to a file, sets `keys` to the keys that the threads wait for. A thread that waits for anything
+// but a key of this file has no entry.
 Napi::Object deadlockOutcome(Napi::Env env, const Table& table, const std::vector<Blocked>& cycle,
                              bool waited) {
   std::vector<std::int32_t> threads;
@@ -124,9 +126,9 @@ napi_value granted(const Call& call, bool abandoned) {
   return call.integer(abandoned ? kGrantedAbandoned : kGranted);
 }
 
-// acquireSync(table, stripes, count, taken, mode, timeout, note?): one of kGranted …, an Outcome, or undefined if the
-// host is ending this thread or its script. `stripes` is a single stripe, or an Int32Array that begins with the
-// stripes.
+// acquireSync(table, stripes, count, taken, mode, timeout, note?): kGranted, kGrantedAbandoned, kGrantedLate,
+// kGrantedLateAbandoned, an Outcome, or undefined if the host is ending this thread or its script. `stripes` is a
+// single stripe, or an Int32Array that begins with the stripes.
 napi_value acquireSync(napi_env env, napi_callback_info info) {
   const Call call(env, info);
   Acquire acquire;
@@ -177,7 +179,7 @@ napi_value acquireAsync(napi_env env, napi_callback_info info) {
   return call.integer(static_cast<std::int32_t>(started.id));
 }
 
-// tryEnter(table, stripe): whether this thread now holds the stripe, exclusively. Of a table with a gate
+// tryEnter(table, stripe): whether this thread now holds the stripe, exclusively. The table must have a gate
 napi_value tryEnter(napi_env env, napi_callback_info info) {
   const Call call(env, info, 2);
   Membership* const membership = call.toTable(0);
@@ -196,8 +198,8 @@ napi_value cancel(napi_env env, napi_callback_info info) {
   return call.boolean(call.environment().participant().asyncWaits().cancel(id));
 }
 
-// release(table, stripe, mode, back?): kNotHeld, kReleased or kReleasedAndReady. `back`: the acquisition gives the
-// stripe back, because it will wait again
+// release(table, stripe, mode, back?): kNotHeld, kReleased or kReleasedAndReady. `back`: true if the acquisition failed
+// or will wait again, so the next holder sees the same `abandoned`
 napi_value release(napi_env env, napi_callback_info info) {
   const Call call(env, info, 4);
   Membership* const membership = call.toTable(0);
@@ -215,7 +217,8 @@ napi_value release(napi_env env, napi_callback_info info) {
   return call.integer(ready ? kReleasedAndReady : kReleased);
 }
 
-// The array of a call that hands over a batch. `room` is 0 if it is not an array, or has no room for one entry.
+// The caller's array for a batch of entries. `room` is the number of entries that fit; 0 if the argument is not an
+// Int32Array.
 struct Batch {
   explicit Batch(const Call& call) {
     std::size_t length = 0;

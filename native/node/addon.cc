@@ -79,7 +79,8 @@ napi_value close(napi_env env, napi_callback_info info) {
   const Call call(env, info, 1);
   const Membership* const membership = call.toTable(0);
   if (!membership) return call.refuse("expected an open table");
-  // This call comes from an interrupt of a blocked call, which may wait for this very table.
+  // If the thread is blocked, an interrupt of the blocked call makes this call. The blocked call may wait for a stripe
+  // of this table.
   if (call.environment().blocked()) return call.refuse("no table can be closed by a blocked thread");
   call.environment().close(membership->number);
   return nullptr;
@@ -97,7 +98,7 @@ napi_value reuse(napi_env env, napi_callback_info info) {
   return call.number(offset ? static_cast<double>(*offset) : double{kNoRoom});
 }
 
-// own(table, arenaLow, arenaHigh, offset)
+// own(table, arenaLow, arenaHigh, offset): see Registry::own
 napi_value own(napi_env env, napi_callback_info info) {
   const Call call(env, info, 4);
   Membership* const membership = call.toTable(0);
@@ -109,7 +110,7 @@ napi_value own(napi_env env, napi_callback_info info) {
   return nullptr;
 }
 
-// share(table)
+// share(table): see Registry::share
 napi_value share(napi_env env, napi_callback_info info) {
   const Call call(env, info, 1);
   Membership* const membership = call.toTable(0);
@@ -129,7 +130,7 @@ napi_value sameMemory(napi_env env, napi_callback_info info) {
   return call.boolean(one == other);
 }
 
-// openShares(table, counts): counts
+// openShares(table, counts): the array of counts in use; see Environment::openShares
 napi_value openShares(napi_env env, napi_callback_info info) {
   const Call call(env, info, 2);
   const Membership* const membership = call.toTable(0);
@@ -141,7 +142,7 @@ napi_value openShares(napi_env env, napi_callback_info info) {
   return call.environment().openShares(membership->number, counts);
 }
 
-// openLocals(table, counts): counts
+// openLocals(table, counts): the array of counts in use; see Environment::openLocals
 napi_value openLocals(napi_env env, napi_callback_info info) {
   const Call call(env, info, 2);
   const Membership* const membership = call.toTable(0);
@@ -161,11 +162,11 @@ napi_value hash(napi_env env, napi_callback_info info) {
     return call.refuse("expected a key and a number of stripes");
   std::array<char, 1024> few;
   std::size_t length = 0;
-  // V8 copies a string in half the time that it takes to encode it.
+  // V8 copies a string twice as fast as it encodes the string.
   std::array<char16_t, 256> units;
   const bool isText =
       napi_get_value_string_utf16(env, call.at(0), units.data(), units.size(), &length) == napi_ok;
-  // If there is room for one more unit, the string was not cut off. ASCII is valid UTF-8.
+  // If there is room for one more unit, the string was not truncated. ASCII is valid UTF-8.
   if (isText && length + 1 < units.size() && narrow({units.data(), length}, few.data()) < 0x80)
     return call.unsignedInteger(stripeOfBytes(few.data(), length, stripes));
   if (!isText) {
@@ -178,11 +179,11 @@ napi_value hash(napi_env env, napi_callback_info info) {
     return call.unsignedInteger(stripeOfBytes(data, length, stripes));
   }
   napi_get_value_string_utf8(env, call.at(0), few.data(), few.size(), &length);
-  // One character takes at most 4 bytes. If that much room is left, nothing was cut off.
+  // One character takes at most 4 bytes. If that much room is left, the string was not truncated.
   if (length + 4 < few.size()) return call.unsignedInteger(stripeOfBytes(few.data(), length, stripes));
   napi_get_value_string_utf8(env, call.at(0), nullptr, 0, &length);
   std::string many(length, '\0');
-  // There is also room for the terminator.
+  // std::string also has room for the terminator.
   napi_get_value_string_utf8(env, call.at(0), many.data(), length + 1, &length);
   return call.unsignedInteger(stripeOfBytes(many.data(), length, stripes));
 }

@@ -1,8 +1,8 @@
 // One call from JavaScript: its checked arguments, and its result. All exported functions use it. lib/ has already
 // checked the user's arguments; these checks keep a wrong call from crashing.
 //
-// It calls Node-API directly on the paths of a contended acquisition and an uncontended lease: there the wrapper
-// classes would cost more than the rest of the call.
+// Contended acquisitions and uncontended leases call Node-API directly, because the wrapper classes would cost them
+// more than the rest of the call.
 
 #pragma once
 
@@ -19,8 +19,8 @@
 
 namespace stripelock {
 
-// Whether the core may keep the address of an array's memory. The memory of an ArrayBuffer ends when it is detached.
-// The memory of a SharedArrayBuffer, growable or not, stays while there is a reference to it.
+// Whether the core may keep the address of an array's memory. The memory of an ArrayBuffer is lost when the buffer is
+// detached. The memory of a SharedArrayBuffer, growable or not, stays as long as a reference to the buffer exists.
 bool isInSharedMemory(napi_env env, napi_value array);
 
 Napi::Array toArray(Napi::Env env, const std::vector<std::int32_t>& numbers);
@@ -35,7 +35,7 @@ inline double toMilliseconds(Nanoseconds time) {
 // nullptr, if it has the wrong type or value.
 class Call {
  public:
-  // `most`: the number of arguments of the function. Reading more would cost more.
+  // `most`: the number of arguments of the function. Reading more values would only take longer.
   Call(napi_env env, napi_callback_info info, std::size_t most = kMostArguments) : env_(env), count_(most) {
     void* data = nullptr;
     napi_get_cb_info(env, info, &count_, values_.data(), nullptr, &data);
@@ -64,7 +64,7 @@ class Call {
     out = static_cast<std::uint32_t>(number);
     return number == static_cast<double>(out);
   }
-  // An id of an object in the core, which checks whether the object exists.
+  // The id of an object in the core. The core checks whether the object exists.
   bool toId(std::size_t index, std::uint32_t& out) const {
     return toIndex(index, std::numeric_limits<std::uint32_t>::max(), out);
   }
@@ -79,7 +79,7 @@ class Call {
   bool toBoolean(std::size_t index, bool& out) const {
     return napi_get_value_bool(env_, values_[index], &out) == napi_ok;
   }
-  // The number of a mode. Only this function and the next read modes.
+  // The number of a mode. Only this function and the next one read modes.
   bool toMode(std::size_t index, Mode& out) const {
     std::uint32_t number = 0;
     if (!toIndex(index, kModes - 1, number)) return false;

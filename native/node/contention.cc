@@ -12,8 +12,8 @@ namespace stripelock {
 
 namespace {
 
-// startProfile(threshold, every, names): false if another profile is running. The numbers are milliseconds. No names:
-// all locks
+// startProfile(threshold, every, names): false if another profile is running. `threshold` and `every` are in
+// milliseconds. Without names, the profile covers all locks
 napi_value startProfile(napi_env env, napi_callback_info info) {
   const Call call(env, info, 3);
   double threshold = 0;
@@ -26,7 +26,7 @@ napi_value startProfile(napi_env env, napi_callback_info info) {
   std::vector<std::string> names;
   for (std::uint32_t i = 0; i < list.Length(); ++i) {
     const Napi::Value name = list.Get(i);
-    // A getter threw.
+    // The getter of this element has thrown an exception.
     if (name.IsEmpty()) return nullptr;
     if (!name.IsString()) return call.refuse("expected names");
     names.push_back(name.As<Napi::String>().Utf8Value());
@@ -43,7 +43,7 @@ napi_value stopProfile(napi_env env, napi_callback_info info) {
   return nullptr;
 }
 
-// drawn(): whether a profile records this thread's last release or sync wait, as a number of core/Draw
+// drawn(): whether a profile records this thread's last release or sync wait, as the number of a Draw
 napi_value drawn(napi_env env, napi_callback_info info) {
   const Call call(env, info, 0);
   if (!call.started()) return call.refuse("not started");
@@ -51,7 +51,7 @@ napi_value drawn(napi_env env, napi_callback_info info) {
       static_cast<std::int32_t>(std::exchange(call.environment().participant().draw, Draw::kNone)));
 }
 
-// draw(waited): draws whether a wait of this many milliseconds is recorded; returns a number of core/Draw
+// draw(waited): decides at random whether a wait of this many milliseconds is recorded; returns a Draw as a number
 napi_value draw(napi_env env, napi_callback_info info) {
   const Call call(env, info, 1);
   double waited = 0;
@@ -60,7 +60,7 @@ napi_value draw(napi_env env, napi_callback_info info) {
   return call.integer(static_cast<std::int32_t>(ContentionProfile::instance().draw(time)));
 }
 
-// sampling(): the milliseconds from which on a wait is always recorded
+// sampling(): a wait of this many milliseconds or more is always recorded
 napi_value sampling(napi_env env, napi_callback_info info) {
   const Call call(env, info, 0);
   return call.number(toMilliseconds(ContentionProfile::instance().every()));

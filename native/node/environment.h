@@ -1,10 +1,10 @@
 // The state of one Node.js environment (the main thread, or a worker) in the addon.
 //
-// The clean-up hook ends it. It runs on the environment's own thread, after its last JavaScript, and before the
-// thread-safe function's clean-up, because it was registered later. It closes the open lease tables and gates, ends the
-// requests for web locks, and frees the keys of files. Then it leaves the registry, which stops wakes, cancels pending
-// acquisitions, and frees held stripes. From then on no other thread touches the thread-safe function. References to
-// JavaScript memory are dropped after that, with the instance data.
+// The clean-up hook (onEnd) ends this state. The hook runs on the environment's own thread, after the last JavaScript.
+// It runs before the clean-up of the thread-safe function, because it was registered later. The hook closes the open
+// lease tables and gates, and ends the requests for web locks. Then it leaves the registry, which stops wakes, cancels
+// pending acquisitions, and releases held stripes. After that, no other thread uses the thread-safe function. Last, the
+// hook closes the lock files. References to JavaScript memory are dropped later, with the instance data.
 
 #pragma once
 
@@ -21,7 +21,7 @@
 
 namespace stripelock {
 
-// Every table's number is below this.
+// The number of each table is below this limit.
 inline constexpr std::uint32_t kMostTables = 0x7fffffff;
 
 class Environment {
@@ -34,8 +34,8 @@ class Environment {
   Environment(const Environment&) = delete;
   Environment& operator=(const Environment&) = delete;
 
-  // Joins the registry. The event loop calls `onReady` when takeGrants() or takeReleasedKeys() has entries. Returns
-  // false if no slot is free.
+  // Joins the registry. The event loop calls `onReady` when takeGrants(), takeReleasedKeys() or takeWebLockNews() has
+  // entries. Returns false if no slot is free.
   bool start(Napi::Env env, std::int32_t threadId, Napi::Function onReady);
   bool started() const { return participant_ != nullptr; }
   Participant& participant() const { return *participant_; }
@@ -47,8 +47,8 @@ class Environment {
   // Sets or clears one reason.
   void keepAlive(Napi::Env env, Reason reason, bool alive);
 
-  // Returns a table's number in this environment, or kNotOpened if the memory is in use with another number of stripes
-  // or another value of `exact`.
+  // Returns a table's number in this environment, or kNotOpened if the memory is in use with another number of stripes,
+  // another limit, or another value of `exact`.
   std::int32_t open(Napi::Int32Array words, std::uint32_t stripes, bool exact, std::uint32_t limit,
                     const std::string& name, const std::shared_ptr<Gate>& gate = nullptr);
   // Call it as many times as open() returned the number.
@@ -57,10 +57,11 @@ class Environment {
   Membership* membership(std::uint32_t table) const {
     return table < tables_.size() && tables_[table] ? tables_[table]->membership : nullptr;
   }
-  // Counts in the given array of shared memory, unless the table already has one. Returns the array in use.
+  // Makes the given array, in shared memory, the table's array of shared holds, unless the table already has one.
+  // Returns the array in use.
   Napi::Value openShares(std::uint32_t table, Napi::Int32Array shares);
 
-  // Does the same for the counts of acquisitions that wait in JavaScript.
+  // Does the same for the table's array of acquisitions that wait in JavaScript.
   Napi::Value openLocals(std::uint32_t table, Napi::Int32Array locals);
 
   // Blocks the thread. During the wait, an interrupt of the host, such as a debugger's, may run JavaScript.

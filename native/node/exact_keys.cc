@@ -15,7 +15,8 @@ namespace stripelock {
 
 namespace {
 
-// The first byte of a key is its kind. So a number, its digits and its bytes are different keys.
+// The first byte of a key is its kind. So a number, the string of its digits and an array with the same bytes are three
+// different keys.
 enum class Kind : char {
   // The lower half of each UTF-16 code unit, if the upper halves are 0; see core/base/narrow.h.
   kNarrow,
@@ -43,7 +44,7 @@ class KeyBytes {
     std::size_t length = 0;
     std::array<char16_t, 130> units;
     if (napi_get_value_string_utf16(env, value, units.data(), units.size(), &length) != napi_ok) return false;
-    // If room for one more unit is left, nothing was cut off.
+    // If room for one more unit is left, the string was not truncated.
     if (length + 1 < units.size()) {
       setText({units.data(), length});
       return true;
@@ -102,7 +103,7 @@ class KeyBytes {
     bytes_ = {start_, 1 + length};
   }
 
-  // Not initialized: that would cost more than the rest.
+  // Not initialized, because clearing it would cost more than the rest of the call.
   std::array<char, 264> few_;
   std::string many_;
   char* start_;
@@ -128,7 +129,7 @@ napi_value pin(napi_env env, napi_callback_info info) {
     return call.refuse("expected an exact table, a key and a stripe");
   // Keeps N4: as in unpin().
   const bool blocked = call.environment().blocked();
-  // No thread has pinned kNoStripe, which is too high for a stripe.
+  // kNoStripe is too high for a stripe, so the call does not unpin it.
   const KeyPins::Pinned pinned = pins->pin(key.view(), static_cast<std::uint32_t>(idle), blocked);
   const std::int32_t stripe =
       pinned.stripe == KeyTable::kNone ? kNoStripe : static_cast<std::int32_t>(pinned.stripe);
@@ -155,7 +156,7 @@ napi_value unpin(napi_env env, napi_callback_info info) {
   return call.unsignedInteger(static_cast<std::uint32_t>(pins->unpin(stripes, count, blocked)));
 }
 
-// inUse(table): the number of keys that are held or abandoned
+// inUse(table): the number of keys of the table that are held or abandoned
 napi_value inUse(napi_env env, napi_callback_info info) {
   const Call call(env, info, 1);
   Membership* const membership = call.toTable(0);

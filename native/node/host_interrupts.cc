@@ -4,7 +4,8 @@ namespace stripelock {
 
 namespace {
 
-// Runs a script in the main context of the environment, even if code from strings is disallowed. Empty if it throws.
+// Runs a script in the main context of the environment, even if code from strings is disallowed. Returns an empty value
+// if the script throws.
 Napi::Value evaluate(Napi::Env env, const char* script) {
   napi_value result = nullptr;
   if (napi_run_script(env, Napi::String::New(env, script), &result) == napi_ok) return {env, result};
@@ -12,7 +13,8 @@ Napi::Value evaluate(Napi::Env env, const char* script) {
   return {};
 }
 
-// Node refuses this call if the environment may run no more JavaScript. This does not detect the timeout of a script.
+// Node refuses napi_strict_equals() if the environment may run no more JavaScript. This check does not detect the
+// timeout of a script.
 bool mayRunNoMore(napi_env env) {
   napi_value undefined = nullptr;
   napi_get_undefined(env, &undefined);
@@ -43,9 +45,9 @@ bool HostInterrupts::requested(void* self) {
   return requested;
 }
 
-// Calls a function, because V8 handles interrupts when JavaScript is called. If an end was requested, it begins then
-// and continues when the addon returns. Until then the addon must do nothing else, because Node-API would refuse its
-// calls.
+// Calls a JavaScript function, because V8 handles interrupts in such a call. If the end of the thread or script was
+// requested, V8 begins it in this call, and continues it after the addon has returned. In between, the addon must do
+// nothing else, because Node-API would refuse its calls.
 bool HostInterrupts::ask() const {
   napi_value undefined = nullptr;
   napi_get_undefined(env_, &undefined);
@@ -63,7 +65,7 @@ bool HostInterrupts::ask() const {
     napi_valuetype type = napi_undefined;
     napi_typeof(env_, exception, &type);
     if (type == napi_null) return true;
-    // Otherwise it is a stack overflow: the thread is close to the end of its stack.
+    // Otherwise the exception is a stack overflow: the thread is close to the end of its stack.
   }
   return mayRunNoMore(env_);
 }

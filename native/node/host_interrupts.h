@@ -1,5 +1,5 @@
-// The events that make a blocked thread return to its host. The thread ends (worker.terminate(), process.exit()), or
-// its script does (the timeout of node:vm, or Ctrl+C with its option breakOnSigint).
+// Checks for the events that make a blocked thread return to its host: the thread is being ended (worker.terminate(),
+// process.exit()), or its script is (by the timeout of node:vm, or by Ctrl+C with the option breakOnSigint).
 
 #pragma once
 
@@ -12,7 +12,7 @@ namespace stripelock {
 class HostInterrupts {
  public:
   void open(Napi::Env env);
-  // Created for a blocking call. `env` is the environment of the function that JavaScript called.
+  // Returns the checks for a blocking call. `env` is the environment of the function that JavaScript called.
   Interrupt of(napi_env env);
 
  private:
@@ -21,7 +21,7 @@ class HostInterrupts {
   bool ask() const;
 
   napi_env env_ = nullptr;
-  // A function in JavaScript that does nothing. Empty if the host cannot make one.
+  // A JavaScript function that does nothing. Empty if the host cannot create one.
   Napi::FunctionReference nothing_;
 };
 

@@ -12,7 +12,7 @@ namespace stripelock {
 
 namespace {
 
-// holders(table, stripe): the ids of the threads that hold it
+// holders(table, stripe): the ids of the threads that hold the stripe
 napi_value holders(napi_env env, napi_callback_info info) {
   const Call call(env, info, 2);
   Membership* const membership = call.toTable(0);

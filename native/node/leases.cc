@@ -40,7 +40,7 @@ std::int32_t Leases::openGate(std::uint64_t number, std::uint32_t capacity) {
 void Leases::closeTable(std::uint32_t index) {
   const Open<LeaseTable> closed = tables_[index];
   tables_[index] = {};
-  // The same table may be open twice here, until the garbage collector finds the first handle.
+  // The environment may have the same table open twice, until the garbage collector finds the first handle.
   const bool last = std::none_of(tables_.begin(), tables_.end(),
                                  [&](const auto& open) { return open.object == closed.object; });
   if (last) watches.removeAll(*closed.object);
@@ -64,7 +64,7 @@ Napi::String fromBytes(napi_env env, const std::string& bytes) {
 // { owner, token, remaining, info? }
 Napi::Object toObject(napi_env env, const LeaseTable::Info& info) {
   Napi::Object object = Napi::Object::New(env);
-  // Passed as a Napi::Value: a string would be converted to UTF-8 and back.
+  // Passed as a Napi::Value, because Set() would convert a Napi::String to UTF-8 and back.
   object.Set("owner", Napi::Value(fromBytes(env, info.owner)));
   object.Set("token", Napi::BigInt::New(env, info.token));
   object.Set("remaining", Napi::Number::New(env, toMilliseconds(info.remaining)));
@@ -115,7 +115,7 @@ napi_value leaseAcquire(napi_env env, napi_callback_info info) {
   return Napi::BigInt::New(env, grant.token);
 }
 
-// leaseRenew(table, key, at, owner, ttl, info?): whether the owner holds it
+// leaseRenew(table, key, at, owner, ttl, info?): true if the owner holds the lease, which is then renewed
 napi_value leaseRenew(napi_env env, napi_callback_info info) {
   const LeaseCall call(env, info, 6);
   const LeaseArguments arguments(call);
@@ -128,8 +128,8 @@ napi_value leaseRenew(napi_env env, napi_callback_info info) {
   return call.boolean(arguments.table().renew(arguments.claim(), ttl, &replaced));
 }
 
-// leaseEnd(table, key, at, owner, token, keepFor): kLeaseNo, kLeaseDone or kLeaseDoneAndReady. Token 0 accepts any grant
-// of the owner
+// leaseEnd(table, key, at, owner, token, keepFor): kLeaseNo, kLeaseDone or kLeaseDoneAndReady. Token 0 accepts any
+// grant of the owner
 napi_value leaseEnd(napi_env env, napi_callback_info info) {
   const LeaseCall call(env, info, 6);
   const LeaseArguments arguments(call);
@@ -150,8 +150,8 @@ napi_value leaseInspect(napi_env env, napi_callback_info info) {
   return found ? napi_value(toObject(env, *found)) : nullptr;
 }
 
-// The order of code points, of keys as the bytes of their UTF-16 code units. In UTF-16, surrogates encode the highest
-// code points, but come before some other units.
+// Orders keys, given as the bytes of their UTF-16 code units, by code points. In UTF-16, surrogates encode the highest
+// code points, but have lower values than some other code units.
 bool isBefore(std::string_view a, std::string_view b) {
   const auto rankOf = [](char16_t unit) {
     if (unit < 0xd800) return static_cast<std::uint32_t>(unit);
@@ -168,7 +168,8 @@ bool isBefore(std::string_view a, std::string_view b) {
   return a.size() < b.size();
 }
 
-// leaseList(table, prefix, at, most): [{ key, owner, token, remaining, info? }], the first of all that are held
+// leaseList(table, prefix, at, most): [{ key, owner, token, remaining, info? }], the first `most` held leases with this
+// prefix
 napi_value leaseList(napi_env env, napi_callback_info info) {
   const LeaseCall call(env, info, 4);
   LeaseTable* const table = call.toLeaseTable(0);
@@ -206,7 +207,7 @@ napi_value leaseWatch(napi_env env, napi_callback_info info) {
   return call.unsignedInteger(call.leases().watches.add(*table, KeyView(key.view())));
 }
 
-// leaseUnwatch(id)
+// leaseUnwatch(id): whether the watch existed
 napi_value leaseUnwatch(napi_env env, napi_callback_info info) {
   const LeaseCall call(env, info, 1);
   std::uint32_t id = 0;

@@ -40,10 +40,11 @@ Napi::Value faultOf(Napi::Env env, const FileError& error) {
   return toArray(env, {static_cast<std::int32_t>(error.fault), error.number});
 }
 
-// The number of a value of FileAccess, and one more.
+// The number of values of FileAccess.
 constexpr std::uint32_t kAccesses = static_cast<std::uint32_t>(FileAccess::kAll) + 1;
 
-// processOpen(path, title, files, limit, access): the file's number in this thread, or [fault, number, part, owner, mode]
+// processOpen(path, title, files, limit, access): the number of the file in this thread, or [fault, number, part,
+// owner, mode]
 napi_value processOpen(napi_env env, napi_callback_info info) {
   const Call call(env, info, 5);
   std::string path;
@@ -74,7 +75,8 @@ napi_value processClose(napi_env env, napi_callback_info info) {
 }
 
 // processTable(file, name): [the number of the file's table, the header of its words, the largest number of its keys,
-// the holders' tokens by stripe, its limit]. undefined if the host does not allow memory that is shared with native code
+// the holders' tokens by stripe, its limit]. Returns undefined if the host does not allow external memory in an
+// ArrayBuffer
 napi_value processTable(napi_env env, napi_callback_info info) {
   const Call call(env, info, 2);
   const std::shared_ptr<ProcessFile> file = toFile(call);

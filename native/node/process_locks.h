@@ -1,4 +1,4 @@
-// The locks of files of one Node.js environment (core/files/process_file.h), and the addon's functions for them.
+// The lock files of one Node.js environment (core/files/process_file.h), and the addon's functions for them.
 
 #pragma once
 

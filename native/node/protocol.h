@@ -39,14 +39,15 @@ inline constexpr std::int32_t kNotOpened = -1;
 // The mode of tables with permits; see Call::toMode.
 inline constexpr std::int32_t kPermitMode = 2;
 
-// The detail of a grant has a core/Draw, shifted left by this. The lowest bit is the flag for an abandoned stripe.
+// The detail of a grant contains a Draw (core/table/contention_profile.h), shifted left by this. The lowest bit is the
+// flag for an abandoned stripe.
 inline constexpr std::int32_t kDrawShift = 1;
 
-// The detail of an acquisition that the gate failed: this flag, a FileFault, and the system's error.
+// The detail of an acquisition that failed at the gate: this flag, a FileFault, and the system's error.
 inline constexpr std::int32_t kEntryFailed = 1 << 29;
 inline constexpr std::int32_t kFaultShift = 16;
 
-// Flags in the result of pin(). No stripe is as high as these.
+// Flags in the result of pin(). The numbers of stripes are below these bits.
 inline constexpr std::int32_t kPinnedAgain = 1 << 30;
 inline constexpr std::int32_t kCrowded = 1 << 29;
 inline constexpr std::int32_t kIdleEnded = 1 << 28;

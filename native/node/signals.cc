@@ -17,7 +17,7 @@ napi_value countSignals(napi_env env, napi_callback_info info) {
   return call.boolean(countTerminalSignals(static_cast<int>(signal)));
 }
 
-// takeTerminalSignal(signal): whether a terminal sent it, once for each delivery
+// takeTerminalSignal(signal): whether a counted delivery of the signal is left; takes one
 napi_value takeSignal(napi_env env, napi_callback_info info) {
   const Call call(env, info, 1);
   std::uint32_t signal = 0;

@@ -33,7 +33,7 @@ class Name {
     std::size_t length = 0;
     if (napi_get_value_string_utf16(env, value, few_.data(), few_.size(), &length) != napi_ok) return false;
     view_ = {few_.data(), length};
-    // If room for one more unit is left, nothing was cut off.
+    // If room for one more unit is left, the string was not truncated.
     if (length + 1 < few_.size()) return true;
     napi_get_value_string_utf16(env, value, nullptr, 0, &length);
     many_.resize(length);
@@ -55,7 +55,7 @@ std::optional<std::uint64_t> managerIn(const WebLockExchange& exchange) {
   return static_cast<std::uint64_t>(manager);
 }
 
-// A call that uses the open exchange.
+// A call whose numbers are in the thread's exchange.
 class WebLockCall : public Call {
  public:
   using Call::Call;
@@ -63,7 +63,7 @@ class WebLockCall : public Call {
   bool isOpen() const { return environment().named().started(); }
   WebLockClient& client() const { return environment().named().client(); }
   WebLockExchange& exchange() const { return environment().named().exchange(); }
-  // Also keeps the event loop alive as long as requests wait.
+  // Writes the answer into the exchange. Also keeps the event loop alive as long as requests wait.
   napi_value answer(std::int32_t answer) const {
     exchange().answer = answer;
     exchange().ready = client().hasReady() ? 1 : 0;
@@ -94,7 +94,7 @@ napi_value webLockIssue(napi_env env, napi_callback_info info) {
   return Call(env, info, 0).number(static_cast<double>(WebLocks::instance().issueManager()));
 }
 
-// webLockIsManager(number)
+// webLockIsManager(number): whether a manager has this number
 napi_value webLockIsManager(napi_env env, napi_callback_info info) {
   const Call call(env, info, 1);
   double number = -1;

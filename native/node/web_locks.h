@@ -20,7 +20,8 @@ struct WebLockExchange {
   // To the addon: the mode of the lock, and what to do if it is held (WebLockHow).
   std::int32_t mode;
   std::int32_t how;
-  // From webLockRequest(): the request's number. To webLockCancel() and webLockRelease(): the number of the request to end.
+  // From webLockRequest(): the request's number. To webLockCancel() and webLockRelease(): the number of the request
+  // that the call ends.
   std::int32_t ticket;
   // From the addon: the outcome of the call.
   std::int32_t answer;
