@@ -3,7 +3,8 @@ import type { FencingToken } from './lease-store.js';
 
 /**
  * Reports that a lease is no longer held, or may no longer be held. Another owner may now use the resource
- * that it protected. `cause`: the error of the last renewal, if that is why the lease was lost.
+ * that the lease protected. `cause` is the error of the last renewal if the lease expired because its
+ * renewals failed.
  */
 export class LeaseLostError extends LockError {
   /** The key of the lease. */
@@ -27,8 +28,8 @@ export class LeaseLostError extends LockError {
 }
 
 /**
- * Reports that the store failed. `cause` is the store's error. No lease was granted. A lease that was held
- * stays held until it expires.
+ * Reports that the store failed. `cause` is the store's error. A failed acquisition has granted no lease. If
+ * a renewal or a release fails, the lease ends when its TTL expires, unless a retry succeeds.
  */
 export class LeaseStoreError extends LockError {
   constructor(message: string, cause?: unknown) {
@@ -41,8 +42,9 @@ export class LeaseStoreError extends LockError {
 }
 
 /**
- * Reports that a write was refused because an earlier write had a higher token. The sender has lost its
- * lease, and may not know that yet.
+ * Reports that a gate refused a write, because the gate had already admitted a higher token for the key. The
+ * sender of the write has then lost its lease, even if the sender does not know that yet. The gate also
+ * refuses the write if it has forgotten the key and may have admitted a higher token before.
  */
 export class StaleTokenError extends LockError {
   /** The key of the write. */
@@ -50,8 +52,8 @@ export class StaleTokenError extends LockError {
   /** The token that was refused. */
   readonly token: FencingToken;
   /**
-   * The highest token that was admitted before. For a key that the gate has forgotten, the highest token that
-   * may have been admitted.
+   * The highest token that the gate has admitted for the key. If the gate has forgotten the key, this is the
+   * highest token that it may have admitted.
    */
   readonly newest: FencingToken;
 
@@ -72,8 +74,9 @@ export class StaleTokenError extends LockError {
 
 /**
  * Whether an error is permanent, so that repeating the operation cannot help. An error is permanent if it is
- * a LockError, but not a LeaseStoreError or a LockTimeoutError. Callers get a permanent error unchanged and
- * at once. A LockTimeoutError comes from a lock that the store itself uses, so a repetition can succeed.
+ * a LockError, but not a LeaseStoreError or a LockTimeoutError. Methods pass a permanent error to their
+ * caller unchanged and without a retry. A LockTimeoutError comes from a lock that the store itself uses, so a
+ * retry can succeed.
  */
 export function isPermanent(error: unknown): error is LockError {
   return (
@@ -82,8 +85,8 @@ export function isPermanent(error: unknown): error is LockError {
 }
 
 /**
- * The error for a server that refuses an operation that leases need. It is permanent until an administrator
- * allows the operation.
+ * Creates the error for a server that does not permit an operation that leases need. The error is permanent,
+ * because retries fail until an administrator permits the operation.
  */
 export function storeDenied(server: string, cause: unknown): LockError {
   const message = `${server} does not allow what leases need: ${messageOf(cause)}`;
@@ -91,8 +94,8 @@ export function storeDenied(server: string, cause: unknown): LockError {
 }
 
 /**
- * The error for a failed operation of a store on one or more keys. If `cause` is permanent, `cause` itself is
- * returned.
+ * Creates the error for an operation on one or more keys that the store failed to execute. Returns `cause`
+ * itself if `cause` is permanent.
  */
 export function storeFailure(operation: string, keys: string | readonly string[], cause: unknown): LockError {
   if (isPermanent(cause)) return cause;
@@ -101,9 +104,9 @@ export function storeFailure(operation: string, keys: string | readonly string[]
 }
 
 /**
- * The message of a thrown value. If Node cannot connect to any of several addresses, the error's message is
- * empty, so its code is used. The message of a `mariadb` error includes the whole statement, so its
- * `sqlMessage` is used.
+ * Returns the message of a thrown value, with two exceptions. If Node cannot connect to any of several
+ * addresses, the message of its error is empty, so the error's code is returned. The message of a `mariadb`
+ * error contains the whole SQL statement, so the error's `sqlMessage` is returned.
  */
 export function messageOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
@@ -112,7 +115,10 @@ export function messageOf(error: unknown): string {
   return error.message || (typeof code === 'string' ? code : error.name);
 }
 
-/** The error for an acquisition that was not granted in time. `cause`: the last error of the store. */
+/**
+ * The error for an acquisition that was not granted in time. `cause`: the last error of the store, if there
+ * was one.
+ */
 export function leaseTimeout(
   keys: readonly string[],
   timeout: number,
@@ -137,7 +143,7 @@ export function managerClosed(): LockError {
   return new LockError('ERR_LEASE_MANAGER_CLOSED', 'the LeaseManager was closed');
 }
 
-/** The error for background renewal over a store that no other thread can open. */
+/** The error for a request for background renewal if no other thread can open the store. */
 export function cannotReopen(): LockError {
   return new LockError(
     'ERR_LEASE_BACKGROUND',

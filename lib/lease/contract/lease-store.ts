@@ -2,8 +2,8 @@ import { invalidArgType, outOfRange } from '../../common/errors.js';
 import type { HostUrl } from '../../common/types.js';
 
 /**
- * A number that rises with each grant of a key, across releases, expiries and crashes. So a resource can
- * refuse writes with a lower token.
+ * A number that rises with each grant of a key, even after a release, an expiry or a crash. A protected
+ * resource can therefore refuse a write if an earlier write had a higher token.
  */
 export type FencingToken = bigint;
 
@@ -13,7 +13,7 @@ export interface Clock {
   now(): number;
 }
 
-/** A clock that moves only when code sets it, and that notifies listeners when it is set. */
+/** A clock that advances only when code sets it. It notifies its listeners each time it is set. */
 export interface AdvancingClock extends Clock {
   /** Calls `listener` each time the clock is set. The returned function stops these calls. */
   onAdvance(listener: () => void): () => void;
@@ -29,45 +29,46 @@ export interface LeaseState {
   remaining: number;
 }
 
-/** The state of a held lease, in a store that keeps a text (its info) with each lease. */
+/** The state of a held lease in a store that keeps a text, the `info`, with each lease. */
 export interface InfoLeaseState extends LeaseState {
   /** The text that the holder stored with the lease. Absent if there is none. */
   info?: string;
 }
 
 /**
- * A store of leases. If another owner holds a key, the store refuses it; that is a result, not an error.
- * Operations reject only if the backend fails or an argument is bad.
+ * A store of leases. If another owner holds the key, an operation reports this by its result, not by an
+ * error. Operations reject only if the backend fails or an argument is bad.
  *
  * Keys and owners are non-empty strings. TTLs are whole milliseconds from 1 to 2^42. For any other value, an
  * operation rejects with a TypeError (ERR_INVALID_ARG_TYPE) or RangeError (ERR_OUT_OF_RANGE) before it sends
- * a request. A lease is held until the time at which it expires; at exactly that time it is no longer held.
- * `leaseStoreContract` of `stripelock/testing` tests everything that a store must do.
+ * a request. A lease that expires at some time is held until that time, but not at that time itself.
+ * `leaseStoreContract` of `stripelock/testing` tests that a store meets all requirements.
  *
- * A request may reach a server twice. It may also arrive late, after newer requests that used other
- * connections. It must not undo a newer request:
+ * A request may reach a server twice. A request may also arrive late, after newer requests that used other
+ * connections. Such a request must not undo a newer request:
  *
- * - A renewal never shortens a lease. Only the end of a grant may do that: see {@link ExactLeaseStore.keep}.
- * - A release names the grant that it ends, by its token, if the store has {@link ExactLeaseStore.release}.
- *   In other stores, a late release can free a later lease of the same owner. An owner can have several
- *   leases in turn if its manager has the option `holder` or `reentrant`.
- * - If the store limits the time of an attempt, and the grant comes after that time, the store releases this
- *   grant by its token. It must not release by owner alone, because a later attempt of the same owner may
- *   hold the key.
+ * - A renewal never shortens a lease. Only an operation that ends the grant does: a release, or
+ *   {@link ExactLeaseStore.keep}.
+ * - In a store with {@link ExactLeaseStore.release}, a release names the grant to end by the token of that
+ *   grant. In other stores, a late release can free a later lease of the same owner. An owner can have
+ *   several leases in turn if its manager has the option `holder` or `reentrant`.
+ * - A store may limit the time of an attempt. If a grant arrives after that limit, the store releases the
+ *   grant by its token. The store must not release the key by owner alone, because a later attempt of the
+ *   same owner may hold the key by then.
  */
 export interface LeaseStore {
   /**
-   * Grants the key to the owner for `ttl` milliseconds if the key is free, expired, or held by this same
-   * owner. The result is the token of the grant, which is new in each of these cases, or undefined if another
-   * owner holds the key. The operation is atomic.
+   * Atomically grants the key to the owner for `ttl` milliseconds, if the key is free, its lease has expired,
+   * or this same owner holds it. Resolves to the token of the grant, which is a new token in each of these
+   * cases. Resolves to undefined if another owner holds the key.
    */
   tryAcquire(key: string, owner: string, ttl: number): Promise<FencingToken | undefined>;
   /**
-   * Extends the lease to `ttl` milliseconds from now, if the owner still holds the key. Never shortens it,
-   * and keeps its token. True if the owner holds the key.
+   * Extends the lease to `ttl` milliseconds from now, if the owner still holds the key. Never shortens the
+   * lease, and never changes its token. Resolves to true if the owner holds the key.
    */
   renew(key: string, owner: string, ttl: number): Promise<boolean>;
-  /** Frees the key if the owner still holds it, atomically. True if it was freed. */
+  /** Atomically frees the key if the owner still holds it. Resolves to true if this call freed the key. */
   release(key: string, owner: string): Promise<boolean>;
   /** The state of the key's lease; undefined if the key is free. */
   inspect(key: string): Promise<LeaseState | undefined>;
@@ -75,22 +76,22 @@ export interface LeaseStore {
   close?(): Promise<void>;
 }
 
-/** A store that has a `close` method. Managers never call it. */
+/** A store with a `close` method, which managers never call. */
 export interface ClosableLeaseStore extends LeaseStore {
   /** Closes the resources that the store opened itself, such as connections. */
   close(): Promise<void>;
 }
 
-/** A store that keeps a small text (its info) with each lease. `inspect` shows it. */
+/** A store that keeps a short text, the `info`, with each lease. `inspect` returns this text. */
 export interface InfoLeaseStore extends LeaseStore {
   /**
-   * As {@link LeaseStore.tryAcquire}. A grant stores `info`, at most 1024 bytes in UTF-8, with the lease. A
-   * grant without `info` removes the info of an earlier grant.
+   * As {@link LeaseStore.tryAcquire}. A grant also stores the text `info`, at most 1024 bytes in UTF-8, with
+   * the lease. A grant without `info` removes the text of an earlier grant.
    */
   tryAcquire(key: string, owner: string, ttl: number, info?: string): Promise<FencingToken | undefined>;
   /**
-   * As {@link LeaseStore.renew}. If `info` is given, it replaces the lease's info. An empty `info` removes
-   * it.
+   * As {@link LeaseStore.renew}. If `info` is given, it replaces the text of the lease. An empty `info`
+   * removes that text.
    */
   renew(key: string, owner: string, ttl: number, info?: string): Promise<boolean>;
   /** The state of the key's lease; undefined if the key is free. */
@@ -98,17 +99,23 @@ export interface InfoLeaseStore extends LeaseStore {
 }
 
 /**
- * A store in which a release can name one grant. If a store has `keep`, managers pass tokens to `release`. To
- * other stores, they pass no tokens. To release a lease there before its `minHold` has passed, they renew it
- * for the rest of that time. A renewal never shortens a lease, so the key may then stay taken for the rest of
- * its TTL.
+ * A store in which a release can name the grant to end, by the token of that grant. Managers recognize such a
+ * store by its method `keep`. They then pass tokens to `release`.
+ *
+ * A store without `keep` gets no tokens. If a lease in such a store is released before its `minHold` has
+ * passed, the manager renews the lease for the rest of that time. A renewal never shortens a lease, so the
+ * key may stay taken until the TTL of the lease expires.
  */
 export interface ExactLeaseStore extends LeaseStore {
-  /** As {@link LeaseStore.release}. With a token, frees the key only if its current grant has this token. */
+  /**
+   * As {@link LeaseStore.release}. If `token` is given, frees the key only if its current grant has this
+   * token.
+   */
   release(key: string, owner: string, token?: FencingToken): Promise<boolean>;
   /**
-   * Ends the grant with this token. The key stays taken for `ttl` milliseconds from now, and is then free,
-   * even if the lease would have lasted longer. True if the owner held this grant.
+   * Ends the grant with this token, but keeps the key taken for `ttl` milliseconds from now. After that time
+   * the key is free, even if the lease would have lasted longer. Resolves to true if the owner held this
+   * grant.
    */
   keep(key: string, owner: string, ttl: number, token: FencingToken): Promise<boolean>;
 }
@@ -119,8 +126,8 @@ export function isExact(store: LeaseStore): store is ExactLeaseStore {
 }
 
 /**
- * A store that reports releases of keys, also by other threads or processes. Waiting managers then retry at
- * once.
+ * A store that reports the release of a key, including releases by other threads or processes. A manager with
+ * a waiter for the key then retries at once.
  */
 export interface WakingLeaseStore extends LeaseStore {
   /**
@@ -131,18 +138,18 @@ export interface WakingLeaseStore extends LeaseStore {
 }
 
 /**
- * The maximum length of an info, in bytes of UTF-8. This is enough for the names of a host and a process and
- * for progress, and costs a store little.
+ * The maximum length of an `info` text, in bytes of UTF-8. This length is enough for the names of a host and
+ * a process and for a progress report, and such a text costs a store little.
  */
 const MAX_INFO = 1024;
 
 /**
  * Describes how another thread opens the same store. The thread imports `module`, and calls the function that
- * the module exports as `name`, with `options`. The function returns a store with a separate connection, or a
- * promise of such a store.
+ * the module exports as `name`, with the argument `options`. The function returns a store with a separate
+ * connection, or a promise of such a store.
  */
 export interface LeaseStoreSource {
-  /** The URL of the module, or a name that the renewing thread of this package can import. */
+  /** The URL of the module, or a name that this package can import. */
   readonly module: string | HostUrl;
   /** The name of the exported function; `default` for the default export. */
   readonly name: string;
@@ -150,7 +157,10 @@ export interface LeaseStoreSource {
   readonly options: unknown;
 }
 
-/** A store whose leases another thread can renew while the holder's event loop is blocked. */
+/**
+ * A store that another thread can open again, to renew leases while the event loop of their holder is
+ * blocked.
+ */
 export interface ReopenableLeaseStore extends LeaseStore {
   /** Describes how another thread opens this store. Undefined if no other thread can open it. */
   readonly source: LeaseStoreSource | undefined;
@@ -161,13 +171,13 @@ export interface PromptLeaseStore extends LeaseStore {
   inspectNow(key: string): LeaseState | undefined;
 }
 
-/** The store's `inspectNow`. Undefined if the store can be inspected only asynchronously. */
+/** Returns the store's `inspectNow`. Undefined if the store can be inspected only asynchronously. */
 export function inspectingNow(store: LeaseStore): PromptLeaseStore['inspectNow'] | undefined {
   const prompt = store as Partial<PromptLeaseStore>;
   return typeof prompt.inspectNow === 'function' ? (key) => prompt.inspectNow!(key) : undefined;
 }
 
-/** The store's `source`, checked. Undefined if no other thread can open the store. */
+/** Checks the store's `source` and returns it. Undefined if no other thread can open the store. */
 export function sourceOf(store: LeaseStore): LeaseStoreSource | undefined {
   const source: unknown = (store as Partial<ReopenableLeaseStore>).source;
   if (source === undefined) return undefined;
@@ -207,8 +217,8 @@ export function checkTtl(ttl: unknown, name = 'ttl'): number {
 const MOST_TOKEN = 2n ** 63n - 1n;
 
 /**
- * Checks a fencing token. Tokens of this package's stores fit a signed 64-bit integer, a type that databases
- * have.
+ * Checks a fencing token. The tokens of this package's stores fit a signed 64-bit integer, which is a type
+ * that databases support.
  */
 export function checkToken(token: unknown): FencingToken {
   if (typeof token !== 'bigint') throw invalidArgType('token', 'a bigint', token);
@@ -243,8 +253,8 @@ export function readClock(clock: Clock): number {
 }
 
 /**
- * Calls `listener` each time the clock is set, if the clock reports that. The returned function stops these
- * calls.
+ * Calls `listener` each time the clock is set, if the clock is an {@link AdvancingClock}. The returned
+ * function stops these calls.
  */
 export function onAdvance(clock: Clock | undefined, listener: () => void): () => void {
   const advancing = clock as Partial<AdvancingClock> | undefined;

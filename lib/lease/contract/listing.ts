@@ -4,7 +4,7 @@ import type { FencingToken, InfoLeaseState, LeaseStore } from './lease-store.js'
 
 /** The default number of leases in a list. */
 export const DEFAULT_LISTED = 1000;
-/** The maximum number of leases in a list, which is one array in memory. */
+/** The maximum number of leases in a list. A list is a single array, so its length is limited. */
 export const MAX_LISTED = 10_000;
 
 /** Options of a store's `list`. */
@@ -32,13 +32,13 @@ export interface ListedLease {
 /** A store that can list its leases. */
 export interface ListingLeaseStore extends LeaseStore {
   /**
-   * Lists the leases that are held, by the store's clock. They are sorted by key, in the order of Unicode
-   * code points. Keys that contain a NUL or half of a surrogate pair may come last. If more than `limit`
-   * leases are held, only the first ones are listed.
+   * Lists the leases that have not expired by the store's clock. The list is sorted by key, in the order of
+   * Unicode code points. Keys that contain a NUL or half of a surrogate pair may come last. If more than
+   * `limit` leases are held, the list contains only the first `limit` of them.
    *
-   * A long list takes several requests, and other clients can acquire and release leases between them. A
-   * lease that is held during the whole call is listed. A lease that is held for only a part of the call may
-   * be listed or not.
+   * A long list takes several requests, and other clients can acquire and release leases between these
+   * requests. The list contains each lease that is held during the whole call. A lease that is held for only
+   * a part of the call may be missing.
    */
   list(options?: ListLeasesOptions): Promise<readonly ListedLease[]>;
 }

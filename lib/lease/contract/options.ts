@@ -23,9 +23,11 @@ import { MAX_LIMIT } from './slots.js';
 
 /** The default TTL, in milliseconds. */
 export const DEFAULT_TTL = 30_000;
-/** The default time of a warning is ttl / 3 before the local deadline. */
+/** By default, a warning comes `ttl / WARNING_PART` milliseconds before the local deadline. */
 const WARNING_PART = 3;
-/** The default number of renewals per TTL. After a failed renewal, there is time left for retries. */
+/**
+ * The default number of renewals per TTL. With this number, time for retries is left after a failed renewal.
+ */
 const BEATS_PER_TTL = 3;
 
 /** Options that limit how long a lease lasts. */
@@ -33,29 +35,29 @@ export interface LeaseOptions {
   /** The time to live: whole milliseconds, 1 … 2^42. Default: the manager's `ttl`. */
   ttl?: number;
   /**
-   * Whether to renew the lease automatically while it is held: every ttl/3, or every `every` milliseconds,
-   * which must be less than the ttl. Default: the manager's.
+   * Whether to renew the lease automatically while it is held. The default interval is ttl/3. `every` sets
+   * another interval, in milliseconds, which must be less than the ttl. Default: the manager's `renew`.
    */
   renew?: boolean | Pick<LeaseRenewOptions, 'every'>;
   /**
-   * Milliseconds after the grant at which automatic renewal stops. The lease ends at most one ttl later.
-   * Default: the manager's.
+   * Automatic renewal stops this many milliseconds after the grant. The lease then ends at most one ttl
+   * later. Default: the manager's `maxHold`.
    */
   maxHold?: number;
 }
 
-/** Options of `tryAcquire`. Except for `limit`, each defaults to the manager's option. */
+/** Options of `tryAcquire`. Each option except `limit` defaults to the manager's option of the same name. */
 export interface TryAcquireLeaseOptions extends Omit<LeaseOptions, 'renew'>, LeaseExtras {
   /**
-   * Whether to renew the lease automatically while it is held: every ttl/3, or every `every` milliseconds,
-   * which must be less than the ttl. With `background`, it is renewed even while the event loop is blocked.
-   * Default: the manager's.
+   * Whether to renew the lease automatically while it is held. The default interval is ttl/3. `every` sets
+   * another interval, in milliseconds, which must be less than the ttl. With `background`, the lease is
+   * renewed even while the event loop is blocked. Default: the manager's `renew`.
    */
   renew?: boolean | LeaseRenewOptions;
   /**
-   * The maximum number of holders of the key at once, 1 … 1000. All processes should pass the same number: an
-   * acquisition with a smaller limit uses only the first slots. Each holder has one slot (see `Lease.slot`).
-   * A limit above 1 requires exactly one key. Default 1.
+   * The maximum number of holders of the key at once, 1 … 1000. Each holder has one slot (see `Lease.slot`).
+   * All processes should pass the same limit, because an acquisition with a smaller limit uses only the first
+   * slots. A limit above 1 requires exactly one key. Default 1.
    */
   limit?: number;
 }
@@ -63,35 +65,36 @@ export interface TryAcquireLeaseOptions extends Omit<LeaseOptions, 'renew'>, Lea
 /** Options of a manager, and the defaults for its leases. */
 export interface LeaseManagerOptions {
   /**
-   * The store of the leases. Default: a new `MemoryLeaseStore`, with the manager's `clock` if that is given.
+   * The store of the leases. Default: a new `MemoryLeaseStore`, with the manager's `clock` if there is one.
    */
   store?: LeaseStore;
   /** The time to live of a lease: whole milliseconds, 1 … 2^42. Default 30_000. */
   ttl?: number;
   /**
-   * Whether to renew leases automatically while they are held: every ttl/3, or every `every` milliseconds,
-   * which must be less than the ttl. Default true.
+   * Whether to renew leases automatically while they are held. The default interval is ttl/3. `every` sets
+   * another interval, in milliseconds, which must be less than the ttl. Default true.
    */
   renew?: boolean | Pick<LeaseRenewOptions, 'every'>;
   /**
-   * Milliseconds after the grant at which automatic renewal stops, so that a holder that hangs loses the
+   * Automatic renewal stops this many milliseconds after the grant, so that a holder that hangs loses the
    * lease. Default Infinity.
    */
   maxHold?: number;
   /**
-   * A fixed name for the owner of all leases. With the same name, a manager can acquire keys that this owner
-   * still holds, for example after a crash. Only one running manager may use a name, because the store cannot
-   * distinguish two managers with the same name. Default: a unique owner for each acquisition.
+   * A fixed name for the owner of all leases of the manager. After a crash, a new manager with the same name
+   * can acquire the keys that this owner still holds. Only one running manager may use a name, because the
+   * store cannot distinguish two managers with the same name. Default: a unique owner for each acquisition.
    */
   holder?: string;
   /**
-   * Whether acquisitions of one key through this manager share one lease. The last of them to release it ends
-   * the lease. Default false.
+   * Whether acquisitions of the same key through this manager share one lease. The shared lease ends when all
+   * of them have released it. Default false.
    */
   reentrant?: boolean;
   /**
-   * The pauses between attempts. The first pause is `initial`, and each later pause is twice as long, up to
-   * `max`. Each pause is shortened at random by a fraction of up to `jitter`. Default 10, 1000, 0.5.
+   * The pauses between attempts. The first pause is `initial` milliseconds long. Each later pause is twice as
+   * long as the pause before it, but at most `max`. A random fraction, at most `jitter`, is then subtracted
+   * from each pause. Default: `initial` 10, `max` 1000, `jitter` 0.5.
    */
   backoff?: {
     /** Milliseconds before the second attempt. Default 10. */
@@ -102,9 +105,9 @@ export interface LeaseManagerOptions {
     jitter?: number;
   };
   /**
-   * The clock for local deadlines, renewals and `maxHold`. Default: `performance.now()`, plus the time during
-   * which the machine was suspended if the addon is loaded. With a `clock`, no lease can be renewed in the
-   * background.
+   * The clock for local deadlines, renewals and `maxHold`. Default: `performance.now()`. If the addon is
+   * loaded, the default clock also counts the time during which the machine was suspended. With a `clock`, no
+   * lease can be renewed in the background.
    */
   clock?: Clock;
 }
@@ -112,9 +115,9 @@ export interface LeaseManagerOptions {
 /** Options of `new LeaseManager(options)`. */
 export interface WarningLeaseManagerOptions extends Omit<LeaseManagerOptions, 'renew'>, LeaseExtras {
   /**
-   * Whether to renew leases automatically while they are held: every ttl/3, or every `every` milliseconds,
-   * which must be less than the ttl. With `background`, they are renewed even while the event loop is
-   * blocked. Default true.
+   * Whether to renew leases automatically while they are held. The default interval is ttl/3. `every` sets
+   * another interval, in milliseconds, which must be less than the ttl. With `background`, the leases are
+   * renewed even while the event loop is blocked. Default true.
    */
   renew?: boolean | LeaseRenewOptions;
 }
@@ -122,17 +125,20 @@ export interface WarningLeaseManagerOptions extends Omit<LeaseManagerOptions, 'r
 /** Options of `acquire`. */
 export interface AcquireLeaseOptions extends TryAcquireLeaseOptions {
   /**
-   * The timeout of the whole acquisition, in milliseconds of real time. 0 makes one attempt, Infinity waits
-   * forever. Default 5000.
+   * The timeout of the whole acquisition, in milliseconds of real time. With 0, the acquisition makes one
+   * attempt. With Infinity, it waits forever. Default 5000.
    */
   timeout?: number;
-  /** Aborting this signal ends the wait and rejects with `signal.reason`. */
+  /** If this signal aborts, the wait ends, and the acquisition rejects with `signal.reason`. */
   signal?: HostSignal;
 }
 
 /** Options of a manager's `close`. */
 export interface LeaseCloseOptions {
-  /** The maximum time to wait until held leases are released, in milliseconds, 0 … Infinity. Default 0. */
+  /**
+   * The maximum time for which `close` waits until all held leases are released, in milliseconds, 0 …
+   * Infinity. Default 0.
+   */
   drain?: number;
 }
 
@@ -142,8 +148,8 @@ export interface LeaseCloseOptions {
  */
 export interface WithLeaseOptions extends AcquireLeaseOptions {
   /**
-   * Whether to make only one attempt. If another owner holds a key, `withLease` then resolves to undefined
-   * without calling the function. Default false.
+   * Whether to make only one attempt. If another owner holds a key, `withLease` then resolves to undefined,
+   * and does not call the function. Default false.
    */
   ifAvailable?: boolean;
 }
@@ -155,18 +161,18 @@ export interface Backoff {
   readonly jitter: number;
 }
 
-/** The resolved options of one lease. Times are in milliseconds. */
+/** The options of one lease, with all defaults filled in. Times are in milliseconds. */
 export interface LeaseTerms {
   readonly ttl: number;
-  /** The time between two automatic renewals; Infinity for none. */
+  /** The time between two automatic renewals; Infinity if there are none. */
   readonly every: number;
   /** Whether another thread renews the lease, so that it is renewed even while the event loop is blocked. */
   readonly background: boolean;
   readonly maxHold: number;
   readonly warning: { readonly before: number; readonly call: (warning: LeaseWarning) => void } | undefined;
   /**
-   * The time after the grant during which the store keeps the key taken even if the lease is released; 0 for
-   * none.
+   * The time after the grant during which the store keeps the key taken even if the lease is released; 0 if a
+   * release frees the key at once.
    */
   readonly minHold: number;
   readonly info: string | undefined;
@@ -186,37 +192,41 @@ export interface LeaseWarning {
   readonly holder: string;
   /** Milliseconds until the local deadline of the lease. */
   readonly remaining: number;
-  /** The error of the last renewal; undefined if the store has not answered that renewal yet. */
+  /** The error of the last renewal; undefined if that renewal has no answer yet. */
   readonly cause: LockError | undefined;
 }
 
-/** The option `warning`: calls a function before a lease is lost because its renewals fail. */
+/** The option `warning`: a function that is called before a lease is lost because its renewals fail. */
 export interface LeaseWarningOptions {
   /**
-   * The function is called this many milliseconds before the local deadline; less than the ttl. Default:
-   * ttl/3.
+   * The function is called this many milliseconds before the local deadline. The number must be less than the
+   * ttl. Default: ttl/3.
    */
   before?: number;
   /**
    * The function to call. It is called once in each series of renewals that fail or get no answer. A timer
-   * calls it: late if the event loop is blocked, and not at all after the deadline. Its errors are not
-   * caught.
+   * makes the call. So the call is late if the event loop is blocked, and there is no call after the
+   * deadline. Errors of the function are not caught.
    */
   call: (warning: LeaseWarning) => void;
 }
 
 /** Further options of an acquisition, or of all leases of a manager. */
 export interface LeaseExtras {
-  /** Calls a function before the lease is lost because its renewals fail. Default for a manager: none. */
+  /**
+   * A function that is called before the lease is lost because its renewals fail. Default for a manager:
+   * none.
+   */
   warning?: LeaseWarningOptions;
   /**
-   * Milliseconds after the grant, 0 … 2^42, during which no other owner is granted the key. If the lease is
-   * released earlier, the store keeps the key taken for the rest of this time. Default for a manager: 0.
+   * The time after the grant during which no other owner is granted the key, in milliseconds, 0 … 2^42. If
+   * the lease is released earlier, the store keeps the key taken for the rest of this time. Default for a
+   * manager: 0.
    */
   minHold?: number;
   /**
-   * A text of at most 1024 bytes in UTF-8, such as the names of a host and a process. The store keeps it with
-   * the lease, and `inspect` shows it. `Lease.setInfo` changes it. Default for a manager: none.
+   * A text of at most 1024 bytes in UTF-8, such as the names of a host and a process. The store keeps the
+   * text with the lease, `inspect` returns it, and `Lease.setInfo` replaces it. Default for a manager: none.
    */
   info?: string;
 }
@@ -227,9 +237,10 @@ export interface LeaseRenewOptions {
   every?: number;
   /**
    * Whether to renew the lease even while its holder's event loop is blocked. A worker thread of this package
-   * opens the store again and renews the lease. Each thread that holds such leases has one such worker. This
-   * option requires a finite `maxHold`, after which a holder that hangs loses the lease. It also requires a
-   * store with a `source` (see `ReopenableLeaseStore`), and a manager without a `clock`. Default false.
+   * then opens the store again and renews the lease. Each thread that holds such leases has one such worker.
+   * This option requires a finite `maxHold`, so that a holder that hangs loses the lease after that time. It
+   * also requires a store with a `source` (see `ReopenableLeaseStore`), and a manager without a `clock`.
+   * Default false.
    */
   background?: boolean;
 }
@@ -241,7 +252,7 @@ interface Renewals {
   readonly background: boolean;
 }
 
-/** The checked options of a lease. `makeTerms` computes its terms from them. */
+/** The checked options of a lease. `makeTerms` computes the terms of the lease from these options. */
 interface Given extends Pick<LeaseTerms, 'ttl' | 'maxHold' | 'minHold' | 'info'> {
   readonly renew: Renewals;
   readonly warning: LeaseWarningOptions | undefined;
@@ -328,8 +339,9 @@ const DEFAULT_SETTINGS: OwnSettings = {
 const DEFAULT_WAIT: Wait = { timeout: DEFAULT_TIMEOUT, signal: undefined };
 
 /**
- * Returns `defaults`, in which each given option that has a check is replaced by its checked value. Returns
- * `defaults` itself if no option is given. `what`: the name of the options object in messages.
+ * Returns a copy of `defaults` in which each given option is replaced by its checked value. Returns
+ * `defaults` itself if no option is given. Options without a check are ignored. `what`: the name of the
+ * options object in messages.
  */
 function resolve<O extends object, K extends keyof O>(
   given: object,
@@ -355,8 +367,8 @@ export function resolveManagerOptions(options: WarningLeaseManagerOptions = {}):
 }
 
 /**
- * For each method: throws if the options are not an object, or if they have an option that the method does
- * not have.
+ * For each method, a function that throws if the options are not an object, or if they contain an option that
+ * the method does not have.
  */
 export const checkLeaseOptions = {
   tryAcquire: (options: unknown): void => checkOptionsObject(options, TRY_ACQUIRE),
@@ -364,7 +376,7 @@ export const checkLeaseOptions = {
   withLease: (options: unknown): void => checkOptionsObject(options, WITH_LEASE),
 };
 
-/** Computes the terms of one lease. The names of the options must have been checked before. */
+/** Computes the terms of one lease. The caller must have checked the names of the options. */
 export function resolveTerms(
   { given, terms }: ManagerSettings,
   options: TryAcquireLeaseOptions | undefined,
@@ -380,7 +392,10 @@ export function resolveWait(options: AcquireLeaseOptions | undefined): Wait {
   return options === undefined ? DEFAULT_WAIT : resolve(options, WAIT, DEFAULT_WAIT);
 }
 
-/** Checks the options of `close`. Returns the maximum time to wait for held leases, in milliseconds. */
+/**
+ * Checks the options of `close`. Returns the maximum time to wait until held leases are released, in
+ * milliseconds.
+ */
 export function resolveDrain(options: LeaseCloseOptions = {}): number {
   checkOptionsObject(options, CLOSE);
   return resolve(options, CLOSE, { drain: 0 }).drain;

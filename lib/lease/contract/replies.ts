@@ -5,7 +5,7 @@ import { invalidArgType, outOfRange } from '../../common/errors.js';
 import { afterTurn } from '../../common/host.js';
 import { LeaseStoreError } from './errors.js';
 
-/** Milliseconds. If a timer is late by this much or more, the event loop was blocked. */
+/** If a timer is late by this many milliseconds or more, the event loop was blocked. */
 const BLOCKED = 5;
 
 /** A reply for which a caller is waiting. */
@@ -14,22 +14,23 @@ export interface Awaited {
   readonly reject: (error: LeaseStoreError) => void;
   isLate: boolean;
   /**
-   * The longest block of the event loop, in milliseconds, for which the time limit of this reply was
-   * extended.
+   * The length of the longest block of the event loop, in milliseconds, that has extended the time limit of
+   * this reply.
    */
   block: number;
 }
 
 /**
- * Limits the time of all awaited replies. The limit is the same for all, so replies are due in the order of
- * their requests, and one timer is enough. The timer does not keep the process alive; the client's connection
- * does.
+ * Limits the time for which callers wait for replies. The limit is the same for all replies, so replies are
+ * due in the order of their requests, and one timer is enough. The timer does not keep the process alive; the
+ * client's connection does.
  *
- * While the event loop is blocked, no reply is read, and some clients send nothing. That is not the server's
- * fault. So after a block, each awaited reply gets more time: as much as the timer was late, but at most the
- * limit. A later block extends a reply only if it is longer, and only by the difference. Otherwise, if the
- * timer were late in every turn of the loop, the limit would never be reached. Before a reply counts as
- * missing, the loop turns once more, because the reply may already be in the socket.
+ * While the event loop is blocked, no reply is read, and some clients send nothing. This delay is not the
+ * server's fault. So after a block, each awaited reply gets extra time: the time by which the timer was late,
+ * but at most the limit itself. A later block extends the time of a reply only if this block is longer than
+ * all earlier ones, and only by the difference. Without this rule, a timer that is late in every turn of the
+ * event loop would extend the time forever. Before a reply counts as missing, the event loop turns once more,
+ * because the reply may already be in the socket.
  */
 export class Replies {
   readonly #timeout: number;
@@ -52,7 +53,7 @@ export class Replies {
     return awaited;
   }
 
-  /** Ends the wait for a reply. False if it came too late: `reject` was already called. */
+  /** Ends the wait for a reply. False if the reply came too late, so that `reject` was already called. */
   arrived(awaited: Awaited): boolean {
     this.#awaited.delete(awaited);
     return !awaited.isLate;
@@ -74,8 +75,8 @@ export class Replies {
   }
 
   /**
-   * Extends all awaited replies after a block. An older reply is never extended by more than a newer one, so
-   * the older reply stays due first.
+   * Extends the time of all awaited replies after a block of the event loop. An older reply never gets more
+   * extra time than a newer reply, so replies stay due in the order of their requests.
    */
   #extend(block: number, now: number): void {
     for (const awaited of this.#awaited) {
@@ -86,7 +87,7 @@ export class Replies {
     }
   }
 
-  /** Rejects the replies that were due at the time `now`. */
+  /** Rejects the replies that were due by the time `now`. */
   #judge(now: number): void {
     for (const awaited of this.#awaited) {
       if (awaited.due > now) break;
@@ -105,7 +106,10 @@ export class Replies {
 
 /** The {@link Replies} for each limit in milliseconds. A store uses one or two limits. */
 const limits = new Map<number, Replies>();
-/** The maximum number of entries in `limits`. Only a program that computes its limits needs more of them. */
+/**
+ * The maximum number of entries in `limits`. Only a program that computes a different limit for each
+ * operation exceeds it.
+ */
 const MOST_LIMITS = 100;
 
 /**
@@ -113,9 +117,9 @@ const MOST_LIMITS = 100;
  * has not settled within `milliseconds`, 0 to 2^31 - 1.
  *
  * A plain timer would also count the time during which the event loop is blocked. It could fire before the
- * loop has read an answer that arrived during the block, and report a failure although the operation
- * succeeded. This function lets the loop turn first. It also extends the limit by the time of the longest
- * block, at most by the limit itself.
+ * event loop has read an answer that arrived during the block, and report a failure although the operation
+ * succeeded. Before this function rejects, it lets the event loop turn once. It also extends the limit by the
+ * length of the longest block, but at most by the limit itself.
  *
  * The wait does not keep the process alive. After a rejection, the operation keeps running, and its result is
  * ignored. Throws a TypeError (ERR_INVALID_ARG_TYPE) or RangeError (ERR_OUT_OF_RANGE) for bad arguments.

@@ -13,7 +13,7 @@ const CLASSES: Readonly<Record<string, { readonly prototype: Error }>> = {
   RangeError,
 };
 
-/** The longest chain of causes that is converted. A longer chain may be a cycle. */
+/** The maximum number of causes in a chain that are converted. A longer chain may contain a cycle. */
 const MOST_CAUSES = 16;
 
 const KIND = 'stripelock/error';
@@ -46,14 +46,17 @@ function sent(error: unknown, depth: number): unknown {
   return 'cause' in error ? { ...plain, cause: cloneable(sent(error.cause, depth + 1)) } : plain;
 }
 
-/** Also true for an error of another realm, and for a DOMException, which Node 20 cannot clone. */
+/**
+ * Whether the value is an error. Also true for an error of another realm, and for a DOMException, which must
+ * be converted because Node 20 cannot clone it.
+ */
 function isError(value: unknown): value is Error {
   return types.isNativeError(value) || value instanceof Error;
 }
 
 /**
- * Returns the value if it can be posted, otherwise its text. Libraries can throw errors with fields of any
- * type. One field that cannot be posted must not prevent posting the others.
+ * Returns the value if it can be posted to another thread, otherwise its text. Libraries can throw errors
+ * with fields of any type. A field that cannot be posted must not prevent the other fields from being posted.
  */
 function cloneable(value: unknown): unknown {
   try {
@@ -67,7 +70,8 @@ function cloneable(value: unknown): unknown {
 /**
  * Converts the result of {@link serializeError} back to an error in this thread. `instanceof`, `code`, keys,
  * numbers, `stack` and `cause` are the same as in the original error. If the error's class is not in
- * `CLASSES`, the result is an `Error` with the name of that class. Any other value is returned unchanged.
+ * `CLASSES`, the result is an `Error` with the name of that class. A value that `serializeError` did not
+ * convert is returned unchanged.
  */
 export function deserializeError(value: unknown): unknown {
   if (typeof value !== 'object' || value === null || (value as { kind?: unknown }).kind !== KIND)

@@ -5,14 +5,15 @@ import { checkKey, type FencingToken, type LeaseStore } from './lease-store.js';
  * A store that can acquire, renew and release several keys in one step, which saves round trips. For any
  * other store, a manager sends one request per key.
  *
- * Each list has at least one key, and contains no key twice. Bad arguments are refused as by the other
- * operations.
+ * Each list has at least one key, and contains no key twice. The operations reject bad arguments in the same
+ * way as the other operations of the store.
  */
 export interface SeveralKeysLeaseStore extends LeaseStore {
   /**
-   * Grants all keys to the owner for `ttl` milliseconds if each key is free, expired, or held by this same
-   * owner. The result is the list of the new tokens, in the order of the keys. If another owner holds a key,
-   * nothing changes, and the result is the index of the first such key in the list. The operation is atomic.
+   * Atomically grants all keys to the owner for `ttl` milliseconds, if each key is free, has an expired
+   * lease, or is held by this same owner. Resolves to the list of the new tokens, in the order of the keys.
+   * If another owner holds a key, nothing changes, and the result is the index of the first such key in the
+   * list.
    */
   tryAcquireAll(
     keys: readonly string[],
@@ -21,13 +22,13 @@ export interface SeveralKeysLeaseStore extends LeaseStore {
     info?: string,
   ): Promise<readonly FencingToken[] | number>;
   /**
-   * Renews each key, as `renew` does. The results are in the order of the keys. A key that the owner does not
-   * hold does not affect the others.
+   * Renews each key, as `renew` does. The results are in the order of the keys. If the owner does not hold
+   * one of the keys, the others are still renewed.
    */
   renewAll(keys: readonly string[], owner: string, ttl: number, info?: string): Promise<readonly boolean[]>;
   /**
    * Releases each key, as `release` does. The results are in the order of the keys. `tokens`: the tokens of
-   * the grants, in the same order. Passed only if the store is an {@link ExactLeaseStore}.
+   * the grants, in the same order. Managers pass them only if the store is an {@link ExactLeaseStore}.
    */
   releaseAll(
     keys: readonly string[],
@@ -35,8 +36,8 @@ export interface SeveralKeysLeaseStore extends LeaseStore {
     tokens?: readonly FencingToken[],
   ): Promise<readonly boolean[]>;
   /**
-   * Whether all of these keys can be handled in one step. In a cluster, keys may be on different machines. If
-   * a store does not have this method, it handles any keys in one step.
+   * Whether all of these keys can be handled in one step. In a cluster, for example, keys can be on different
+   * machines. A store without this method can handle any keys in one step.
    */
   inOneStep?(keys: readonly string[]): boolean;
 }
@@ -57,11 +58,11 @@ export interface KeyRelease {
 }
 
 /**
- * A store that can renew and release keys of several owners in one request. The result has one answer per
- * key. An answer is undefined if the request could not decide this key, for example because another client
- * has locked its row. The caller then sends a separate request for this key. The promise rejects only if no
- * key could be decided, as in an outage. In that case the caller sends no separate requests. A list contains
- * no key twice.
+ * A store that can renew or release leases of several owners in one request. The result has one answer per
+ * lease. An answer is undefined if the store could not process this lease, for example because another client
+ * has locked its row. The caller then sends a separate request for this lease. The promise rejects only if
+ * the store could process none of the leases, as in an outage. In that case the caller sends no separate
+ * requests. No list contains a key twice.
  */
 export interface BatchingLeaseStore {
   renewEach(renewals: readonly Renewal[]): Promise<readonly (boolean | undefined)[]>;
@@ -86,7 +87,7 @@ export function canDoTogether(store: LeaseStore, keys: readonly string[]): store
   );
 }
 
-/** Checks a list of keys for a store's method. */
+/** Checks a list of keys that a caller has passed to a method of a store. */
 export function checkKeyList(keys: unknown): readonly string[] {
   if (!Array.isArray(keys)) throw invalidArgType('keys', 'a list of strings', keys);
   return (keys as readonly unknown[]).map(checkKey);
@@ -94,7 +95,7 @@ export function checkKeyList(keys: unknown): readonly string[] {
 
 /**
  * Checks the keys of a lease. Returns each key once, sorted by UTF-16 code units. All threads and processes
- * take keys in this order, so they cannot wait for each other in a cycle.
+ * acquire keys in this order, so they cannot wait for each other in a cycle.
  */
 export function checkKeys(keys: string | readonly string[]): readonly string[] {
   return Array.isArray(keys) ? [...new Set(checkKeyList(keys))].sort() : [checkKey(keys)];
