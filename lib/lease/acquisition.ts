@@ -9,22 +9,23 @@ import type { Requester } from './store-requests.js';
 import type { LeaseSource } from './lease-source.js';
 
 /**
- * An acquisition of several keys moves between the waiting lines of its keys while it holds none of them. If
- * there is high demand for each key, all of them may never be free at the same time. So after this many
- * moves, the acquisition takes one key after the other, in the order that all acquisitions share. It then
- * keeps the keys that it has while it waits for the rest.
+ * While an acquisition of several keys holds none of them, it moves between the queues of its keys. If each
+ * key is in high demand, all of them may never be free at the same time. So after this many moves, the
+ * acquisition acquires one key after the other, in the order that all acquisitions share. It then keeps the
+ * keys that it has while it waits for the other keys.
  */
 const ROUNDS = 3;
-/** Milliseconds. If a timer is late by this much or more, the event loop was blocked. */
+/** If a timer is late by this many milliseconds or more, the event loop was blocked. */
 const BLOCKED = 5;
 /**
- * If the store has refused the acquisition before, a timeout error mentions that the store is silent only
- * after this many milliseconds of silence.
+ * Milliseconds. If the store has refused the acquisition before, a timeout error mentions a missing answer
+ * only if the store has not answered for this long.
  */
 const SILENCE = 100;
 
 /**
- * The result of an attempt that took nothing: another owner holds a key, or another acquisition goes first.
+ * The result of an attempt that acquired nothing, because another owner holds a key, or because another
+ * acquisition goes first.
  */
 export interface Refusal {
   /** The key that was refused. */
@@ -36,12 +37,13 @@ export type Answer = readonly Hold[] | Refusal;
 
 /** A summary of the store's answers to attempts. Times are in milliseconds of real time. */
 export interface Answers {
-  /** The error of the last attempt that the store answered; undefined if that attempt did not fail. */
+  /** The error of the last completed attempt; undefined if that attempt did not fail. */
   readonly failure: unknown;
-  /** When the store last granted or refused an attempt; undefined if it never did. */
+  /** The time when the store last granted or refused an attempt; undefined if it has done neither. */
   readonly answeredAt: number | undefined;
   /**
-   * When the first attempt since the last answer was sent; undefined if no attempt is waiting for an answer.
+   * The time when the first attempt after the last answer was sent; undefined if no attempt has been sent
+   * since that answer.
    */
   readonly silentSince: number | undefined;
 }
@@ -49,24 +51,26 @@ export interface Answers {
 /**
  * An acquisition of one or more keys. It has three states:
  *
- *   together     It waits in the line of its first key, and later in the line of the last refused key. Each
- *                attempt takes all keys or none. So while another owner holds one of the keys for a long
- *                time, the other keys stay free for other acquisitions.
- *   one by one   After `ROUNDS` moves to other lines, each attempt asks only for the key in whose line the
- *                acquisition waits. It keeps the keys that it already has.
- *   settled      It was granted, failed, timed out or was aborted. It gives back later grants.
+ *   together     The acquisition waits in the queue of its first key, and after a refusal in the queue of the
+ *                refused key. Each attempt acquires all keys or none. So while another owner holds one of the
+ *                keys for a long time, the other keys stay free for other acquisitions.
+ *   one by one   After `ROUNDS` moves to other queues, the acquisition waits for one key after the other.
+ *                Each attempt requests only the key of the current queue. The acquisition keeps the keys that
+ *                it already has.
+ *   settled      The acquisition was granted, failed, timed out or was aborted. Grants that arrive later are
+ *                given back.
  *
  * An acquisition that keeps a key waits only for later keys in the common order, so acquisitions cannot wait
- * for each other in a cycle. It gets its turn in each line, so it does not starve. It waits in one line at a
- * time, and moves to another line only after its attempt has ended.
+ * for each other in a cycle. An acquisition gets its turn in each queue, so it does not starve. It waits in
+ * one queue at a time, and moves to another queue only after its attempt has ended.
  */
 export class Acquisition implements Due, Abortable {
   readonly promise: Promise<Lease | undefined>;
   deadline = Infinity;
   place = -1;
   /**
-   * The place of this acquisition in the order of arrival: an acquisition with a lower number joined its line
-   * earlier. Set when it joins a line.
+   * The place of this acquisition in the order of arrival, set when it joins a queue. An acquisition with a
+   * lower number joined its queue earlier.
    */
   arrival = Infinity;
   /** The slot that was granted, if its key has a limit. */
@@ -78,8 +82,8 @@ export class Acquisition implements Due, Abortable {
   readonly #terms: LeaseTerms;
   readonly #wait: Wait;
   /**
-   * The owner of all attempts. If the answer to a granted attempt is lost, the store grants the key to the
-   * same owner again in the next attempt.
+   * The owner of all attempts. If an answer with a grant is lost, the next attempt has the same owner, so the
+   * store grants the key again.
    */
   #requester: Requester;
   /**
@@ -87,13 +91,13 @@ export class Acquisition implements Due, Abortable {
    * keys.
    */
   readonly #taken: Hold[] = [];
-  /** The key in whose line this acquisition waits; undefined if it does not wait. */
+  /** The key of the queue in which this acquisition waits; undefined if it does not wait. */
   #at: string | undefined;
   #round = 0;
   #settled = false;
   #asking = false;
   #isPutOff = false;
-  /** The key that was refused last, and when, in milliseconds of real time. */
+  /** The key that was refused last. `#refusedAt`: the time of that refusal, in milliseconds of real time. */
   #refused: string | undefined;
   #refusedAt: number | undefined;
   #failure: unknown;
@@ -117,7 +121,7 @@ export class Acquisition implements Due, Abortable {
   }
 
   /**
-   * Waits in lines until the keys are granted. With a timeout of 0, makes a single attempt. Rejects with a
+   * Waits in queues until the keys are granted. With a timeout of 0, makes a single attempt. Rejects with a
    * LockTimeoutError, with the signal's reason, or with the store's permanent error.
    */
   wait(): Promise<Lease> {
@@ -130,8 +134,8 @@ export class Acquisition implements Due, Abortable {
   }
 
   /**
-   * Makes a single attempt, ahead of acquisitions that wait. Undefined if another owner holds one of the
-   * keys. Rejects if the store fails.
+   * Makes a single attempt, which does not wait behind other acquisitions. Undefined if another owner holds
+   * one of the keys. Rejects if the store fails.
    */
   once(): Promise<Lease | undefined> {
     this.#attempt(false).then(
@@ -159,7 +163,7 @@ export class Acquisition implements Due, Abortable {
   }
 
   /**
-   * Makes an attempt. Call when it is this acquisition's turn in its line. True if the attempt was granted.
+   * Makes an attempt. Call when it is this acquisition's turn in its queue. True if the attempt was granted.
    * `slots`: the slots to try, in this order, if the key has a limit. Rejects if the store fails.
    */
   attempt(slots: readonly number[]): Promise<boolean> {
@@ -168,7 +172,7 @@ export class Acquisition implements Due, Abortable {
 
   /**
    * Called by the schedule when the timeout expires. If the event loop was blocked, an answer may have
-   * arrived that was not read yet, so the timeout is extended once.
+   * arrived but not been read yet, so the timeout is extended once.
    */
   run(now: number): void {
     const { schedule } = this.#grants.waiting;
@@ -222,8 +226,8 @@ export class Acquisition implements Due, Abortable {
   }
 
   /**
-   * The keys of the next attempt. The key in whose line this acquisition waits comes first. So if a store
-   * acquires one key at a time and refuses this key, it has nothing to roll back.
+   * The keys of the next attempt, starting with the key of the current queue. If a store acquires one key at
+   * a time and refuses this first key, no grant has to be rolled back.
    */
   get #wanted(): readonly string[] {
     const at = this.#at;
@@ -286,7 +290,7 @@ export class Acquisition implements Due, Abortable {
     if (taken.length < this.#keys.length) {
       this.#move(this.#keys[taken.length]!, false);
     } else if (this.#round > 0 && taken.some((hold) => !hold.checkHeld())) {
-      // Some holds were lost while the acquisition waited for the rest.
+      // Some holds were lost while the acquisition waited for its other keys.
       this.#giveBack();
       this.#replaceRequester();
       this.#move(this.#keys[0]!, false);
@@ -304,8 +308,8 @@ export class Acquisition implements Due, Abortable {
   }
 
   /**
-   * Moves this acquisition to the line of another key. It joins that line in a microtask, because the old
-   * line must first be notified that the attempt has ended.
+   * Moves this acquisition to the queue of another key. It joins that queue in a microtask, because the old
+   * queue must first be notified that the attempt has ended.
    */
   #move(key: string, wasRefused: boolean): void {
     const before = this.#at!;
@@ -318,7 +322,7 @@ export class Acquisition implements Due, Abortable {
   }
 
   /**
-   * Continues with a new owner. Call only while this acquisition holds nothing. Keys that the old owner may
+   * Continues with a new owner. Call only while this acquisition has no holds. Keys that the old owner may
    * still hold are given back.
    */
   #replaceRequester(): void {
@@ -342,7 +346,10 @@ export class Acquisition implements Due, Abortable {
     return true;
   }
 
-  /** Gives back all its holds, and the keys that may have been granted in an answer that was lost. */
+  /**
+   * Gives back all holds of this acquisition, and the keys that the store may have granted in an answer that
+   * was lost.
+   */
   #giveBack(): void {
     this.#grants.giveBack(this.#requester, this.#terms, this.#taken.splice(0));
   }

@@ -19,8 +19,8 @@ const MOST_TOKEN = 2n ** 64n;
 /** Options of `new FencingGate(options)`. */
 export interface FencingGateOptions {
   /**
-   * The maximum number of keys that the gate remembers, 1 … 16_777_216. Default 65_536, about 10 MB when
-   * full.
+   * The maximum number of keys that the gate remembers, 1 … 16_777_216. Default 65_536. A full gate of that
+   * size takes about 10 MB.
    */
   capacity?: number;
 }
@@ -36,15 +36,16 @@ class OpenedGate {
 
 /**
  * Remembers the highest token of each key, for all threads. A protected resource calls {@link admit} before
- * each write. Admission and write must be one step. If several threads write, do both under a lock that all
- * of them take (`lock.withLockSync(key, () => { gate.admit(key, token); write(); })`). If only one thread
- * writes, await nothing between them.
+ * each write. No other write may come between the admission and the write. If several threads write, do both
+ * under a lock that all of them take (`lock.withLockSync(key, () => { gate.admit(key, token); write(); })`).
+ * If only one thread writes, do not `await` anything between the two.
  *
- * Memory is bounded. Beyond its capacity, the gate forgets the keys with the lowest tokens, and remembers
- * only the highest of these tokens. For a key that it does not remember, it refuses tokens that are lower
- * than that highest one. So it never admits a stale token. But it may refuse the holder of a forgotten key,
- * although the key has no later holder. The holder's token is then older than the tokens of all remembered
- * keys, and the holder must take a new lease.
+ * Memory is bounded. If there are more keys than its capacity, the gate forgets the keys with the lowest
+ * tokens. Of the forgotten tokens, it remembers only the highest. For a key that it does not remember, the
+ * gate refuses every token that is lower than this highest forgotten token. So the gate never admits a stale
+ * token. But it may refuse the holder of a forgotten key, although the key has no later holder. In that case
+ * the holder's token is lower than the tokens of all remembered keys, and the holder must acquire a new
+ * lease.
  */
 export class FencingGate {
   /**
@@ -72,8 +73,8 @@ export class FencingGate {
 
   /**
    * Opens the same gate in another thread, or again in this one. Throws a TypeError for a value that is not a
-   * handle. Throws a LockError (ERR_LOCK_ENGINE) for a handle of another process, or if the addon cannot be
-   * loaded in both threads.
+   * handle. Throws a LockError (ERR_LOCK_ENGINE) for a handle of another process, or if one of the two
+   * threads could not load the addon.
    */
   static from(handle: HandleOf<'stripelock/fencing-gate'>): FencingGate {
     const fields = checkHandle(handle, KIND, 'the handle of a FencingGate') as GateHandle;
@@ -89,8 +90,8 @@ export class FencingGate {
 
   /**
    * Admits a write with this token. Throws a StaleTokenError (code ERR_STALE_TOKEN) if any thread has
-   * admitted a higher token before. If the gate has forgotten the key, throws if a higher token may have been
-   * admitted. The same token is admitted any number of times.
+   * admitted a higher token for the key before. If the gate has forgotten the key, throws if a higher token
+   * may have been admitted. The same token is admitted any number of times.
    */
   admit(key: string, token: FencingToken): void {
     checkKey(key);

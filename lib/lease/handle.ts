@@ -18,8 +18,8 @@ export function checkHandle(handle: unknown, kind: string, expected: string): Ha
 }
 
 /**
- * The number of the table or gate in this thread's engine. Throws a LockError if another engine created the
- * handle.
+ * Returns the number of the table or gate in this thread's engine. Throws a LockError if another engine
+ * created the handle.
  */
 export function numberOf({ engine, id, number }: HandleFields): number {
   const here = leaseEngine();

@@ -9,8 +9,8 @@ import type { Schedule } from './schedule.js';
 import type { StoreRequests } from './store-requests.js';
 
 /**
- * The maximum number of releases that are sent at once. Thousands would queue in the store's client until
- * they exceed their time limits.
+ * The maximum number of releases that wait for an answer at the same time. Thousands of releases would wait
+ * in the store's client until they exceed their time limits.
  */
 const MOST_RELEASES = 50;
 
@@ -18,32 +18,39 @@ const MOST_RELEASES = 50;
 export interface KnownGrants {
   /**
    * Whether owners are stable: the same owner has several leases in turn. The store cannot distinguish two
-   * leases of such an owner, so operations on them must not overtake each other.
+   * leases of such an owner, so an operation on one lease must not overtake an earlier operation on another.
    */
   readonly stableOwners: boolean;
   /** Whether the same owner was granted the key again after this hold. */
   hasLater(hold: Hold): boolean;
   /** Removes the hold from the record, because it was lost or its key was freed. */
   forget(hold: Hold): void;
-  /** Records that after a release, the store keeps the key taken for this many more milliseconds. */
+  /** Records that the store keeps the key taken for this many milliseconds after a release. */
   keepTaken(name: string, milliseconds: number): void;
 }
 
 /**
- * Sends all operations on held keys: renewals by timers and by calls of `renew`, changes of infos, and
- * releases. If the order matters, the operations of one owner on one key are sent one after the other.
+ * Sends all operations on held keys: automatic renewals, renewals by calls of `renew`, changes of `info`
+ * texts, and releases. If the order matters, the operations of one owner on one key are sent one after the
+ * other.
  *
- * Each manager has a heartbeat. If leases are renewed in the background, the renewing thread has another
- * heartbeat for the same store. Only one of the two renews a hold: the one in the renewing thread while the
- * hold has a `background`, otherwise the manager's.
+ * Each manager has a heartbeat. If leases are renewed in the background, the renewing thread has a second
+ * heartbeat for the same store. While a hold has a `background`, the second heartbeat renews it; otherwise
+ * the manager's heartbeat does.
  */
 export class Heartbeat {
   readonly schedule: Schedule<Hold>;
   readonly #requests: StoreRequests;
   readonly #backoff: Backoff;
-  /** Undefined in the renewing thread, which renews leases that another thread holds. */
+  /**
+   * The manager's record of its grants. Undefined in the renewing thread, which renews leases that another
+   * thread holds.
+   */
   readonly #grants: KnownGrants | undefined;
-  /** For each lane (see {@link inOrder}), a promise that resolves when the last operation has ended. */
+  /**
+   * For each lane (see {@link inOrder}), a promise that resolves when the last operation of the lane has
+   * ended.
+   */
   readonly #last = new Map<unknown, Promise<void>>();
   /** Releases that have no answer yet, and background renewals that are being stopped. */
   readonly #ending: PendingOperations;
@@ -67,9 +74,10 @@ export class Heartbeat {
   }
 
   /**
-   * Runs the operation after all earlier operations in the same lane have ended. A lane is a hold, or a key
-   * of a stable owner. The operation must not wait for a later operation in its lane. `patience`: the
-   * operation runs after this many milliseconds in any case, because a store may never answer.
+   * Runs the operation after all earlier operations in the same lane have ended. Each hold has a separate
+   * lane, unless owners are stable: then all holds of a key share one lane. The operation must not wait for a
+   * later operation in its lane. `patience`: the maximum wait in milliseconds. After that time the operation
+   * runs in any case, because a store may never answer.
    */
   async inOrder<T>(lane: unknown, operation: () => Promise<T>, patience = Infinity): Promise<T> {
     const { turn, leave } = this.enter(lane);
@@ -82,7 +90,7 @@ export class Heartbeat {
   }
 
   /**
-   * Adds an operation to the lane synchronously, so that no listener can add another one first. `turn`
+   * Adds an operation to the lane synchronously, so that no listener can add another operation first. `turn`
    * resolves when the earlier operations have ended; it is undefined if the lane is empty. Later operations
    * wait until `leave` is called.
    */
@@ -107,19 +115,19 @@ export class Heartbeat {
     const renewed = await held.during(() => this.#inOrderOf(held, () => this.#renew(held, ttl, info)));
     if (renewed !== 'late') return renewed;
     // The store extended a lease that is already lost here. The key is freed, so that other owners need not
-    // wait until it expires.
+    // wait until the lease expires.
     await held.freeExpired().catch(() => undefined);
     return false;
   }
 
   /**
-   * Releases the key of a hold that has ended. If its `minHold` has not passed, the store keeps the key taken
-   * for the rest of that time. True if this call ended the grant. Never ends a later grant of the same owner.
-   * Rejects with a LeaseStoreError, or with the store's permanent error.
+   * Releases the key of a hold that has ended. If the hold's `minHold` has not passed, the store keeps the
+   * key taken for the rest of that time. True if this call ended the grant. Never ends a later grant of the
+   * same owner. Rejects with a LeaseStoreError, or with the store's permanent error.
    */
   end(hold: Hold): Promise<boolean> {
-    // An owner that is not stable has only one lease. If a renewal reaches the store after this release, it
-    // finds nothing to extend. So the release need not wait for the renewal's answer.
+    // An owner that is not stable has only one lease. If a renewal reaches the store after this release, that
+    // renewal finds nothing to extend. So the release need not wait for the renewal's answer.
     if (!this.stableOwners && hold.minHoldLeft === 0) {
       if (hold.background !== undefined) void this.#ending.add(hold.detach());
       return this.#ending.add(this.#end(hold));
@@ -148,7 +156,7 @@ export class Heartbeat {
     }
   }
 
-  /** Releases these holds. Failed releases are repeated as in {@link repeat}. */
+  /** Releases these holds. Repeats failed releases, and resolves, as {@link repeat} does. */
   endAll(holds: readonly Hold[]): Promise<LockError | undefined> {
     // The offset from the manager's clock to real time. Repeats use real time, because the manager's clock
     // may stand still.
@@ -159,8 +167,8 @@ export class Heartbeat {
   /**
    * Sends the releases, at most `MOST_RELEASES` at a time. A release that fails is repeated after growing
    * pauses, until its lease expires. Resolves to the error of the first release that was given up; undefined
-   * if there is none. `closing`: when this signal aborts, failed releases are sent once more, immediately,
-   * and then given up. With `closing`, the pauses do not keep the process alive.
+   * if none was given up. `closing`: when this signal aborts, failed releases are sent once more,
+   * immediately, and then given up. With `closing`, the pauses do not keep the process alive.
    */
   async repeat(releases: readonly Release[], closing?: AbortSignal): Promise<LockError | undefined> {
     const { initial, max } = this.#backoff;
@@ -177,15 +185,15 @@ export class Heartbeat {
     }
   }
 
-  /** Call after a hold was lost. Ends its renewals in the background. */
+  /** Call after a hold was lost. Stops its background renewals. */
   lost(hold: Hold): void {
     this.#grants?.forget(hold);
     if (hold.background !== undefined) void this.stop(hold);
   }
 
   /**
-   * Stops the renewals of the hold in the background, after earlier operations on it have ended. Later
-   * operations wait until they have stopped.
+   * Stops the background renewals of the hold, after earlier operations on the hold have ended. Later
+   * operations on the hold wait until the renewals have stopped.
    */
   stop(held: Hold): Promise<void> {
     return this.#ending.add(this.#inOrderOf(held, () => held.detach(), this.#timeLeft(held)));
@@ -201,22 +209,23 @@ export class Heartbeat {
 
   async #renew(held: Hold, ttl: number, info: string | undefined): Promise<boolean | 'late'> {
     if (!held.checkHeld()) return false;
-    // If `ttl` is shorter than the remaining time, it shortens the local deadline. So the hold must be
-    // checked by then.
+    // A `ttl` that is shorter than the remaining time shortens the local deadline. So the hold must be
+    // checked at the new deadline.
     held.plan(this.schedule.now() + ttl);
     return held.background?.renew(ttl, info) ?? this.#send(held, ttl, info);
   }
 
   /**
-   * Sends the renewal to the store. `late`: the store extended the lease, but the hold had ended before the
-   * answer came.
+   * Sends the renewal to the store. The result is `late` if the store extended the lease, but the hold had
+   * ended before the answer came.
    */
   async #send(held: Hold, ttl: number, info: string | undefined): Promise<boolean | 'late'> {
     const { schedule } = this;
-    // The new deadline counts from before the request, so that it is never later than the store's.
+    // The new deadline counts from the time before the request was sent, so that it is never later than the
+    // store's deadline.
     const until = schedule.now() + ttl;
-    // A store that breaks its contract may shorten the lease, and its answer may be lost. So a shorter
-    // deadline applies at once.
+    // A store that breaks its contract may shorten the lease, and its answer may be lost. So if the new
+    // deadline is earlier than the current one, the new deadline applies at once.
     if (until < held.expiresAt) held.expiresAt = until;
     let renewed: boolean;
     try {
@@ -252,8 +261,8 @@ interface FailedRelease extends Release {
 }
 
 /**
- * Sends the releases, and resolves to those that failed. After the first failure, releases of expired leases
- * are skipped.
+ * Sends the releases, and resolves to the releases that failed. After the first failure, releases of expired
+ * leases are skipped.
  */
 async function sendEach(releases: readonly Release[]): Promise<readonly FailedRelease[]> {
   const rest = releases.values();

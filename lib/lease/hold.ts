@@ -10,8 +10,8 @@ import type { Heartbeat } from './heartbeat.js';
 import type { Due } from './schedule.js';
 
 /**
- * Is notified when a hold is lost. It is an AbortController, or an object that ends the other holds of the
- * lease.
+ * A listener that is notified when a hold is lost. It is the AbortController of a lease's signal, or an
+ * object that ends the other holds of the same lease.
  */
 export interface LossListener {
   abort(error: LeaseLostError): void;
@@ -22,34 +22,35 @@ export const EXPIRED = 'it expired';
 /** The reason that is given if a hold was lost because another hold of the same lease was lost. */
 export const OTHER_LOST = 'the lease of another of its keys was lost';
 /**
- * A renewal may be sent early by 1/`EARLY` of the time between two renewals, so that it can share a request
- * with others.
+ * A renewal may be sent early, by up to 1/`EARLY` of the renewal interval, so that it can share a request
+ * with other renewals.
  */
 const EARLY = 10;
 /**
- * The shortest pause before a retry near the deadline, in milliseconds. A shorter time is not enough for a
- * round trip.
+ * The shortest pause before a retry near the deadline, in milliseconds. Shorter pauses are useless, because a
+ * round trip to the store takes about as long.
  */
 const SHORTEST_RETRY = 2;
 
-/** The value of `#ended` after the last user has released the hold. */
+/** The value of `#ended` after the last user (see {@link Hold.users}) has released the hold. */
 const RELEASED = 'it was released';
 
-/** The local deadline of a lease: the time, in milliseconds, until which its holder can rely on it. */
+/** The local deadline of a lease: the time, in milliseconds, until which the holder can rely on the lease. */
 export interface LocalDeadline {
   time: number;
 }
 
 /**
- * The connection of a hold to the renewing thread, which renews the hold and sets this deadline. No member
- * may throw synchronously.
+ * The connection of a hold to the renewing thread: a worker that renews leases while the event loop of their
+ * holder is blocked. The worker renews the hold, and sets the local deadline. No member may throw
+ * synchronously.
  */
 export interface Background extends LocalDeadline {
   /** Renews the lease in the renewing thread, as {@link Heartbeat.renew} does. */
   renew(ttl: number, info?: string): Promise<boolean>;
   /**
-   * Stops the renewals in the renewing thread. Resolves when the store has answered all renewals that were
-   * sent.
+   * Stops the renewals in the renewing thread. Resolves when the store has answered all renewals that the
+   * renewing thread has sent.
    */
   end(): Promise<void>;
 }
@@ -57,33 +58,35 @@ export interface Background extends LocalDeadline {
 /** A key that the store has granted. */
 export interface Grant {
   readonly key: string;
-  /** The key in the store. It differs from `key` for a slot above 0. */
+  /** The key in the store. If the slot is above 0, it differs from `key`. */
   readonly name: string;
   /** The name of the owner in the store. */
   readonly owner: string;
   readonly terms: LeaseTerms;
   readonly token: FencingToken;
   /**
-   * The time just before the request for the key was sent. Like all times of a hold, it is on the clock of
-   * the heartbeat's schedule.
+   * The time just before the request for the key was sent. All times of a hold are on the clock of the
+   * heartbeat's schedule.
    */
   readonly since: number;
 }
 
 /**
- * A granted key, with its local deadline and the time of its next renewal. A heartbeat renews it. The
- * deadline counts from the time just before the last answered request was sent, so it is never later than the
- * store's deadline. A hold has three states:
+ * A granted key, with its local deadline and the time of its next renewal. A {@link Heartbeat} sends the
+ * renewals. The local deadline counts from the time just before the last answered request was sent, so it is
+ * never later than the store's deadline. A hold has three states:
  *
  *   held       The local deadline has not passed. If the last renewal failed, the hold will be lost at the
  *              deadline unless a retry succeeds.
- *   lost       The deadline has passed, the store reported the loss, another grant has replaced this one,
- *              another key of its lease was lost, or its manager was closed.
- *   released   Its last user has released it.
+ *   lost       The deadline has passed, the store reported the loss, another grant has replaced this grant,
+ *              another key of the lease was lost, or the manager was closed.
+ *   released   The last user has released the hold.
  *
- * A hold that is lost or released never changes its state again. Leases of the manager's thread use the hold.
- * If another thread renews it, that thread has a second hold of the same grant. Both holds share the
- * deadline, and the second hold only renews.
+ * A hold that is lost or released never changes its state again.
+ *
+ * The users of a hold are leases in the manager's thread. If the renewing thread renews the grant, that
+ * thread has a second hold of the same grant. Both holds share the local deadline. The second hold only sends
+ * renewals.
  */
 export class Hold implements Due, Grant {
   readonly key: string;
@@ -93,21 +96,21 @@ export class Hold implements Due, Grant {
   readonly token: FencingToken;
   readonly since: number;
   /**
-   * The time when the schedule runs this hold next: to renew it, to warn its holder, or to check whether it
-   * has expired.
+   * The time when the schedule runs this hold next: to renew the lease, to warn its holder, or to check
+   * whether the lease has expired.
    */
   deadline = Infinity;
   place = -1;
   readonly heartbeat: Heartbeat;
-  /** The reason why the hold was lost, or {@link RELEASED}. Undefined while it is held. */
+  /** The reason why the hold was lost, or {@link RELEASED}. Undefined if the hold has not ended. */
   #ended: string | undefined;
   #local: LocalDeadline;
   #failure: LockError | undefined;
-  /** How many renewals have failed in a row. */
+  /** The number of renewals that have failed in a row. */
   #failures = 0;
-  /** When the next renewal is due; Infinity for never. */
+  /** The time when the next automatic renewal is due; Infinity for never. */
   #next: number;
-  /** The number of renewals without an answer, including renewals that are not sent yet. */
+  /** The number of renewals without an answer, including renewals that were not sent yet. */
   #renewals = 0;
   #background: Background | undefined;
   #isPostponed = false;
@@ -116,17 +119,18 @@ export class Hold implements Due, Grant {
   #mayBeReplaced = false;
   #users = 0;
   /**
-   * The lease that uses this hold; undefined after the first renewal. Only at that renewal is the lease
-   * registered for notification of its garbage collection, because registering costs half as much as an
-   * acquisition.
+   * The first lease that uses this hold; undefined after the first renewal. Until then, this reference keeps
+   * the lease alive, so the lease need not be registered for notification of its garbage collection.
+   * Registering costs half as much as an acquisition. A lease that is released before its first renewal
+   * avoids this cost.
    */
   #kept: object | undefined;
   #wasRenewed = false;
   #listeners: Set<LossListener> | undefined;
-  /** Whether the holder has been warned of the current failures. */
+  /** Whether the holder was warned since the store last answered a renewal. */
   #warned = false;
 
-  /** The new hold is not scheduled before {@link plan} is called. */
+  /** The schedule does not run the new hold before {@link plan} is called. */
   constructor(heartbeat: Heartbeat, grant: Grant, local?: LocalDeadline) {
     const { terms, since } = grant;
     this.heartbeat = heartbeat;
@@ -146,7 +150,7 @@ export class Hold implements Due, Grant {
     return this.#local.time;
   }
 
-  /** Ignored after the hold has ended: it must not appear to be held again. */
+  /** Does nothing after the hold has ended, because an ended hold must not appear to be held again. */
   set expiresAt(time: number) {
     if (!this.ended) this.#local.time = time;
   }
@@ -164,23 +168,23 @@ export class Hold implements Due, Grant {
     return this.isReleased ? undefined : this.#ended;
   }
 
-  /** The error of the last renewal; undefined if that renewal succeeded. */
+  /** The error of the last renewal; undefined if that renewal succeeded, or if there was none. */
   get failure(): LockError | undefined {
     return this.#failure;
   }
 
-  /** The connection to the thread that renews this hold; undefined if the current thread does. */
+  /** The connection to the other thread that renews this hold; undefined if the current thread renews it. */
   get background(): Background | undefined {
     return this.#background;
   }
 
-  /** From now on, another thread renews this hold. */
+  /** Lets another thread renew this hold from now on. */
   attach(background: Background): void {
     this.#background = background;
     this.#local = background;
   }
 
-  /** Stops the renewals by another thread, if there is one. Resolves when they have stopped. */
+  /** Stops the renewals by the other thread, if there is one. Resolves when that thread has stopped them. */
   async detach(): Promise<void> {
     const background = this.#background;
     if (background === undefined) return;
@@ -219,14 +223,14 @@ export class Hold implements Due, Grant {
     this.wasLost(reason, error);
   }
 
-  /** Marks the hold as released: no code uses it any more. It is not renewed again. */
+  /** Marks the hold as released: it has no user any more, and is not renewed again. */
   protected wasReleased(): void {
     this.#end(RELEASED);
   }
 
   /**
-   * Runs a renewal, which may have to wait for earlier operations. During that time the hold stays in the
-   * schedule, because it may expire, and its manager may be closed.
+   * Runs a renewal. The renewal may first wait for earlier operations. During this time the hold stays in the
+   * schedule: the hold may expire, and a manager that closes ends the holds in its schedule.
    */
   async during<T>(renewal: () => Promise<T>): Promise<T> {
     this.#renewals++;
@@ -240,9 +244,8 @@ export class Hold implements Due, Grant {
   }
 
   /**
-   * Call when a renewal was answered in time. `until`: the new deadline. The next automatic renewal is
-   * planned for the time at which as much is left until the deadline as usual, even if `ttl` differs from the
-   * lease's own TTL.
+   * Call when a renewal was answered in time. `until`: the new local deadline. The time from the next
+   * automatic renewal to the deadline is the same as usual, even if `ttl` differs from the lease's own TTL.
    */
   extended(until: number, ttl: number): void {
     this.expiresAt = until;
@@ -269,8 +272,8 @@ export class Hold implements Due, Grant {
 
   /**
    * Call after a failed renewal: plans a retry, unless the lease has no automatic renewals. The pause before
-   * the retry is at most half of the time until the deadline. So the nearer the deadline, the sooner a retry
-   * notices that the store works again.
+   * the retry is at most half of the time until the deadline. So retries become more frequent as the deadline
+   * approaches.
    */
   retryBy({ initial, max }: Backoff): void {
     const { every } = this.terms;
@@ -280,12 +283,12 @@ export class Hold implements Due, Grant {
     this.#next = now + Math.min(initial * 2 ** this.#failures++, max, every, half);
   }
 
-  /** See {@link Due}. A retry is never sent early, so the slack is 0 after a failure. */
+  /** See {@link Due.slack}. A retry is never sent early, so the slack is 0 after a failure. */
   get slack(): number {
     return this.#failures === 0 && this.#renewsAt < this.expiresAt ? this.terms.every / EARLY : 0;
   }
 
-  /** Schedules the hold for its renewal, its warning, its deadline or `latest`, whichever is first. */
+  /** Schedules the hold for its renewal, its warning, its deadline or `latest`, whichever comes first. */
   plan(latest = Infinity): void {
     this.heartbeat.schedule.set(this, Math.min(this.#renewsAt, this.expiresAt, this.#warnAt, latest));
   }
@@ -299,8 +302,8 @@ export class Hold implements Due, Grant {
       this.plan();
       return;
     }
-    // After a failure of the store, the renewal is retried until the deadline, and then the lease is lost. So
-    // the error is not needed here.
+    // If the store fails, the renewal is retried until the deadline, and then the lease is lost. So this
+    // error can be ignored.
     this.heartbeat.renew(this, this.terms.ttl).catch(() => undefined);
   }
 
@@ -309,7 +312,10 @@ export class Hold implements Due, Grant {
     return this.expiresAt - this.heartbeat.schedule.now();
   }
 
-  /** Milliseconds for which the store must keep the key taken if the hold is released now; 0 for none. */
+  /**
+   * Milliseconds for which the store must keep the key taken if the hold is released now; 0 if the key can be
+   * freed at once.
+   */
   get minHoldLeft(): number {
     const minHold = this.#minHold;
     if (minHold === 0) return 0;
@@ -317,7 +323,8 @@ export class Hold implements Due, Grant {
   }
 
   /**
-   * Drops the `minHold`, because a user did not get to use the key. Does nothing if the hold has other users.
+   * Call when a user gives the key back without having used it: the `minHold` then does not apply. Does
+   * nothing if the hold has other users.
    */
   skipMinHold(): void {
     if (this.users <= 1) this.#minHold = 0;
@@ -338,23 +345,23 @@ export class Hold implements Due, Grant {
   }
 
   /**
-   * Calls {@link forgotten} if the lease is garbage-collected before {@link drop}. Until the first renewal,
-   * the hold keeps the lease alive instead (see `#kept`).
+   * Registers the lease, so that {@link forgotten} is called if the lease is garbage-collected before
+   * {@link drop} is called. Until the first renewal, the hold keeps the lease alive instead (see `#kept`).
    */
   keep(lease: object): void {
     if (this.#kept === undefined && !this.#wasRenewed) this.#kept = lease;
     else collected.register(lease, this, lease);
   }
 
-  /** Call when the lease is released: ends {@link keep}. */
+  /** Call when the lease is released. Undoes {@link keep}. */
   drop(lease: object): void {
     if (this.#kept === lease) this.#kept = undefined;
     else collected.unregister(lease);
   }
 
   /**
-   * Called when a lease was garbage-collected without a release. The hold is then no longer renewed, unless
-   * other leases use it.
+   * Called when a lease was garbage-collected without a release. If no other lease uses the hold, the hold is
+   * no longer renewed.
    */
   forgotten(): void {
     if (this.ended || !this.leave()) return;
@@ -369,8 +376,8 @@ export class Hold implements Due, Grant {
   }
 
   /**
-   * The token to pass to a release. Undefined if the store may have replaced this grant by a newer grant
-   * whose answer was lost.
+   * The token to pass to a release. Undefined if the store may have replaced this grant by a newer grant in
+   * an answer that was lost.
    */
   get knownToken(): FencingToken | undefined {
     return this.#mayBeReplaced ? undefined : this.token;
@@ -381,9 +388,10 @@ export class Hold implements Due, Grant {
   }
 
   /**
-   * Call before the same owner asks for the key again. A new grant would replace the grant of this hold and
-   * last until `until`, even if its answer is lost. So the deadline is moved to `until` if that is earlier.
-   * The returned function restores the old deadline; call it if nothing was granted.
+   * Call before the same owner requests the key again. A new grant would replace this hold's grant and expire
+   * at `until`, even if the answer is lost. So if `until` is earlier than the local deadline, `until` becomes
+   * the local deadline. The returned function restores the old deadline. Call that function if nothing was
+   * granted.
    */
   mayEndAt(until: number): () => void {
     const { expiresAt, deadline } = this;
@@ -418,15 +426,18 @@ export class Hold implements Due, Grant {
     return new LeaseLostError(this.key, this.token, why, failure);
   }
 
-  /** Releases the hold for a user that did not get to use the key, so its `minHold` does not matter. */
+  /**
+   * Removes a user that has not used the key, and releases the hold if there is no other user. The `minHold`
+   * then does not apply.
+   */
   giveBack(): Promise<boolean> {
     this.skipMinHold();
     return this.leave() ? this.release() : Promise.resolve(false);
   }
 
   /**
-   * Releases the hold. True if this call freed the key. Rejects if the store fails; this can then be called
-   * again.
+   * Releases the hold. True if this call freed the key. Rejects if the store fails; the call can then be
+   * repeated.
    */
   release(): Promise<boolean> {
     const { schedule } = this.heartbeat;
@@ -435,15 +446,15 @@ export class Hold implements Due, Grant {
       if (leaseChannels.released.hasSubscribers)
         leaseChannels.released.publish({ ...this.#message, held: schedule.now() - this.since });
     }
-    // If only another key of the lease was lost, the store may still have this grant until it expires. The
-    // heartbeat ends only this grant, and no later grant of the same owner.
+    // If the hold was lost only because another key of its lease was lost, the store may still have this
+    // grant. So the grant is released. The heartbeat does not end a later grant of the same owner.
     const isOurs = this.lostReason === OTHER_LOST && schedule.now() < this.expiresAt;
     return this.isReleased || isOurs ? this.heartbeat.end(this) : this.freeExpired();
   }
 
   /**
-   * Frees the key in the store if the hold was lost because it expired. With a stable owner, the key is left
-   * to expire in the store, because the same owner may have another lease of it by now.
+   * Frees the key in the store if the hold was lost because it expired. Does nothing if the owner is stable
+   * (see `KnownGrants.stableOwners`), because the same owner may have another lease of the key by now.
    */
   freeExpired(): Promise<boolean> {
     const { heartbeat } = this;
@@ -475,14 +486,16 @@ export class Hold implements Due, Grant {
     return { key: this.key, token: this.token, holder: this.owner, threadId };
   }
 
-  /** The time to warn the holder; Infinity for never. */
+  /** The time when the holder must be warned; Infinity for never. */
   get #warnAt(): number {
     const { expiresAt, failure } = this;
     const { warning, ttl, every } = this.terms;
     if (!warning || this.#warned) return Infinity;
     const at = expiresAt - warning.before;
     if (failure !== undefined || this.#renewals > 0) return at;
-    // By the later of these two times, the renewing thread should have renewed the lease.
+    // If another thread renews the lease, this thread does not know whether a renewal waits for an answer. So
+    // the warning comes even without a failed renewal, but not before the renewal is due, at
+    // `expiresAt - ttl + every`.
     return this.background === undefined ? Infinity : Math.max(at, expiresAt - ttl + every);
   }
 
@@ -492,8 +505,8 @@ export class Hold implements Due, Grant {
     try {
       this.terms.warning!.call({ key, token, holder: owner, remaining: expiresAt - now, cause: failure });
     } catch (error) {
-      // The error is thrown in a microtask, so it is uncaught like an error of an event listener. The timer
-      // that called this must continue with other leases.
+      // The error is thrown again in a microtask, so that it is uncaught, like an error of an event listener.
+      // The timer that called this method must continue with other leases.
       queueMicrotask(() => {
         throw error;
       });
@@ -505,7 +518,7 @@ export class Hold implements Due, Grant {
     this.heartbeat.schedule.clear(this);
   }
 
-  /** The time at which a timer renews the hold; Infinity for never. */
+  /** The time when a timer renews the hold; Infinity for never. */
   get #renewsAt(): number {
     const { since, terms } = this;
     if (this.#renewals > 0 || this.#background !== undefined || this.unused) return Infinity;
@@ -515,8 +528,8 @@ export class Hold implements Due, Grant {
   /**
    * If the deadline has passed while a renewal has no answer, postpones the decision whether the hold is
    * lost. The event loop may have been blocked, and the answer may already be in a socket, because Node runs
-   * timers before it reads sockets. So the decision is made after the event loop has turned. True if it was
-   * postponed.
+   * timers before it reads sockets. So the decision is made after the event loop has turned. True if the
+   * decision was postponed.
    */
   #postpones(now: number): boolean {
     if (!this.heartbeat.schedule.hasTimers || this.#renewals === 0 || now < this.expiresAt) return false;

@@ -22,19 +22,19 @@ const THREAD_BOUND = threadBound(
 /** The default TTL, in milliseconds. See {@link LeaderElectionOptions.ttl}. */
 const DEFAULT_TTL = 10_000;
 /**
- * Milliseconds that a candidate pauses after a failure. Each further failure doubles the pause, up to
- * `LONGEST_PAUSE`. After a term that is longer than the TTL, the pause is `FIRST_PAUSE` again.
+ * Milliseconds for which a candidate pauses after its first failure. Each further failure doubles the pause,
+ * up to `LONGEST_PAUSE`. If the candidate has led for longer than the TTL, the pause is `FIRST_PAUSE` again.
  */
 const FIRST_PAUSE = 1000;
 const LONGEST_PAUSE = 30_000;
 
 /**
- * The object over which an election is held: a manager with its store, or a lock with its file, which the
- * processes of a machine share.
+ * The object that candidates use to elect a leader: a manager with its store, or a lock with its file, which
+ * processes of one machine share.
  */
 export type ElectionGround = LeaseManager | ProcessLock;
 
-/** A leader's hold: a lease of the manager, or a guard of the lock. */
+/** The hold of a leader: a lease of the manager, or a guard of the lock. */
 export type ElectionHold<G extends ElectionGround = LeaseManager> = G extends ProcessLock
   ? ProcessGuard<'exclusive'>
   : Lease;
@@ -42,31 +42,32 @@ export type ElectionHold<G extends ElectionGround = LeaseManager> = G extends Pr
 /** Options of `new LeaderElection(ground, name, options)`. */
 export interface LeaderElectionOptions<G extends ElectionGround = LeaseManager> {
   /**
-   * Called when this candidate becomes the leader. `held` is its lease or guard: pass its token with every
-   * write. The term ends when `signal` aborts, or when this function throws or rejects, but not when it
-   * returns. `signal` aborts with a LeaseLostError if the lease is lost, and with a LockError
-   * (ERR_LEASE_RESIGNED) after `resign` or `close`. Reading `signal.aborted` reads the clock, as with
-   * `lease.signal`. The next call waits until the promise of the last call has settled.
+   * Called when this candidate becomes the leader. `held` is the leader's lease or guard: pass its token
+   * along with every write. The candidate leads until `signal` aborts, or until this function throws or
+   * rejects. If the function returns, the candidate continues to lead. `signal` aborts with a LeaseLostError
+   * if the lease is lost, and with a LockError (ERR_LEASE_RESIGNED) after `resign` or `close`. Reading
+   * `signal.aborted` reads the clock, as with `lease.signal`. The function is not called again until the
+   * promise of its last call has settled.
    */
   onElected: (held: ElectionHold<G>, signal: HostSignal) => void | PromiseLike<void>;
   /**
-   * Called when the term has ended without `resign` or `close`. `reason` is the LeaseLostError, or the error
-   * of `onElected`. Errors of this function are not caught.
+   * Called when this candidate has stopped leading without `resign` or `close`. `reason` is the
+   * LeaseLostError, or the error of `onElected`. Errors of this function are not caught.
    */
   onLost?: (reason: Error) => void;
   /**
-   * Called each time an acquisition fails permanently, with its error. For example, permissions are missing,
-   * or the store's client was closed. The election retries after a pause of 1 to 30 seconds. Default: one
-   * process warning, code STRIPELOCK_ELECTION_FAILED, until this candidate is elected again. Errors of this
-   * function are not caught.
+   * Called with the error each time an acquisition fails permanently. For example, permissions are missing,
+   * or the store's client was closed. The candidate retries after a pause of 1 to 30 seconds. Default: a
+   * process warning with the code STRIPELOCK_ELECTION_FAILED, at most once until this candidate is elected
+   * again. Errors of this function are not caught.
    */
   onError?: (error: Error) => void;
   /**
-   * The time to live of the leader's lease: whole milliseconds, 1 … 2^42. Default 10_000. After a leader was
-   * killed, no other leader is elected for this time, so the default is shorter than that of other leases.
-   * The lease is renewed every ttl/3. So a leader stays the leader even if its store or event loop does not
-   * respond for two thirds of the TTL. Over a ProcessLock, the kernel frees the keys of a process that ends.
-   * The TTL then only limits how long `resign` waits for `onElected`.
+   * The time to live of the leader's lease: whole milliseconds, 1 … 2^42. Default 10_000. If a leader is
+   * killed, no other leader is elected until the TTL of the lease expires, so the default is shorter than
+   * that of other leases. The lease is renewed every ttl/3. So a leader stays the leader even if its store or
+   * event loop does not respond for two thirds of the TTL. With a ProcessLock, the kernel frees the keys of a
+   * process that ends. The TTL then only limits how long `resign` waits for `onElected`.
    */
   ttl?: number;
 }
@@ -79,8 +80,8 @@ const OPTIONS: Names<LeaderElectionOptions<ElectionGround>> = {
 };
 
 /**
- * The active elections of each manager, by name. Used only for managers with a `holder`, because such a
- * manager can take its own leases again.
+ * The active elections of each manager, by name. Used only for managers with a `holder`, because the store
+ * grants such a manager a key again that the manager already holds.
  */
 const standing = new WeakMap<ElectionGround, Map<string, object>>();
 
@@ -93,24 +94,27 @@ interface Won<T> {
 /** The `lost` signal of a guard, which never aborts, because a guard cannot be lost. */
 const NEVER = new AbortController().signal;
 
-/** The codes of the errors of acquisitions after the manager or the lock was closed. */
+/** The codes of the errors that an acquisition throws after the manager or the lock was closed. */
 const CLOSED: ReadonlySet<unknown> = new Set(['ERR_LEASE_MANAGER_CLOSED', 'ERR_LOCK_CLOSED']);
 
 /**
- * Elects one leader at a time among all candidates with the same name. Over a `LeaseManager`, the candidates
- * are in threads, processes and machines that share a store. Over a `ProcessLock`, they are in threads and
- * processes of one machine that share a file. The leader holds the lease, or the key, with that name.
+ * Elects one leader at a time among all candidates with the same name. With a `LeaseManager`, the candidates
+ * are in threads, processes and machines that share a store. With a `ProcessLock`, they are in threads and
+ * processes of one machine that share a file. The leader holds the lease, or the key of the lock, with that
+ * name.
  *
- * When the leader resigns, closes, dies or loses the lease, the next one is elected: after a resignation as
- * soon as the release is reported, and after a death when the lease expires. Over a `ProcessLock`, the kernel
- * frees the key when the leader's process ends.
+ * When the leader resigns, closes its election, dies or loses the lease, another candidate is elected. After
+ * a resignation, this happens as soon as the release is reported. After the death of a leader, it happens
+ * when the lease expires. With a `ProcessLock`, it happens when the leader's process ends, because the kernel
+ * then frees the key.
  *
- * No lease can promise that a former leader has stopped: see `Lease`. Check the signal, the deadline and the
- * token. Over a `ProcessLock`, a leader cannot lose its key while its thread lives.
+ * A lease cannot guarantee that a former leader has stopped: see `Lease`. Check the signal, the deadline and
+ * the token. With a `ProcessLock`, a leader cannot lose its key while its thread lives.
  *
  * An election keeps the process alive from {@link start} to {@link resign}. The manager's options apply to
- * its leases, except for the TTL. A manager with a `holder` accepts one election of a name at a time, and a
- * `reentrant` manager accepts none. Close the manager, or the lock, after its elections.
+ * the leases of its elections, except for the TTL. A manager with a `holder` can have only one active
+ * election for each name. A `reentrant` manager cannot be used for elections. Close the manager, or the lock,
+ * after its elections.
  */
 export class LeaderElection<G extends ElectionGround = LeaseManager> implements AsyncDisposable {
   /**
@@ -124,13 +128,13 @@ export class LeaderElection<G extends ElectionGround = LeaseManager> implements 
   readonly #ground: G;
   readonly #options: LeaderElectionOptions<G>;
   readonly #ttl: number;
-  /** The hold and the signal of the last term; undefined before the first term. */
+  /** The hold and the signal of the last election that this candidate won; undefined before that. */
   #term: { readonly held: ElectionHold<ElectionGround>; readonly signal: AbortSignal } | undefined;
   /** Resolves when the last call of `onElected` has settled. */
   #work: Promise<void> = Promise.resolve();
   /** Whether a failure was reported since this candidate was last elected. */
   #hasWarned = false;
-  /** Aborts when this candidate resigns. Undefined if it does not stand for election. */
+  /** Aborts when this candidate resigns. Undefined if this candidate does not stand for election. */
   #candidate: AbortController | undefined;
   /** Resolves when this candidate no longer stands for election, and no longer leads. */
   #ended: Promise<void> = Promise.resolve();
@@ -168,10 +172,10 @@ export class LeaderElection<G extends ElectionGround = LeaseManager> implements 
   }
 
   /**
-   * Stands for election until {@link resign} or {@link close}. Does nothing if this candidate already stands.
-   * Throws a LockError (ERR_LEASE_ELECTION_CLOSED) after `close`. Throws a LockError
+   * Stands for election until {@link resign} or {@link close}. Does nothing if this candidate already stands
+   * for election. Throws a LockError (ERR_LEASE_ELECTION_CLOSED) after `close`. Throws a LockError
    * (ERR_LEASE_ELECTION_DUPLICATE) if the manager has a `holder`, and another election of this name is
-   * active. An election is active until its `resign` has ended.
+   * active. An election is active until the promise of its `resign` has settled.
    */
   start(): void {
     if (this.#closed) throw new LockError('ERR_LEASE_ELECTION_CLOSED', 'the LeaderElection was closed');
@@ -189,8 +193,9 @@ export class LeaderElection<G extends ElectionGround = LeaseManager> implements 
   /**
    * Stops leading, or standing for election, until {@link start} is called again. Aborts the signal of
    * `onElected`. Then waits until `onElected` has settled, for one TTL at most, and releases the lease. So
-   * the next leader does not begin before this one has ended its work. `onElected` must not wait for the
-   * returned promise. Never rejects: a lease that the store fails to release ends with its TTL.
+   * the next leader does not begin before `onElected` has ended, or the TTL has passed. `onElected` must not
+   * wait for the returned promise. Never rejects: if the store fails to release the lease, the lease ends
+   * when its TTL expires.
    */
   resign(): Promise<void> {
     this.#candidate?.abort(new LockError('ERR_LEASE_RESIGNED', `the leader of '${this.name}' has resigned`));
@@ -198,7 +203,9 @@ export class LeaderElection<G extends ElectionGround = LeaseManager> implements 
     return this.#ended;
   }
 
-  /** Resigns, and cannot be started again. The manager or lock stays open: it belongs to the caller. */
+  /**
+   * Resigns. The election cannot be started again. The manager or lock stays open: it belongs to the caller.
+   */
   close(): Promise<void> {
     this.#closed = true;
     return this.resign();
@@ -220,7 +227,7 @@ export class LeaderElection<G extends ElectionGround = LeaseManager> implements 
 
   /**
    * Registers this election. Throws if the manager has a `holder` and another election of this name is
-   * active: both would take the lease from each other again and again.
+   * active. Otherwise each election would take the lease from the other, again and again.
    */
   #enter(): void {
     const ground = this.#ground;
@@ -270,9 +277,9 @@ export class LeaderElection<G extends ElectionGround = LeaseManager> implements 
   }
 
   /**
-   * Waits until this candidate is elected. Undefined if the acquisition failed permanently, or if this
-   * candidate has resigned. `closed`: the manager or lock is closed. The acquisition itself retries after
-   * other failures.
+   * Waits until this candidate is elected. The result is `closed` if the manager or lock is closed. It is
+   * undefined if the acquisition failed permanently, or if this candidate has resigned. After other failures,
+   * the acquisition itself retries.
    */
   async #win(signal: AbortSignal): Promise<Won<ElectionHold<G>> | 'closed' | undefined> {
     const ground: ElectionGround = this.#ground;
@@ -294,8 +301,8 @@ export class LeaderElection<G extends ElectionGround = LeaseManager> implements 
   }
 
   /**
-   * Reports a failure to `onError`, or as a warning. Errors of `onError` are uncaught, as in
-   * {@link #reportLoss}.
+   * Reports a failure to `onError`, or as a warning. Errors of `onError` are uncaught, like the errors of an
+   * event listener.
    */
   #report(error: Error): void {
     const { onError } = this.#options;
@@ -317,7 +324,8 @@ export class LeaderElection<G extends ElectionGround = LeaseManager> implements 
     }
     const stop = (): void => term.abort(resigned.aborted ? resigned.reason : lost.reason);
     for (const signal of [resigned, lost]) signal.addEventListener('abort', stop);
-    // After a block of the event loop, reading `lost.aborted` aborts `lost`, and so this signal.
+    // If the lease has expired while the event loop was blocked, reading `lost.aborted` aborts `lost`, and so
+    // this signal.
     const signal = heldSignal(term.signal, () => !lost.aborted);
     this.#term = { held, signal };
     this.#hasWarned = false;
@@ -343,7 +351,10 @@ export class LeaderElection<G extends ElectionGround = LeaseManager> implements 
   }
 }
 
-/** Releases the hold of a leader. Does not reject if the store fails: the lease then ends with its TTL. */
+/**
+ * Releases the hold of a leader. Does not reject if the store fails: the lease then ends when its TTL
+ * expires.
+ */
 async function release(held: ElectionHold<ElectionGround>): Promise<void> {
   if (Symbol.asyncDispose in held) await held[Symbol.asyncDispose]();
   else held.release();

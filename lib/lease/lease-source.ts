@@ -31,33 +31,33 @@ import type { Acquisition, Answer } from './acquisition.js';
 import { wakeNext, WaitingLines } from './waiting-lines.js';
 
 /**
- * Milliseconds between two checks whether all leases have ended. A notification of the end of each lease
- * would make releases slower.
+ * Milliseconds between two checks whether all leases have ended. Without polling, each release would have to
+ * send a notification, which would make releases slower.
  */
 const DRAIN_LOOK = 5;
-/** If `#kept` has fewer entries than this, a release does not search it for entries whose time has passed. */
+/** While `#kept` has fewer entries than this, a release does not search it for entries to remove. */
 const FEW_KEPT = 100;
 /**
- * Above this number of holds, an error does not say whether this manager holds the key. Each timeout would
- * have to search all holds.
+ * If there are more holds than this, a timeout error does not say whether this manager holds the key, because
+ * each timeout would have to search all holds.
  */
 const FEW_HOLDS = 1000;
 
 /**
  * Acquires, shares, replaces and frees the leases that one manager has in its store.
  *
- * Owners are stable if the manager has a `holder` or is `reentrant`: all its leases then have the same owner.
- * The store cannot distinguish two leases of one owner, so there is at most one hold of each key. The
- * operations on one key are sent one after the other. Otherwise a store could execute a later operation
- * first.
+ * Owners are called stable if the manager has a `holder` or is `reentrant`: all its leases then have the same
+ * owner. The store cannot distinguish two leases of one owner, so the manager has at most one hold of each
+ * key. It also sends the operations on one key one after the other, because otherwise the store could execute
+ * a later operation first.
  */
 export class LeaseSource implements KnownGrants {
   readonly schedule: Schedule<Hold>;
   readonly backoff: Backoff;
   readonly stableOwners: boolean;
   /**
-   * The waiting acquisitions, and the schedule of their timeouts, which keep the process alive. The schedule
-   * uses real time, whatever the manager's clock is.
+   * The waiting acquisitions, and the schedule of their attempts and timeouts. The schedule keeps the process
+   * alive. It uses real time, even if the manager has a `clock`.
    */
   readonly waiting = { acquisitions: new Set<Acquisition>(), schedule: new Schedule(undefined, true) };
   readonly lines: WaitingLines;
@@ -76,22 +76,25 @@ export class LeaseSource implements KnownGrants {
   readonly #name = randomName();
   #owners = 0;
   #isClosed = false;
-  /** With stable owners only: the last hold of each key of the store, until it is lost or freed. */
+  /**
+   * With stable owners only: the last hold of each key in the store, until that hold is lost or its key is
+   * freed.
+   */
   readonly #latest = new Map<string, Hold>();
   /**
    * With stable owners only: the keys that stay taken after a release because of their `minHold`. The values
-   * are the times at which they become free, on the manager's clock.
+   * are the times at which the keys become free, on the manager's clock.
    */
   readonly #kept = new Map<string, number>();
-  /** Once `#kept` has this many entries, the entries whose time has passed are removed. */
+  /** When `#kept` has this many entries, the entries whose time has passed are removed. */
   #purgeAt = FEW_KEPT;
   /** Attempts and releases that have no answer yet, and background renewals that are being stopped. */
   readonly #operations = new PendingOperations();
-  /** Releases of keys that may have been granted in an answer that was lost. */
+  /** Releases of keys that the store may have granted in an answer that was lost. */
   readonly #givingBack = new PendingOperations();
   /** Aborts when the manager closes. The releases in `#givingBack` are then sent only once more. */
   readonly #closing = new AbortController();
-  /** The first error of a release of a grant that arrived after the manager was closed. */
+  /** The first error from releasing a grant that arrived after the manager was closed. */
   #lateFailure: unknown;
 
   constructor(store: LeaseStore, settings: ManagerSettings) {
@@ -110,7 +113,9 @@ export class LeaseSource implements KnownGrants {
     this.lines = new WaitingLines(this, store);
   }
 
-  /** Creates the requester of an acquisition. Unless owners are stable, it has a separate owner. */
+  /**
+   * Creates the requester of an acquisition. Unless owners are stable, each requester has a separate owner.
+   */
   newRequester(): Requester {
     const owner = this.#owner ?? `${this.#name}:${this.#owners++}`;
     return { owner, unsure: undefined, isSpent: false, isCancelled: false };
@@ -133,8 +138,8 @@ export class LeaseSource implements KnownGrants {
   }
 
   /**
-   * Releases these holds of the requester, in reverse order. Also releases the keys that it may have been
-   * granted in an answer that was lost.
+   * Releases these holds of the requester, in reverse order. Also releases the keys that the store may have
+   * granted to the requester in an answer that was lost.
    */
   giveBack(requester: Requester, terms: LeaseTerms, holds: readonly Hold[] = []): void {
     for (let i = holds.length - 1; i >= 0; i--) void this.#leave(holds[i]!, requester, terms);
@@ -145,16 +150,16 @@ export class LeaseSource implements KnownGrants {
   }
 
   /**
-   * Whether another acquisition waits for the key and goes first. False if the new acquisition can share a
-   * lease of the key.
+   * Whether a new acquisition of the key must wait behind another acquisition. False if the new acquisition
+   * can share a lease of the key.
    */
   isAwaited(key: string): boolean {
     return this.lines.isAwaited(key) && this.#shared(key) === undefined;
   }
 
   /**
-   * Text that says why the key was refused, with its holder if that is known without a request. `isNamed`:
-   * the text names the key, because the acquisition has others.
+   * Returns a text that says why the key was refused. The text names the holder if no request is needed to
+   * find it. `isNamed`: true if the text must name the key, because the acquisition has other keys.
    */
   whyRefused(key: string, limit: number, isNamed: boolean): string {
     const refused =
@@ -171,12 +176,15 @@ export class LeaseSource implements KnownGrants {
       const by = own.length === 0 ? keyName(owner) : `this LeaseManager as ${keyName(owner)}`;
       return `${refused} by ${by}, for ${Math.ceil(remaining)} ms unless it is renewed`;
     } catch {
-      // The caller's clock failed. The timeout error is about the key, not about the clock.
+      // The clock that the caller provides has thrown an error. The timeout error does not report it.
       return refused;
     }
   }
 
-  /** Throws if the terms require background renewal, and the store does not support it. */
+  /**
+   * Throws if the terms require background renewal, but another thread cannot open the store or the manager
+   * has a `clock`.
+   */
   checkTerms({ background }: LeaseTerms): void {
     if (background && this.#background === undefined) throw cannotReopen();
   }
@@ -187,8 +195,8 @@ export class LeaseSource implements KnownGrants {
   }
 
   /**
-   * With stable owners: whether the `minHold` of the key's last lease has not passed yet. Until then this
-   * manager does not take the key.
+   * With stable owners: whether the `minHold` of the key's last lease has not passed yet. Until it has
+   * passed, this manager does not acquire the key.
    */
   #isKept(name: string): boolean {
     if (this.schedule.now() < (this.#kept.get(name) ?? -Infinity)) return true;
@@ -200,14 +208,14 @@ export class LeaseSource implements KnownGrants {
     if (!this.stableOwners) return;
     const now = this.schedule.now();
     this.#kept.set(key, now + milliseconds);
-    // Entries are removed only each time their number has doubled, so that thousands of releases take linear
-    // time.
+    // Old entries are removed only when the number of entries has doubled since the last removal. So the time
+    // for thousands of releases is proportional to their number.
     if (this.#kept.size < this.#purgeAt) return;
     for (const [other, until] of this.#kept) if (until <= now) this.#kept.delete(other);
     this.#purgeAt = Math.max(FEW_KEPT, 2 * this.#kept.size);
   }
 
-  /** Refuses all later attempts, and releases all later grants. */
+  /** From now on, refuses all attempts, and releases all grants that still arrive. */
   refuse(): void {
     this.#isClosed = true;
   }
@@ -219,8 +227,8 @@ export class LeaseSource implements KnownGrants {
   }
 
   /**
-   * Rejects the waiting acquisitions. Marks all leases as lost, and releases them and all later grants.
-   * Rejects with the error of a release that failed until its lease expired.
+   * Rejects the waiting acquisitions. Marks all leases as lost, releases them, and releases all grants that
+   * arrive later. Rejects with the error of the first release that did not succeed before its lease expired.
    */
   async close(): Promise<void> {
     this.#endWaiting();
@@ -247,25 +255,26 @@ export class LeaseSource implements KnownGrants {
   }
 
   /**
-   * With stable owners: the last hold of this key of the store, until it is lost or freed. Otherwise
-   * undefined.
+   * With stable owners: the last hold of this key in the store, until that hold is lost or its key is freed.
+   * Otherwise undefined.
    */
   latest(name: string): Hold | undefined {
     return this.#latest.get(name);
   }
 
   /**
-   * With stable owners: whether this manager holds this key of the store, or keeps it taken because of a
-   * `minHold`. The store would grant it to the same owner again.
+   * With stable owners: whether this manager holds this key in the store, or keeps the key taken because of a
+   * `minHold`. The store would grant such a key to the same owner again.
    */
   #isOwn(name: string): boolean {
     return this.latest(name)?.checkHeld() === true || this.#isKept(name);
   }
 
   /**
-   * With stable owners: whether an attempt for a key without a limit must be refused here, although the store
-   * would grant it. In general, a new lease may replace this manager's lease. But a reentrant manager must
-   * not replace a lease of a key with a limit.
+   * With stable owners: whether this manager must refuse an attempt for a key without a limit, although the
+   * store would grant it. Usually a new lease may replace the manager's own lease of the key. But in a
+   * reentrant manager, it must not replace a lease that was acquired with a limit. In any case, the `minHold`
+   * of the last lease must have passed.
    */
   #isTaken(name: string): boolean {
     const limit = this.latest(name)?.terms.limit ?? 1;
@@ -285,8 +294,8 @@ export class LeaseSource implements KnownGrants {
   }
 
   /**
-   * Tries one slot after the other. If the store fails for one slot, the next may still be granted. The key
-   * of one slot may have a value of another program, for example.
+   * Tries one slot after the other. If the store fails for one slot, the next slot may still be granted. For
+   * example, the key of the first slot may contain a value of another program.
    */
   async #trySlots(
     key: string,
@@ -315,8 +324,8 @@ export class LeaseSource implements KnownGrants {
   }
 
   /**
-   * Makes one attempt with a stable owner. Starts again if a lease that it has joined is lost before the
-   * store is asked.
+   * Makes one attempt with a stable owner. Starts again if a shared lease that the attempt has joined is lost
+   * before the request is sent.
    */
   async #tryStable(keys: readonly string[], requester: Requester, terms: LeaseTerms): Promise<Answer> {
     for (;;) {
@@ -326,9 +335,9 @@ export class LeaseSource implements KnownGrants {
   }
 
   /**
-   * Joins the leases that this owner already has, if they can be shared. Asks the store for the other keys,
-   * after earlier operations on these keys have ended. Renewals of the joined leases need not wait for this.
-   * Undefined if a joined lease was lost before the store was asked.
+   * Joins the leases that this owner already has, if they can be shared. Then requests the other keys from
+   * the store, after earlier operations on these keys have ended. Renewals of the joined leases do not wait
+   * for this request. Undefined if a joined lease was lost before the request was sent.
    */
   async #tryInOrder(
     keys: readonly string[],
@@ -346,7 +355,7 @@ export class LeaseSource implements KnownGrants {
       return others.delete(key);
     };
     try {
-      // All attempts use the same order, so that they cannot wait for each other in a cycle.
+      // All attempts take the keys in the same order, so that they cannot wait for each other in a cycle.
       for (const key of [...keys].sort()) {
         if (joins(key)) continue;
         const { turn, leave } = this.#heartbeat.enter(key);
@@ -379,8 +388,8 @@ export class LeaseSource implements KnownGrants {
   }
 
   /**
-   * Asks the store for the keys. The request is sent immediately, unless background renewals must be started
-   * or stopped first.
+   * Requests the keys from the store. The request is sent immediately, unless background renewals must be
+   * started or stopped first.
    */
   #ask(keys: readonly string[], requester: Requester, terms: LeaseTerms): Promise<Answer> {
     // The manager may have been closed while the attempt waited for an earlier operation.
@@ -394,8 +403,8 @@ export class LeaseSource implements KnownGrants {
       await this.#background!.ready().catch((error: unknown) => failBackground(names, error));
     }
     for (const name of names) {
-      // The store cannot distinguish the new lease from the last one. So the other thread must not renew the
-      // last one any more.
+      // The store cannot distinguish the new lease from the same owner's last lease of the key. So the other
+      // thread must stop renewing the last lease first.
       const latest = this.latest(name);
       if (latest?.background !== undefined) await latest.takeOver();
     }
@@ -423,7 +432,7 @@ export class LeaseSource implements KnownGrants {
       return { refused: keyAt(keys, answer) };
     }
     checkTokens(keys, answer);
-    // The TTL counts from before the request was sent.
+    // The TTL counts from the time before the request was sent.
     if (this.#isClosed || this.schedule.now() - at >= ttl) {
       await this.#giveBackLate(names, owner, answer);
       if (this.#isClosed) throw managerClosed();
@@ -450,17 +459,17 @@ export class LeaseSource implements KnownGrants {
   }
 
   /**
-   * With stable owners, runs the operation after earlier operations on this key of the store. Otherwise runs
-   * it immediately.
+   * With stable owners, runs the operation after earlier operations on this key in the store. Otherwise runs
+   * the operation immediately.
    */
   #inOrder<T>(name: string, operation: () => Promise<T>): Promise<T> {
     return this.stableOwners ? this.#heartbeat.inOrder(name, operation) : operation();
   }
 
   /**
-   * Releases a key that may have been granted although the attempt failed, because the answer was lost. If
-   * the release fails, it is repeated after growing pauses until the lease would have expired. After
-   * {@link close}, it is sent only once more. The pauses do not keep the process alive.
+   * Releases a key that the store may have granted in an answer that was lost, although the attempt failed.
+   * If the release fails, it is repeated after growing pauses until the lease would have expired. When the
+   * manager closes, the release is sent only once more. The pauses do not keep the process alive.
    */
   #giveBackLater(key: string, owner: string, ttl: number): void {
     const release = { send: () => this.#releaseUnheld(key, owner), endsAt: localNow() + ttl };
@@ -468,8 +477,8 @@ export class LeaseSource implements KnownGrants {
   }
 
   /**
-   * Releases a key that an attempt may have been granted, unless the same owner holds the key by another
-   * attempt.
+   * Releases a key that the store may have granted to a failed attempt, unless the same owner holds the key
+   * by another attempt.
    */
   #releaseUnheld(key: string, owner: string): Promise<boolean> {
     return this.#inOrder(key, async () => {
@@ -477,9 +486,7 @@ export class LeaseSource implements KnownGrants {
     });
   }
 
-  /**
-   * Releases a grant for which there is no hold. Without a token, ends the owner's current grant of the key.
-   */
+  /** Releases a grant that has no hold. Without a token, ends the owner's current grant of the key. */
   #release(key: string, owner: string, token?: FencingToken): Promise<boolean> {
     const released = this.#requests.release(key, owner, token).catch((error: unknown) => {
       const failure = storeFailure('release', key, error);

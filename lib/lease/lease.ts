@@ -8,13 +8,11 @@ import { type Hold, type LossListener, OTHER_LOST } from './hold.js';
 const THREAD_BOUND = threadBound('Lease', 'create a LeaseManager there, over the same store, and acquire');
 
 /**
- * For managers only: creates a lease of these holds. They must be in the order in which acquisitions take
- * keys.
+ * For managers only: creates a lease of these holds, which must be sorted in the order in which acquisitions
+ * take keys.
  */
 export let createLease: (holds: readonly Hold[]) => Lease;
-/**
- * For managers only: releases a lease that its caller did not get to use, without regard to its `minHold`.
- */
+/** For managers only: releases a lease whose keys were not used, without regard to its `minHold`. */
 export let giveBackLease: (lease: Lease) => Promise<boolean>;
 
 /**
@@ -26,7 +24,7 @@ export let giveBackLease: (lease: Lease) => Promise<boolean>;
  *
  * A lease can expire at any time. Between a check of {@link held} and the next statement, the process can be
  * paused for longer than the lease lasts. So pass {@link token} along with every write, and let the resource
- * refuse tokens that are lower than the highest it has seen (see `FencingGate`).
+ * refuse a token that is lower than the highest token that the resource has seen (see `FencingGate`).
  */
 export class Lease implements AsyncDisposable {
   /**
@@ -39,9 +37,9 @@ export class Lease implements AsyncDisposable {
   #controller: AbortController | undefined = undefined;
   /** The result of the last call of {@link release}; undefined before the first call. */
   #releasing: Promise<boolean> | undefined = undefined;
-  /** Ends the other holds if one of several holds is lost. Undefined for a single hold. */
+  /** A listener that ends the other holds if one of several holds is lost. Undefined for a single hold. */
   readonly #others: LossListener | undefined;
-  /** After a release: the holds that have no other user and are not freed yet. */
+  /** Set by a release: the holds that have no other user and were not freed yet. */
   #toFree: Hold[] | undefined = undefined;
 
   private constructor(holds: readonly Hold[]) {
@@ -55,23 +53,26 @@ export class Lease implements AsyncDisposable {
     return singleHold('key', this.#holds).key;
   }
 
-  /** The keys of the lease, each once, in the order in which they are taken: by their UTF-16 code units. */
+  /**
+   * The keys of the lease, each once, sorted by their UTF-16 code units. Acquisitions take keys in this
+   * order.
+   */
   get keys(): readonly string[] {
     return Object.freeze(this.#holds.map(({ key }) => key));
   }
 
   /**
    * The slot of the lease, if its key has a limit: a number from 0 to limit - 1. It stays the same while the
-   * lease is held, and no other holder has it during that time. 0 without a limit.
+   * lease is held, and no other holder has this slot during that time. Without a limit, it is 0.
    */
   get slot(): number {
     return this.#holds[0]?.terms.slot ?? 0;
   }
 
   /**
-   * The fencing token of the lease. It is higher than the tokens of all earlier holders of the key, or, with
-   * a limit, of the same {@link slot}. Renewals do not change it. Throws a LockError (ERR_LEASE_KEYS) if the
-   * lease has several keys, or none: tokens of different keys cannot be compared.
+   * The fencing token of the lease. It is higher than the tokens of all earlier holders of the key or, if the
+   * key has a limit, of the same {@link slot}. Renewals do not change the token. Throws a LockError
+   * (ERR_LEASE_KEYS) if the lease has several keys, or none: tokens of different keys cannot be compared.
    */
   get token(): FencingToken {
     return singleHold('token', this.#holds).token;
@@ -89,15 +90,15 @@ export class Lease implements AsyncDisposable {
 
   /**
    * The local deadline of the lease, in milliseconds on the manager's clock. It is never later than the
-   * store's deadline. With several keys, it is the earliest deadline; without keys, Infinity.
+   * store's deadline. For several keys, it is the earliest of their deadlines; without keys, it is Infinity.
    */
   get expiresAt(): number {
     return this.#holds.reduce((earliest, { expiresAt }) => Math.min(earliest, expiresAt), Infinity);
   }
 
   /**
-   * The number of leases that currently share the hold of the key, including this lease until it is released.
-   * Only managers with `reentrant` share holds. With several keys, the highest number for any of them.
+   * The number of leases that currently share the key, including this lease until it is released. Only leases
+   * of a manager with `reentrant` are shared. For several keys, the result is the highest of their numbers.
    */
   get users(): number {
     if (this.#holds.length === 0) return this.#releasing === undefined ? 1 : 0;
@@ -114,8 +115,8 @@ export class Lease implements AsyncDisposable {
 
   /**
    * A signal that aborts with a LeaseLostError when the lease is lost. A lease is also lost when its local
-   * deadline passes while a renewal has no answer. A release does not abort the signal. Reading `aborted`
-   * reads the clock, as {@link held} does.
+   * deadline passes while a renewal has no answer. A release does not abort the signal. Reading the signal's
+   * `aborted` reads the clock, as {@link held} does.
    */
   get signal(): HostSignal {
     if (this.#controller) return this.#controller.signal;
@@ -127,8 +128,8 @@ export class Lease implements AsyncDisposable {
       if (lost !== undefined) return (this.#controller = abortedBy(lost)).signal;
       for (const hold of holds) hold.addLossListener(controller);
     }
-    // The signal must not refer to this lease. The holds refer to the signal, so they would keep a lease
-    // alive that the program has forgotten.
+    // The signal must not refer to this lease. The holds refer to the signal, so they would keep this lease
+    // alive even if the program no longer refers to it.
     return heldSignal(
       controller.signal,
       () => holds.every((hold) => hold.hasLossListener(controller)) && checkHeld(holds),
@@ -147,9 +148,9 @@ export class Lease implements AsyncDisposable {
   }
 
   /**
-   * Extends the lease to `ttl` milliseconds from now. Default: its own TTL. False if the lease was released
-   * or lost. If it was lost, its signal is also aborted. Rejects with a LeaseStoreError if the store fails;
-   * the lease is then still held until its deadline.
+   * Extends the lease to `ttl` milliseconds from now. The default of `ttl` is the lease's own TTL. Resolves
+   * to false if the lease was released or lost. If the lease was lost, its signal is also aborted. Rejects
+   * with a LeaseStoreError if the store fails; the lease is then still held until its deadline.
    */
   async renew(ttl: number = longestTtl(this.#holds)): Promise<boolean> {
     checkTtl(ttl);
@@ -157,9 +158,10 @@ export class Lease implements AsyncDisposable {
   }
 
   /**
-   * Renews the lease, and replaces the text that the store keeps with it and that `inspect` shows. At most
-   * 1024 bytes in UTF-8; an empty text removes it. Resolves and rejects as {@link renew} does. Leases that
-   * share a key share its info. A store that keeps no infos ignores the text.
+   * Renews the lease, and replaces its `info` text, which the store keeps with the lease and `inspect`
+   * returns. The new text has at most 1024 bytes in UTF-8; an empty text removes the old text. Resolves and
+   * rejects as {@link renew} does. Leases that share a key also share its text. A store that does not support
+   * `info` ignores the text.
    */
   async setInfo(info: string): Promise<boolean> {
     checkInfo(info);
@@ -167,17 +169,18 @@ export class Lease implements AsyncDisposable {
   }
 
   /**
-   * Releases the lease. True if this call freed all of its keys. If its `minHold` has not passed, the store
-   * keeps the key taken for the rest of that time, and the result is also true. Idempotent. Never frees
-   * another holder's lease, and does not reject if the lease was lost. Rejects with a LeaseStoreError if the
-   * store fails. The call can then be repeated. Even without that, the lease ends with its TTL, because it is
-   * no longer renewed.
+   * Releases the lease. Resolves to true if this call freed all of its keys. If the `minHold` of the lease
+   * has not passed, the store keeps the keys taken for the rest of that time, and the result is also true.
+   * Idempotent. Never frees another holder's lease, and does not reject if the lease was lost. Rejects with a
+   * LeaseStoreError if the store fails; the call can then be repeated. If it is not repeated, the lease ends
+   * when its TTL expires, because a released lease is no longer renewed.
    */
   release(): Promise<boolean> {
     const before = this.#releasing;
     const holds = this.#holds;
     if (before !== undefined) return (this.#releasing = freeAgain(before, this.#toFree ?? [...holds]));
-    // If the lease has already expired, this aborts its signal before the signal's listener is removed.
+    // If the lease has already expired, `checkHeld` aborts its signal. That must happen before the listener
+    // of the signal is removed.
     const controller = this.#controller;
     if (controller !== undefined) {
       checkHeld(holds);
@@ -195,7 +198,7 @@ export class Lease implements AsyncDisposable {
     return this.#releasing;
   }
 
-  /** Releases the lease. Does not reject if the store fails: the lease then ends with its TTL. */
+  /** Releases the lease. Does not reject if the store fails: the lease then ends when its TTL expires. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.release().catch(() => undefined);
   }
@@ -226,7 +229,7 @@ function checkHeld(holds: readonly Hold[]): boolean {
   return holds.every((hold) => hold.checkHeld());
 }
 
-/** The hold whose loss ended the lease. Undefined if no hold is lost. */
+/** Returns the hold that was lost first, and so ended the lease. Undefined if no hold is lost. */
 function firstLost(holds: readonly Hold[]): Hold | undefined {
   let other: Hold | undefined;
   for (const hold of holds) {
@@ -238,9 +241,9 @@ function firstLost(holds: readonly Hold[]): Hold | undefined {
 }
 
 /**
- * Creates the listener that ends all holds of a lease when one of them is lost, except for holds that other
- * leases share. The ended holds are not renewed any more. But their keys stay taken until the lease is
- * released or they expire, because the holder may still be working.
+ * Creates the listener that ends all other holds of a lease when one hold is lost, except for holds that
+ * other leases share. The ended holds are no longer renewed. But their keys stay taken until the lease is
+ * released or its TTL expires, because the holder may still be working.
  */
 function othersOf(holds: readonly Hold[]): LossListener {
   const others: LossListener = {
@@ -267,8 +270,8 @@ function abortedBy(lost: Hold): AbortController {
 }
 
 /**
- * The longest TTL of these holds. Holds that are shared with other leases may have different TTLs. Without
- * holds, the result does not matter.
+ * The longest TTL of these holds. The TTLs can differ if other leases share some of the holds. If there are
+ * no holds, the result does not matter.
  */
 function longestTtl(holds: readonly Hold[]): number {
   let longest = 1;
@@ -281,8 +284,8 @@ function renewAll(holds: readonly Hold[], ttl: number, info?: string): Promise<b
 }
 
 /**
- * Frees these holds. Those that could not be freed stay in the list. True if all were freed and `isWhole`:
- * the list contains all holds of the lease.
+ * Frees these holds. If some of them cannot be freed, only these stay in the list. `isWhole`: whether the
+ * list contains all holds of the lease. True if `isWhole` is true and all holds were freed.
  */
 async function freeAll(holds: Hold[], isWhole = true): Promise<boolean> {
   if (holds.length === 1 && isWhole) return holds[0]!.release();
@@ -307,8 +310,9 @@ function freeAgain(before: Promise<boolean>, holds: Hold[]): Promise<boolean> {
 }
 
 /**
- * Makes the signal call `check` each time its state is read. The signal is aborted by a timer, which is late
- * if the event loop is blocked. Code that reads the signal right after a block must see the current state.
+ * Makes the signal call `check` each time its state is read. A timer aborts the signal when the lease
+ * expires, but timers are late after the event loop was blocked. `check` reads the clock, and aborts the
+ * signal if the lease has expired. So code that reads the signal right after a block sees the current state.
  */
 export function heldSignal(signal: AbortSignal, check: () => boolean): AbortSignal {
   const inherited = (name: 'aborted' | 'reason'): (() => unknown) => {

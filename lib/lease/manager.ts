@@ -32,15 +32,18 @@ const THREAD_BOUND = threadBound('LeaseManager', 'create one there, over the sam
  * reentrant, because other acquisitions of the key would share the lease.
  */
 export let checkUnshared: (leases: LeaseManager, options: TryAcquireLeaseOptions) => void;
-/** Whether the manager has a `holder`. The store then grants it a key again that it already holds. */
+/**
+ * Whether the manager has a `holder`. If it has one, the store can grant the manager a key that the manager
+ * already holds.
+ */
 export let takesItsOwn: (leases: LeaseManager) => boolean;
 
 /**
  * Acquires leases in a store, renews them, and reports their loss. A manager belongs to the thread that
- * created it. Threads and processes share the store.
+ * created it. Several threads and processes can share a store.
  *
  * All leases of a manager share one timer, which does not keep the process alive. A waiting `acquire` keeps
- * it alive. Renewals that no code awaits never cause an unhandled rejection.
+ * the process alive. A failed automatic renewal never causes an unhandled rejection.
  */
 export class LeaseManager {
   /**
@@ -49,7 +52,7 @@ export class LeaseManager {
    * @internal
    */
   protected readonly threadBound = THREAD_BOUND;
-  /** The store of its leases. */
+  /** The store of the manager's leases. */
   readonly store: LeaseStore;
   readonly #settings: ManagerSettings;
   readonly #grants: LeaseSource;
@@ -59,7 +62,7 @@ export class LeaseManager {
 
   /**
    * Throws a TypeError (ERR_INVALID_ARG_TYPE) or RangeError (ERR_OUT_OF_RANGE) for bad options. Throws a
-   * LockError (ERR_LEASE_BACKGROUND) if the options require background renewal, and no other thread can open
+   * LockError (ERR_LEASE_BACKGROUND) if the options require background renewal, but no other thread can open
    * the store.
    */
   constructor(options?: WarningLeaseManagerOptions) {
@@ -73,8 +76,8 @@ export class LeaseManager {
   }
 
   /**
-   * Makes one attempt. Resolves to undefined if another owner holds the key, or one of several keys. Rejects
-   * with a LeaseStoreError if the store fails, or if its grant arrives after the lease has expired. Such a
+   * Makes one attempt. Resolves to undefined if another owner holds one of the keys. Rejects with a
+   * LeaseStoreError if the store fails, or if the store's grant arrives after the lease has expired. Such a
    * lease is never returned.
    */
   async tryAcquire(
@@ -87,16 +90,16 @@ export class LeaseManager {
 
   /**
    * Waits up to `timeout` (default 5000 ms) for the lease. The wait keeps the process alive. Rejects with a
-   * LockTimeoutError, or with `signal.reason`. Failures of the store are retried until the timeout. The last
-   * failure is then the cause of the LockTimeoutError.
+   * LockTimeoutError, or with `signal.reason`. If the store fails, attempts are repeated until the timeout.
+   * The last failure is then the cause of the LockTimeoutError.
    *
    * Within a manager, waiters are served in the order of arrival. The first waiter polls the store, with the
-   * pauses of `backoff`, and asks at once when the store reports a release. In the memory store, the release
-   * or expiry of a lease wakes waiters in all threads, and threads take turns.
+   * pauses of `backoff`, and retries at once when the store reports a release. In the memory store, the
+   * release or expiry of a lease wakes waiters in all threads, and threads take turns.
    *
-   * A lease of several keys gets all of them or none. A list without keys is valid, as for a `StripedLock`.
-   * All acquisitions take keys in the same order, so acquisitions of overlapping lists never wait for each
-   * other in a cycle.
+   * An acquisition of several keys is granted all of them or none. A list without keys is valid, as for a
+   * `StripedLock`. All acquisitions take keys in the same order, so acquisitions of overlapping lists never
+   * wait for each other in a cycle.
    */
   async acquire(keys: string | readonly string[], options?: AcquireLeaseOptions): Promise<Lease> {
     checkLeaseOptions.acquire(options);
@@ -104,9 +107,9 @@ export class LeaseManager {
   }
 
   /**
-   * Acquires a lease, calls `fn`, and releases the lease however `fn` ends. Does not reject if the release
-   * fails: the lease then ends with its TTL. With `ifAvailable`, resolves to undefined without calling `fn`
-   * if another owner holds a key.
+   * Acquires a lease, calls `fn`, and releases the lease however `fn` ends. If the release fails, `withLease`
+   * does not reject: the lease then ends when its TTL expires. With `ifAvailable`, resolves to undefined
+   * without calling `fn` if another owner holds a key.
    */
   withLease<T>(keys: string | readonly string[], fn: (lease: Lease) => T | PromiseLike<T>): Promise<T>;
   withLease<T>(
@@ -149,7 +152,7 @@ export class LeaseManager {
    * Idempotent. The store stays open: it belongs to the caller, who closes it afterwards.
    *
    * With `drain`, held leases stay held and are renewed until their holders release them, for at most `drain`
-   * milliseconds. A later call can shorten that time; a later call without `drain` ends it. Rejects with a
+   * milliseconds. A later call can shorten that time. A later call without `drain` ends it. Rejects with a
    * TypeError (ERR_INVALID_ARG_TYPE) or RangeError (ERR_OUT_OF_RANGE) for bad options, and then closes
    * nothing.
    */
@@ -171,7 +174,8 @@ export class LeaseManager {
   }
 
   async #close(): Promise<void> {
-    // `#closed` must be set first, because closing the lease source may run code that reads it.
+    // `#closed` must be set before the lease source is closed, because closing it may run code that reads
+    // `#closed`.
     await Promise.resolve();
     await this.#grants.drain(this.#drain.signal);
     this.#drain.abort();
@@ -179,8 +183,8 @@ export class LeaseManager {
   }
 
   /**
-   * Checks the options of an acquisition, and returns its terms. Throws if the manager is closed. `keys`: the
-   * number of keys.
+   * Checks the options of an acquisition, and returns the terms of its lease. Throws if the manager is
+   * closed. `keys`: the number of keys.
    */
   #begin(options: TryAcquireLeaseOptions | undefined, keys: number): LeaseTerms {
     const terms = resolveTerms(this.#settings, options);
@@ -192,8 +196,7 @@ export class LeaseManager {
   }
 
   /**
-   * Makes one attempt. The names of the options must have been checked before. Throws for bad keys or
-   * options.
+   * Makes one attempt. The caller must have checked the names of the options. Throws for bad keys or options.
    */
   #try(
     keys: string | readonly string[],

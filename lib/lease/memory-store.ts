@@ -41,19 +41,19 @@ const THREAD_BOUND = threadBound(
 const KIND = 'stripelock/memory-lease-store';
 
 /**
- * The milliseconds for which the table keeps a lease after its holder considers it expired. Timers are late
- * by up to two milliseconds. So the holder is notified of the expiry before another owner is granted the key.
- * With a clock that the caller provides, no margin is needed, because every deadline is then met to the
- * millisecond.
+ * The time, in milliseconds, for which the table keeps a lease after its holder considers the lease expired.
+ * Timers are late by up to two milliseconds. So the holder is notified of the expiry before another owner is
+ * granted the key. With a clock that the caller provides, there is no margin: each lease ends exactly at its
+ * deadline.
  */
 const MARGIN = 5;
 
 /** Options of `new MemoryLeaseStore(options)`. */
 export interface MemoryLeaseStoreOptions {
   /**
-   * The clock that decides when leases expire. If a store is created with a clock, all threads that open it
-   * must also pass a clock, and these clocks must agree. Default: a monotonic clock of the process, which
-   * also counts while the machine is suspended.
+   * The clock that decides when leases expire. If a store is created with a clock, all threads that open the
+   * store must also pass a clock, and all these clocks must agree. Default: a monotonic clock of the process,
+   * which also counts while the machine is suspended.
    */
   clock?: Clock;
 }
@@ -71,9 +71,9 @@ class OpenedTable {
 }
 
 /**
- * A store of leases on exact keys in memory. All threads of the process can use it: pass {@link handle} to a
- * worker, and open it there with {@link MemoryLeaseStore.from}. Each operation is one short native call,
- * which is complete when its promise is returned.
+ * A store of leases in memory. All threads of the process can use the same store: pass {@link handle} to a
+ * worker, and open the store there with {@link MemoryLeaseStore.from}. Each operation is one short native
+ * call, which is complete when its promise is returned.
  *
  * A lease lasts for its TTL, even if the thread that acquired it ends. Tokens have 64 bits. Each token is
  * higher than all earlier tokens of the store, whatever the key. The first token is the current time in
@@ -128,8 +128,8 @@ export class MemoryLeaseStore
 
   /**
    * Opens the same store in another thread, or again in this one. Throws a TypeError for a value that is not
-   * a handle. Throws a TypeError if only one of this store and the store that made the handle has a clock.
-   * Throws a LockError (ERR_LOCK_ENGINE) for a handle of another process.
+   * a handle. Throws a TypeError if `options` has a clock and the store was created without one, or the other
+   * way round. Throws a LockError (ERR_LOCK_ENGINE) for a handle of another process.
    */
   static from(
     handle: HandleOf<'stripelock/memory-lease-store'>,
@@ -148,14 +148,14 @@ export class MemoryLeaseStore
     return new MemoryLeaseStore(new OpenedTable(table, clock) as MemoryLeaseStoreOptions);
   }
 
-  /** The number of keys in the store, including expired ones that are not removed yet. */
+  /** The number of keys in the store, including expired keys that were not removed yet. */
   get size(): number {
     return this.#table.size;
   }
 
   /**
-   * Describes how another thread opens this store for background renewal. Undefined for a store with a
-   * separate clock, for a subclass, and without the addon.
+   * Describes how another thread opens this store for background renewal. Undefined if the store has a
+   * `clock`, if it is an instance of a subclass, or if the addon cannot be loaded.
    */
   get source(): LeaseStoreSource | undefined {
     const { engine, ownClock } = this.handle as StoreHandle;
@@ -204,7 +204,7 @@ export class MemoryLeaseStore
 
   /**
    * Lists the held leases, sorted by key. One native call visits all leases, and calls of other threads wait
-   * for it.
+   * until that call has ended.
    */
   async list(options?: ListLeasesOptions): Promise<readonly ListedLease[]> {
     const { prefix, limit } = resolveList(options);
@@ -214,15 +214,15 @@ export class MemoryLeaseStore
   }
 
   /**
-   * Calls `listener` when any thread has released the key, and when its lease has expired. The returned
-   * function stops these calls. Threads that listen for the same key take turns: for 5 ms after a release,
-   * only the thread whose turn it is can acquire the key. Throws for a bad key.
+   * Calls `listener` when any thread has released the key, and when the lease of the key has expired. The
+   * returned function stops these calls. Threads that listen for the same key take turns: for 5 ms after a
+   * release, only the thread whose turn it is can acquire the key. Throws for a bad key.
    */
   onRelease(key: string, listener: () => void): () => void {
     checkFunction(listener, 'listener');
     const name = checkKey(key);
     const awaited = this.#awaited.get(name) ?? this.#await(name);
-    // A separate function, because the caller may add the same listener twice.
+    // Each call adds a separate function, because the caller may add the same listener twice.
     const added = (): void => listener();
     awaited.add(added);
     return () => {
@@ -240,13 +240,13 @@ export class MemoryLeaseStore
   }
 
   /**
-   * Ends a grant, and leaves the key taken for `keepFor` milliseconds. Without a token, ends any grant of the
+   * Ends a grant, but keeps the key taken for `keepFor` milliseconds. Without a token, ends any grant of the
    * owner.
    */
   #end(key: string, owner: string, keepFor: number, token: FencingToken | undefined): boolean {
     checkArguments(key, owner);
     const granted = token === undefined ? undefined : checkToken(token);
-    // For the table, the token 0 means any token. No lease has the token 0, so the result is false.
+    // The table treats the token 0 as "any token". But no lease has the token 0, so here the result is false.
     return granted !== 0n && this.#table.end(key, owner, keepFor, this.#at(), granted);
   }
 
@@ -271,7 +271,9 @@ export class MemoryLeaseStore
     return this.#margin === 0 ? remaining : Math.max(1, remaining - this.#margin);
   }
 
-  /** Converts the TTL of a holder to the TTL in the table. Throws for a bad TTL. */
+  /**
+   * Converts the TTL of a holder to the TTL in the table, which includes the margin. Throws for a bad TTL.
+   */
   #inTable(ttl: number): number {
     return Math.min(checkTtl(ttl) + this.#margin, MAX_TTL);
   }
@@ -305,7 +307,7 @@ class AwaitedKey implements Due {
   readonly #listeners = new Set<() => void>();
 
   /**
-   * `remaining`: returns the milliseconds until the key's lease expires; undefined if the key is free. It
+   * `remaining`: returns the milliseconds until the key's lease expires, or undefined if the key is free;
    * throws if the caller's clock throws. `watch`: see {@link LeaseTable.watch}.
    */
   constructor(
@@ -324,7 +326,7 @@ class AwaitedKey implements Due {
     if (!this.#isHeld()) this.#schedule.set(this, this.#schedule.now());
   }
 
-  /** Removes a listener. True if it was the last one. */
+  /** Removes a listener. True if no listener is left. */
   remove(listener: () => void): boolean {
     if (!this.#listeners.delete(listener) || this.#listeners.size > 0) return false;
     this.#schedule.clear(this);
@@ -334,7 +336,7 @@ class AwaitedKey implements Due {
 
   /**
    * Call when the table has refused the key. For `retryAfter` milliseconds, only a release can make the key
-   * free. After that, the listeners are notified if it is free.
+   * free. After that time, the listeners are notified if the key is free.
    */
   refused(retryAfter: number): void {
     this.#schedule.set(this, this.#schedule.now() + retryAfter);
@@ -345,7 +347,7 @@ class AwaitedKey implements Due {
     if (!this.#isHeld()) this.#notify();
   }
 
-  /** Whether the key is held. If so, schedules the next check for the time when its lease expires. */
+  /** Whether the key is held. If it is, schedules the next check for the time when its lease expires. */
   #isHeld(): boolean {
     try {
       const remaining = this.#remaining();
@@ -358,8 +360,8 @@ class AwaitedKey implements Due {
   }
 
   /**
-   * Notifies all listeners, because the first may not want the key. The first one then moves to the end, so
-   * that another one is first the next time.
+   * Notifies all listeners, because the first listener may not want the key. Before that, the first listener
+   * moves to the end, so that another listener is the first next time.
    */
   #notify(): void {
     const called = [...this.#listeners];

@@ -10,7 +10,7 @@ import type { Grant, LocalDeadline } from './hold.js';
 /** A number that identifies a store, a lease or a call in these messages. No number is used twice. */
 export type Id = number;
 
-/** A command for the renewing thread. If it has a `call`, the thread answers it. */
+/** A command for the renewing thread. The thread answers a command that has a `call`. */
 export type Command =
   | {
       /** Opens the holder's store again, in the renewing thread. */
@@ -29,7 +29,7 @@ export type Command =
       readonly call: Id;
       readonly lease: Id;
       readonly ttl: number;
-      /** The new info of the lease; undefined to keep its info. */
+      /** The new `info` text of the lease; undefined keeps the current text. */
       readonly info: string | undefined;
     }
   /**
@@ -48,13 +48,16 @@ export interface AddCommand extends Grant {
   readonly deadline: SharedArrayBuffer;
 }
 
-/** Reports an event of a lease to its holder's thread. Errors have the form that `serializeError` returns. */
+/**
+ * Reports an event of a lease to the thread of its holder. `error` has the form that `serializeError`
+ * returns.
+ */
 export type LeaseReport =
   | { readonly op: 'renewed'; readonly lease: Id; readonly ttl: number }
   | { readonly op: 'failed'; readonly lease: Id; readonly error: unknown }
   | { readonly op: 'lost'; readonly lease: Id; readonly reason: string };
 
-/** A message of the renewing thread. `error`: undefined unless the command has failed. */
+/** A message from the renewing thread. In an answer, `error` is undefined unless the command has failed. */
 export type Report =
   | { readonly op: 'answered'; readonly call: Id; readonly result: boolean; readonly error: unknown }
   | LeaseReport;
@@ -62,9 +65,9 @@ export type Report =
 const NANOSECONDS = 1e6;
 
 /**
- * The local deadline of a lease, in memory that two threads share. The renewing thread sets it after each
- * renewal. So the holder's thread reads the current deadline even right after its event loop was blocked. The
- * time is that of `elapsed()`.
+ * The local deadline of a lease, in memory that two threads share. The renewing thread sets the deadline
+ * after each renewal. So the holder's thread reads the current deadline even right after its event loop was
+ * blocked. The deadline is a time on the clock of `elapsed()`.
  */
 export class SharedDeadline implements LocalDeadline {
   readonly memory: SharedArrayBuffer;
@@ -79,7 +82,7 @@ export class SharedDeadline implements LocalDeadline {
     return Number(Atomics.load(this.#cell, 0)) / NANOSECONDS;
   }
 
-  /** Rounds down, so that the deadline is never too late. */
+  /** Rounds the time down, so that the deadline is never too late. */
   set time(time: number) {
     Atomics.store(this.#cell, 0, BigInt(Math.floor(time * NANOSECONDS)));
   }

@@ -18,9 +18,9 @@ import {
 } from './renewing-protocol.js';
 import { workerFile } from './worker-file.js';
 
-/** Options of Node's command line that a worker would inherit, but does not accept. */
+/** Command-line options of Node that a worker would inherit, but does not accept. */
 const REFUSED = /^--(input-type|eval|print)/;
-/** Milliseconds. Within this time, every store has answered a request or given it up. */
+/** The time, in milliseconds, within which every store has answered a request or given it up. */
 const STUCK = 60_000;
 
 /**
@@ -45,20 +45,21 @@ function newId(): Id {
   return ++lastId;
 }
 
-/** Settles the promise of a command for whose answer this thread waits. */
+/** The functions that settle the promise of a command when its answer arrives. */
 interface Call {
   readonly resolve: (result: boolean) => void;
   readonly reject: (error: unknown) => void;
 }
 
 /**
- * A {@link Command} that needs an answer, without its `call`. That number is added when the command is sent.
+ * A {@link Command} that needs an answer, but without its number `call`, which is added when the command is
+ * sent.
  */
 type Question = Command extends infer C ? (C extends { readonly call: Id } ? Omit<C, 'call'> : never) : never;
 
 /**
- * The thread that renews leases for the current thread. There is one while any manager needs it. It keeps the
- * process alive only while a command has no answer.
+ * The thread that renews leases for the current thread. Each thread has at most one such thread, which runs
+ * while any manager needs it. It keeps the process alive only while a command has no answer.
  */
 class RenewingThread {
   /** Undefined once the thread has ended. */
@@ -96,27 +97,28 @@ class RenewingThread {
   }
 
   /**
-   * Closes a store in the thread. Call once for each {@link open} that succeeded. The thread ends when its
-   * last store is closed.
+   * Closes a store in the thread. Call this once for each {@link open} that succeeded. The thread ends when
+   * its last store is closed.
    */
   close(store: Id): void {
     this.#worker?.postMessage({ op: 'close', store } satisfies Command);
     if (--this.#users > 0 || this.#worker === undefined) return;
     const worker = this.#worker;
-    // The thread renews no lease of an open manager any more, so no caller needs an answer.
+    // The managers that used the thread are closed, so no caller needs an answer any more.
     this.#forget();
     for (const { resolve } of this.#calls.values()) resolve(false);
     void worker.terminate();
   }
 
-  /** Starts renewing the lease, and passes reports to it, until {@link remove}. */
+  /** Starts renewing the lease, and passes the thread's reports to `lease` until {@link remove} is called. */
   add(lease: BackgroundLease, command: AddCommand): void {
     this.#leases.set(command.lease, lease);
     this.#worker?.postMessage(command);
   }
 
   /**
-   * Stops renewing the lease. Resolves when no renewal of it is in progress, or after `STUCK` milliseconds.
+   * Stops renewing the lease. Resolves when no renewal of the lease is in progress, or after `STUCK`
+   * milliseconds.
    */
   async remove(lease: Id): Promise<void> {
     if (this.ended) return;
@@ -156,8 +158,9 @@ class RenewingThread {
   }
 
   /**
-   * Called when the thread has ended. Unless its last store was closed before, the thread has failed, or
-   * other code has terminated it. In that case the current thread continues the renewals.
+   * Called when the thread has ended. If its last store was closed before, nothing remains to do. Otherwise
+   * the thread has failed, or other code has terminated it. In that case the current thread continues the
+   * renewals.
    */
   #end(code: number): void {
     if (this.#worker === undefined) return;
@@ -186,8 +189,8 @@ class RenewingThread {
 }
 
 /**
- * The connection of a hold to the renewing thread. That thread renews the hold's lease until the hold or the
- * thread ends.
+ * The connection of a hold to the renewing thread. The renewing thread renews the lease until the hold or
+ * that thread ends.
  */
 class BackgroundLease implements Background {
   readonly #hold: Hold;
@@ -209,7 +212,8 @@ class BackgroundLease implements Background {
       name,
       owner,
       token,
-      // A warning contains a function, which cannot be posted. The current thread calls it.
+      // The option `warning` contains a function, which cannot be posted. The current thread calls that
+      // function.
       terms: { ...terms, warning: undefined },
       since: fromLocal(since),
       deadline: this.#shared.memory,
@@ -252,7 +256,7 @@ class BackgroundLease implements Background {
     hold.plan();
   }
 
-  /** Call when the renewing thread has ended. True if the holder's thread continues the renewals. */
+  /** Call when the renewing thread has ended. True if the holder's thread now continues the renewals. */
   takeOver(error: Error): boolean {
     if (this.#isIdle) return false;
     this.#hold.failed(storeFailure('renew', this.#hold.key, error));
@@ -272,8 +276,8 @@ interface Opened {
 }
 
 /**
- * A manager's store, opened again in the renewing thread. That thread starts with the first acquisition that
- * needs it.
+ * A manager's store, opened again in the renewing thread. The renewing thread starts with the first
+ * acquisition that needs it.
  */
 export class BackgroundStore {
   readonly #source: LeaseStoreSource;
@@ -288,8 +292,8 @@ export class BackgroundStore {
   }
 
   /**
-   * Starts the thread and opens the store, unless that was done before. Then leases can be renewed. Rejects
-   * if the thread cannot be started or cannot open the store.
+   * Starts the thread and opens the store in it, unless that was done before. After that, the thread can
+   * renew leases. Rejects if the thread cannot be started or cannot open the store.
    */
   async ready(): Promise<void> {
     if (this.#opened?.thread.ended === false) return;
@@ -301,8 +305,8 @@ export class BackgroundStore {
   }
 
   /**
-   * Leaves the renewals of the hold to the renewing thread. If that thread has ended, the current thread
-   * renews the hold.
+   * Leaves the renewals of the hold to the renewing thread. If the renewing thread has ended, the current
+   * thread renews the hold.
    */
   add(hold: Hold): void {
     const opened = this.#opened;

@@ -1,5 +1,5 @@
-// The code of the thread that renews leases while their holder's event loop is blocked. This thread executes
-// the commands of the thread that started it, and ends with that thread.
+// The code of the thread that renews leases while the event loop of their holder is blocked. This thread
+// executes the commands of the thread that started it, and ends with that thread.
 
 import { parentPort } from 'node:worker_threads';
 import { countsSuspension, elapsed, setClock } from '../common/elapsed.js';
@@ -15,9 +15,9 @@ import { Schedule } from './schedule.js';
 import { StoreRequests } from './store-requests.js';
 
 /**
- * A second hold of a grant. This thread renews it on behalf of the hold in the manager's thread. Both holds
- * share one deadline. The manager's hold receives the reports, frees the key, and checks by itself whether it
- * has expired.
+ * A second hold of a grant. This thread renews the grant on behalf of the hold in the manager's thread. Both
+ * holds share one deadline. The manager's hold receives the reports, frees the key, and checks by itself
+ * whether the deadline has passed.
  */
 class RenewedHold extends Hold {
   readonly #id: Id;
@@ -52,7 +52,7 @@ class RenewedHold extends Hold {
   }
 }
 
-/** A key that is never acquired. Inspecting it shows whether the store can be reached. */
+/** A key that is never acquired. A request to inspect it shows whether the store can be reached. */
 const UNUSED = 'stripelock: is it there?';
 
 const clock = engineClock();
@@ -77,7 +77,10 @@ port.on('message', (command: Command) => {
   );
 });
 
-/** Executes a command. For a renewal, the result is true if it has extended its lease. */
+/**
+ * Executes a command. For a renewal, the result is true if the lease was extended. For other commands, it is
+ * true.
+ */
 async function execute(command: Command): Promise<boolean> {
   switch (command.op) {
     case 'open':
@@ -114,7 +117,8 @@ async function open({ store, backoff, source, ...holder }: Command & { readonly 
 }
 
 async function reopen({ module, name, options }: LeaseStoreSource & { module: string }): Promise<LeaseStore> {
-  // The memory store is part of this package, which cannot be imported by its name if it is in a bundle.
+  // The memory store is part of this package. If the package is in a bundle, it cannot be imported by its
+  // name.
   if (module === 'stripelock' && name === 'MemoryLeaseStore')
     return MemoryLeaseStore.from(options as MemoryLeaseStore['handle']);
   const { [name]: make } = (await import(module)) as Record<string, (of: unknown) => unknown>;

@@ -6,9 +6,9 @@ import { checkStore } from './contract/options.js';
  * renewal is refused, and the lease's signal then aborts with a LeaseLostError. Waiting acquisitions are
  * woken as after a release. Resolves to false if no owner held the key.
  *
- * The function reads the key, and then releases the grant that it found, by its token. If the key is granted
- * again in between, the new grant stays, and the result is false. But in a custom store that is not an
- * {@link ExactLeaseStore}, a new grant to the same owner would end.
+ * The function reads the key, and then releases the grant that it found, by the token of that grant. If the
+ * key is granted again between these two steps, the new grant stays, and the result is false. But in a custom
+ * store that is not an {@link ExactLeaseStore}, a new grant to the same owner would also end.
  *
  * The holder continues its work until it notices the loss, so the protected resource must refuse its token
  * (see {@link FencingGate}). To revoke one slot of a key with a limit, pass the key of the slot, as `list`
@@ -26,8 +26,8 @@ export async function revokeLease(store: object, key: string): Promise<boolean> 
 }
 
 /**
- * Ends this grant. If the store has exact releases, ends no other grant. False if the grant had already
- * ended.
+ * Ends this grant, and no other grant if the store is an {@link ExactLeaseStore}. False if the grant had
+ * already ended.
  */
 export function revokeGrant(
   store: LeaseStore,

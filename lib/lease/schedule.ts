@@ -8,17 +8,20 @@ import { onAdvance, readClock, type Clock } from './contract/lease-store.js';
  */
 export const FOREIGN_CLOCK_POLL = 100;
 
-/** The milliseconds for which entries that are due together may run before the event loop turns. */
+/** The time, in milliseconds, for which due entries run without a turn of the event loop. */
 const BURST = 10;
 
 /** An entry of a {@link Schedule}, to be run at its deadline. */
 export interface Due extends Timed {
   deadline: number;
-  /** When this entry runs, entries that are due within this many milliseconds run with it. Default 0. */
+  /**
+   * When this entry runs, the entries that are due at most this many milliseconds later run with it. Default
+   * 0.
+   */
   readonly slack?: number;
   /**
-   * Called when the entry is due, or earlier within the `slack` of another entry. The entry was removed from
-   * the schedule before. Must not throw.
+   * Called when the entry is due. The call may be early by up to the `slack` of another entry that runs. The
+   * schedule removes the entry before the call. Must not throw.
    */
   run(now: number): void;
 }
@@ -32,8 +35,9 @@ export class Schedule<T extends Due = Due> {
   #stopListening: (() => void) | undefined;
 
   /**
-   * `clock`: a clock that the caller provides. `ownNow`: the clock that is used otherwise, in milliseconds;
-   * it must run at the speed of timers. `keepAlive`: whether scheduled entries keep the process alive.
+   * `clock`: a clock that the caller provides; undefined for none. `ownNow`: reads the clock that is used
+   * without a `clock`, in milliseconds; that clock must run at the speed of timers. `keepAlive`: whether
+   * scheduled entries keep the process alive.
    */
   constructor(clock: Clock | undefined, keepAlive: boolean, ownNow = timerNow) {
     this.#clock = clock;
@@ -61,12 +65,13 @@ export class Schedule<T extends Due = Due> {
   }
 
   /**
-   * Schedules the entry, or moves it if it is already scheduled. With Infinity, the entry is never due, but
-   * it can keep the process alive.
+   * Schedules the entry, or changes its deadline if it is already scheduled. With Infinity, the entry is
+   * never due, but it can keep the process alive.
    */
   set(entry: T, deadline: number): void {
     this.#entries.remove(entry);
-    // The heap ignores entries with the deadline Infinity. So this is a finite time that is never reached.
+    // The heap ignores entries with the deadline Infinity. So Infinity is replaced by a finite time that is
+    // never reached.
     entry.deadline = Math.min(deadline, Number.MAX_SAFE_INTEGER);
     this.#entries.add(entry);
     if (this.#keepAlive) this.#entries.keepAlive(true);
@@ -89,8 +94,8 @@ export class Schedule<T extends Due = Due> {
   }
 
   /**
-   * Called when no entry is scheduled. The timer stays set: firing needlessly costs less than clearing and
-   * setting it again.
+   * Called when no entry is scheduled. The timer stays set, because a timer that fires needlessly costs less
+   * than clearing the timer and setting it again.
    */
   #stop(): void {
     if (this.#keepAlive) this.#entries.keepAlive(false);
@@ -99,13 +104,13 @@ export class Schedule<T extends Due = Due> {
   }
 
   /**
-   * Runs each entry that is due, but only once, even if it schedules itself again. Entries that are due
-   * within the `slack` of an entry that runs also run. If this is too early for them, they schedule
-   * themselves again.
+   * Runs each due entry, but only once, even if it schedules itself again. After an entry has run, the
+   * entries that are due within its `slack` also run. If this is too early for such an entry, it schedules
+   * itself again.
    *
    * Thousands of entries that are due together would block the event loop. So after `BURST` milliseconds, the
-   * rest waits until the loop has turned. There is no such limit if the caller provides a clock: when it is
-   * set, all due entries run before the call that sets it returns.
+   * other entries wait until the event loop has turned. There is no such limit if the caller provides a
+   * clock: all due entries run before the call that sets the clock returns.
    */
   #fire(): void {
     const now = this.now();

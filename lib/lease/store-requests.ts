@@ -12,24 +12,24 @@ import {
 import { fromAny } from './contract/slots.js';
 
 /**
- * The maximum number of keys in one request. A store may have a limit for one step, such as the 128 parts of
- * an etcd transaction. And a request with thousands of keys would block the event loop.
+ * The maximum number of keys in one request. A store may limit the size of a request, as etcd limits a
+ * transaction to 128 parts. A request with thousands of keys would also block the event loop.
  */
 const MOST_KEYS = 50;
 /**
  * The number of keys that are sent in separate requests after a failure, to check whether the store answers.
- * It is more than one because one of these keys may be the cause of the failure.
+ * One such key is not enough, because it may be the cause of the failure.
  */
 const PROBES = 2;
 
-/** The owner for which an acquisition asks the store, and the state of its attempts. */
+/** The owner for which an acquisition sends requests to the store, and the state of these requests. */
 export interface Requester {
   readonly owner: string;
   /** The keys that the store may have granted to this owner in an answer that was lost. */
   unsure: Set<string> | undefined;
   /**
-   * Whether a release has failed. The store may execute it later, and then free a key that it has granted to
-   * the same owner since then. So the acquisition must use a new owner.
+   * Whether a release for this owner has failed. The store may still execute that release later, and then
+   * free a key that it has granted to the same owner since then. So the acquisition must use a new owner.
    */
   isSpent: boolean;
   /** Whether the acquisition has ended, so that the rest of its attempt is not needed. */
@@ -38,7 +38,7 @@ export interface Requester {
 
 /** A renewal or a release that has not been sent yet. */
 interface PendingRequest extends Renewal, KeyRelease {
-  /** NaN for releases. */
+  /** NaN if the request is a release. */
   readonly ttl: number;
   readonly resolve: (result: boolean | Promise<boolean>) => void;
 }
@@ -48,13 +48,13 @@ interface PendingRequest extends Renewal, KeyRelease {
  * can handle them in one request.
  *
  * Renewals and releases that are requested in the same turn of the event loop are sent in one request. Some
- * stores accept leases of several owners in one request, other stores only leases with the same owner, TTL
- * and info. If the answer leaves a key undecided, a separate request for this key follows. If the request
- * fails although the store can be reached, a separate request follows for each of its keys.
+ * stores accept leases of several owners in one request; other stores accept only leases with the same owner,
+ * TTL and `info` text. If the answer leaves a key undecided, a separate request for this key follows. If the
+ * request fails although the store can be reached, a separate request follows for each of its keys.
  *
  * Before an attempt, the renewals and releases that were requested earlier are sent. If the store can acquire
- * only one key at a time, it is asked for one key after the other. If a later key is refused, the grants
- * before it are rolled back.
+ * only one key at a time, the keys are requested one after the other. If a later key is refused, the earlier
+ * grants are rolled back.
  */
 export class StoreRequests {
   readonly #store: InfoLeaseStore;
@@ -73,8 +73,8 @@ export class StoreRequests {
   }
 
   /**
-   * Releases a key. `token`: the token of the grant to end. Undefined if the answer with the token was lost:
-   * then the owner's current grant ends.
+   * Releases a key. `token`: the token of the grant to end. If it is undefined, because the answer with the
+   * token was lost, the owner's current grant ends.
    */
   async release(key: string, owner: string, token?: FencingToken): Promise<boolean> {
     const store = this.#store;
@@ -85,7 +85,7 @@ export class StoreRequests {
     return freed;
   }
 
-  /** Ends a grant, but leaves the key taken for `ttl` milliseconds. `token`: as for {@link release}. */
+  /** Ends a grant, but keeps the key taken for `ttl` milliseconds. `token`: as for {@link release}. */
   async keep(key: string, owner: string, ttl: number, token?: FencingToken): Promise<boolean> {
     const store = this.#store;
     if (!isExact(store)) return this.renew(key, owner, ttl);
@@ -95,8 +95,9 @@ export class StoreRequests {
 
   /**
    * Acquires all keys or none. The result is the list of tokens, or the index of the first key that another
-   * owner holds. Records in the requester which keys it may have been granted in a lost answer, and whether a
-   * rollback has failed. `granted`: if keys are acquired one after the other, called after each grant.
+   * owner holds. Records in `requester` which keys the store may have granted in an answer that was lost, and
+   * whether a rollback has failed. `granted`: if several keys are requested one after the other, called after
+   * each grant.
    */
   async tryAcquireAll(
     keys: readonly string[],
@@ -158,8 +159,8 @@ export class StoreRequests {
   }
 
   /**
-   * Releases the keys that were granted, in reverse order. `tokens`: the tokens of the first keys, which were
-   * granted. Never rejects.
+   * Releases the granted keys, in reverse order. `tokens`: the tokens of the first keys, which are the
+   * granted keys. Never rejects.
    */
   async #rollBack(
     keys: readonly string[],
@@ -228,9 +229,9 @@ export class StoreRequests {
 
   /**
    * Handles the failure of a request for several keys. A batching store rejects only if it cannot be reached,
-   * so all keys fail. With another store, a single key may be the cause. So two of the keys are first sent in
-   * separate requests. The others follow only if the store answers one of these, because an outage must not
-   * multiply requests.
+   * so all requests fail. With another store, a single key may be the cause. So two of the keys are first
+   * sent in separate requests. The other keys follow only if the store answers one of these requests, because
+   * an outage must not multiply the number of requests.
    */
   async #askAlone(requests: readonly PendingRequest[], failure: unknown): Promise<void> {
     const fail = ({ resolve }: PendingRequest): void => resolve(Promise.reject(failure));
@@ -241,7 +242,7 @@ export class StoreRequests {
     const ask = async (request: PendingRequest): Promise<void> => {
       const answer = this.#askOne(request);
       const settled = answer.then((done) => {
-        // The failed request may have freed the key.
+        // The failed request may have freed the key, so the result false would be misleading.
         if (!done && Number.isNaN(request.ttl)) throw failure;
         return done;
       });
@@ -285,8 +286,8 @@ async function askAll(
 }
 
 /**
- * The token of the owner's current grant. A release with this token frees no later grant, even if it reaches
- * the store late.
+ * The token of the owner's current grant; undefined if the owner does not hold the key. A release with this
+ * token frees no later grant, even if the release reaches the store late.
  */
 async function grantOf(store: LeaseStore, key: string, owner: string): Promise<FencingToken | undefined> {
   const state = await store.inspect(key);
@@ -294,8 +295,8 @@ async function grantOf(store: LeaseStore, key: string, owner: string): Promise<F
 }
 
 /**
- * The optional argument `info`, as a list. The list is empty without an info, because a store that keeps no
- * infos does not expect it.
+ * The optional argument `info`, as a list. Without `info` the list is empty, because a store that does not
+ * support `info` does not expect this argument.
  */
 function extra(info: string | undefined): [info?: string] {
   return info === undefined ? [] : [info];

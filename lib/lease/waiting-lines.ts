@@ -5,16 +5,17 @@ import type { Due } from './schedule.js';
 import type { Acquisition, Answers } from './acquisition.js';
 import type { LeaseSource } from './lease-source.js';
 
-/** If fewer milliseconds than this are left before a timeout, no further attempt is made. */
+/** If no more than this many milliseconds are left before a timeout, no further attempt is made. */
 const SHORTEST_CHANCE = 10;
 
 /**
- * For each store, the waiting lines of this thread's managers, in the order in which the managers take turns.
+ * For each store, the `WaitingLines` of this thread's managers, in the order in which the managers take
+ * turns.
  */
 const managersOf = new WeakMap<LeaseStore, Set<WaitingLines>>();
 
 /**
- * Call when a manager of this thread has released the key `name` of the store. Wakes a waiter of the next
+ * Call when a manager of this thread has released the key `name` in the store. Wakes a waiter of the next
  * manager that has a waiter for this key. Does nothing if the store reports releases itself.
  */
 export function wakeNext(store: LeaseStore, name: string): void {
@@ -29,24 +30,25 @@ export function wakeNext(store: LeaseStore, name: string): void {
 }
 
 /**
- * The waiting acquisitions of one manager. Each key of the store has a line, ordered by arrival. Only the
- * first waiter in a line polls the store, with growing pauses. So thousands of waiters burden the store no
- * more than one. After a grant, the next waiter is the first.
+ * The waiting acquisitions (waiters) of one manager. Each key in the store has a queue of waiters, ordered by
+ * arrival. Identifiers call such a queue a line. Only the first waiter in a queue polls the store, with
+ * growing pauses. So thousands of waiters cost the store no more than a single waiter. After a grant, the
+ * next waiter becomes the first.
  *
- * An acquisition of a key with a limit waits in the lines of all slots. Only the first waiter in the line of
- * a slot may take this slot. The waiters for one key with one limit form a {@link WaiterGroup}, which stands
- * in all these lines like a single waiter.
+ * An acquisition of a key with a limit waits in the queues of all slots. Only the first waiter in the queue
+ * of a slot may acquire this slot. The waiters for one key with one limit form a {@link WaiterGroup}. The
+ * group is in all these queues, like a single waiter.
  */
 export class WaitingLines {
   readonly grants: LeaseSource;
   readonly store: LeaseStore;
   /**
-   * The groups that stand in the line of each key of the store. The waiters of a group are ordered by
-   * arrival. So the first waiter in a line is the first waiter of one of its groups, and adding a waiter
-   * costs the same for every limit.
+   * For each key in the store, the groups in its queue. The waiters of a group are ordered by arrival, so the
+   * first waiter in a queue is the first waiter of one of these groups. A new waiter only joins its group, so
+   * adding it costs the same for every limit.
    */
   readonly #lines = new Map<string, readonly WaiterGroup[]>();
-  /** The number of waiters that have joined a line so far. */
+  /** The number of waiters that have joined a queue so far. */
   #arrivals = 0;
 
   constructor(grants: LeaseSource, store: LeaseStore) {
@@ -55,8 +57,8 @@ export class WaitingLines {
   }
 
   /**
-   * Adds a waiter to the line of the key. `wasRefused`: the store has just refused this waiter, so its first
-   * attempt follows only after a pause.
+   * Adds a waiter to the queue of the key. `wasRefused`: true if the store has just refused this waiter, so
+   * that its first attempt must follow only after a pause.
    */
   join(key: string, waiter: Acquisition, wasRefused: boolean): void {
     waiter.arrival = ++this.#arrivals;
@@ -73,21 +75,21 @@ export class WaitingLines {
   }
 
   /**
-   * Removes a waiter from the line of the key. `mayBeFree`: the waiter leaves without the key, or with only
-   * one of its slots, so the key may be free for the next waiter.
+   * Removes a waiter from the queue of the key. `mayBeFree`: true if the key may be free for the next waiter,
+   * because the waiter leaves without the key, or with only one of its slots.
    */
   leave(key: string, waiter: Acquisition, mayBeFree: boolean): void {
     this.#find(key, waiter.limit)?.leave(waiter, mayBeFree);
   }
 
-  /** Whether an acquisition waits for this key of the store. */
+  /** Whether an acquisition waits for this key in the store. */
   isAwaited(name: string): boolean {
     return this.#at(name).some((group) => group.isAwaited);
   }
 
   /**
-   * The store's answers to the group with this key and limit. If that group has not asked yet, the answers to
-   * the first group in the line of the key.
+   * The store's answers to the group with this key and limit. If that group has not sent a request yet, the
+   * store's answers to the first group in the queue of the key.
    */
   answersFor(key: string, limit: number): Answers | undefined {
     const group = this.#find(key, limit);
@@ -95,7 +97,7 @@ export class WaitingLines {
   }
 
   /**
-   * Wakes the first group in the line of this key of the store, after a release. False if no acquisition
+   * Wakes the first group in the queue of this key in the store, after a release. False if no acquisition
    * waits for the key.
    */
   wakeNext(name: string): boolean {
@@ -105,8 +107,8 @@ export class WaitingLines {
   }
 
   /**
-   * The group to which the first waiter in the line of this key of the store belongs; undefined if no
-   * acquisition waits for it.
+   * The group that contains the first waiter in the queue of this key in the store; undefined if no
+   * acquisition waits for the key.
    */
   first(name: string): WaiterGroup | undefined {
     const groups = this.#at(name);
@@ -114,12 +116,12 @@ export class WaitingLines {
     return groups.reduce((first, group) => (group.arrival < first.arrival ? group : first));
   }
 
-  /** The keys of the store in whose lines this group is the first, ahead of another group. */
+  /** The keys in the store for which this group is the first in the queue, ahead of another group. */
   sharedBy(group: WaiterGroup): readonly string[] {
     return group.names.filter((name) => this.#at(name).length > 1 && this.first(name) === group);
   }
 
-  /** Removes a group that has no waiters any more from its lines. */
+  /** Removes a group without waiters from all its queues. */
   drop(group: WaiterGroup): void {
     for (const name of group.names) {
       const left = this.#at(name).filter((other) => other !== group);
@@ -158,28 +160,28 @@ class WaiterGroup implements Due, Answers {
   readonly waiters = new Set<Acquisition>();
   readonly key: string;
   readonly limit: number;
-  /** The keys of the slots in the store. Without a limit, that is one key. */
+  /** The keys in the store for the slots. Without a limit, there is one key. */
   readonly names: readonly string[];
   readonly #lines: WaitingLines;
   readonly #grants: LeaseSource;
   /**
-   * The number of the attempt for whose answer the group waits; 0 if it waits for none. An attempt of an
-   * earlier head may still be in progress.
+   * The number of the current attempt while the group waits for its answer; otherwise 0. With 0, an attempt
+   * of an earlier head may still be in progress.
    */
   #asking = 0;
   #attempts = 0;
-  /** The slots that the last attempt tries, in this order. */
+  /** The slots that the last attempt has tried or still tries, in this order. */
   #trying: readonly number[] = [];
-  /** The length of the next pause in milliseconds, before it is shortened by the jitter. */
+  /** The length of the next pause in milliseconds, before the jitter shortens it. */
   #step: number;
   /**
-   * The slots that were released while an attempt had no answer. That answer may be older than the release.
-   * Undefined if there are none.
+   * The slots that were released while the group waited for an answer. The store may have sent that answer
+   * before the release, so these slots must be tried again. Undefined if there are no such slots.
    */
   #woken: Set<number> | undefined;
   /**
-   * The start of the current series of wake-ups by releases in this thread; see {@link wakeNext}. Undefined
-   * if there is none.
+   * The time when the current series of wake-ups by releases in this thread started; see {@link wakeNext}.
+   * Undefined if there is no such series.
    */
   #wokenSince: number | undefined;
   #stopListening: readonly (() => void)[] | undefined;
@@ -195,7 +197,9 @@ class WaiterGroup implements Due, Answers {
     this.waiters.add(first);
   }
 
-  /** Whether an acquisition waits in this group. False while its only waiter makes its first attempt. */
+  /**
+   * Whether an acquisition waits in this group. False while the group's only waiter makes its first attempt.
+   */
   get isAwaited(): boolean {
     return this.#hasPaused || this.waiters.size > 1;
   }
@@ -204,7 +208,7 @@ class WaiterGroup implements Due, Answers {
     return this.#attempts > 0;
   }
 
-  /** The {@link Acquisition.arrival} of its first waiter; Infinity without waiters. */
+  /** The {@link Acquisition.arrival} of the group's first waiter; Infinity without waiters. */
   get arrival(): number {
     return this.#head?.arrival ?? Infinity;
   }
@@ -219,8 +223,8 @@ class WaiterGroup implements Due, Answers {
   }
 
   /**
-   * Starts an attempt of the head. It tries only slots in whose lines this group is the first. `slots`: the
-   * slots that may be free; undefined for all.
+   * Starts an attempt of the head. The attempt tries only slots for which this group is the first in the
+   * queue. `slots`: the slots that may be free; undefined for all.
    */
   #ask(slots?: readonly number[]): void {
     const head = this.#head;
@@ -248,7 +252,8 @@ class WaiterGroup implements Due, Answers {
     if (this.waiters.size === 0) {
       this.#end();
     } else if (waiter === head && this.#asking !== 0) {
-      // The head was granted, or has stopped waiting. So the other waiters need not wait for its answer.
+      // The head was granted, or has stopped waiting. So the group no longer waits for the answer to its
+      // attempt.
       this.#asking = 0;
       if (mayBeFree) this.wake(this.#leftBy(waiter));
       else this.#pauseUnlessWoken();
@@ -259,8 +264,9 @@ class WaiterGroup implements Due, Answers {
   }
 
   /**
-   * The slots that may be free after the head was granted one: those that it did not try, and those that were
-   * released since its attempt began. Undefined means all slots: the head was granted none.
+   * The slots that may be free after the head has left. If the head was granted a slot, these are the slots
+   * that its attempt did not try, and the slots that were released since the attempt began. If the head was
+   * granted no slot, the result is undefined, which means all slots.
    */
   #leftBy({ slot }: Acquisition): readonly number[] | undefined {
     if (slot === undefined) return undefined;
@@ -274,8 +280,8 @@ class WaiterGroup implements Due, Answers {
   }
 
   /**
-   * Call when these slots may be free; without `slots`, when any slot may be. Starts an attempt, or remembers
-   * the slots if an attempt has no answer yet.
+   * Call when these slots may be free; without `slots`, when any slot may be free. Starts an attempt. If the
+   * group waits for an answer, records the slots for the next attempt instead.
    */
   wake(slots?: readonly number[]): void {
     if (this.#asking !== 0) {
@@ -290,8 +296,9 @@ class WaiterGroup implements Due, Answers {
 
   /**
    * Call when a lease of the key was released in this thread. Waiters in other threads and processes are not
-   * notified of it. So if such releases have woken this group for as long as the longest pause, the group
-   * makes one such pause, in which others can get the key.
+   * notified of this release. So after such releases have woken this group for `backoff.max` milliseconds,
+   * the group once makes a pause of that length, during which other threads and processes can acquire the
+   * key.
    */
   wakeNext(name: string): void {
     const { backoff, waiting } = this.#grants;
@@ -335,29 +342,29 @@ class WaiterGroup implements Due, Answers {
     if (failure === undefined) this.answeredAt = this.#grants.waiting.schedule.now();
     if (this.#asking === attempt) {
       this.#asking = 0;
-      // A failed attempt gives back the keys that it may hold, and this wakes the group. The group must not
-      // ask again because of that, or it would ask thousands of times a second.
+      // A failed attempt gives back the keys that it may hold, and this release wakes the group. The group
+      // must pause nevertheless, because otherwise it would send thousands of requests per second.
       if (failure === undefined) this.#pauseUnlessWoken();
       else this.pause();
     } else if (this.waiters.size > 0 && (isPermanent(failure) || this.#mayShare(granted))) {
-      // After a grant, the next waiter has the same owner, so the store also grants it the key. A permanent
-      // failure also concerns the next waiter.
+      // This is the answer to an earlier head. If that head was granted, the next waiter may have the same
+      // owner, so the store grants the key to it, too. A permanent failure also concerns the next waiter.
       this.wake();
     }
   }
 
   /**
-   * Whether the store also grants the key to the next waiter after a grant to the head, because both have the
-   * same owner. It does not if the key has a limit.
+   * Whether the store also grants the key to the next waiter after a grant to the head, because both waiters
+   * have the same owner. Always false if the key has a limit.
    */
   #mayShare(granted: boolean): boolean {
     return granted && this.limit === 1 && this.#grants.stableOwners;
   }
 
   /**
-   * The latest time for another attempt before the head's timeout. It is `backoff.initial` milliseconds
-   * before the timeout, or halfway to the timeout if that is later. It is the timeout itself if no further
-   * attempt can be made.
+   * The latest time for another attempt before the head's timeout. This is `backoff.initial` milliseconds
+   * before the timeout, or halfway to the timeout if that is later. If too little time is left for another
+   * attempt, it is the timeout itself.
    */
   #lastChance(): number {
     const { endsAt } = this.#head!;

@@ -1,6 +1,6 @@
 /**
- * The file with the code of the renewing thread. The published package has it in a different place, beside
- * the file with all other code. So `scripts/build/bundle.mjs` replaces this module.
+ * Returns the file with the code of the renewing thread. In the published package, that file is in a
+ * different place, beside the bundled code. So `scripts/build/bundle.mjs` replaces this module.
  */
 export function workerFile(): string | URL {
   return new URL('./renewing-worker.js', import.meta.url);
