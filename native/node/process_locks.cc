@@ -40,8 +40,8 @@ Napi::Value faultOf(Napi::Env env, const FileError& error) {
   return toArray(env, {static_cast<std::int32_t>(error.fault), error.number});
 }
 
-// The number of values of FileAccess.
-constexpr std::uint32_t kAccesses = static_cast<std::uint32_t>(FileAccess::kAll) + 1;
+// The last value of FileAccess.
+constexpr auto kLastAccess = static_cast<std::uint32_t>(FileAccess::kAll);
 
 // processOpen(path, title, files, limit, access): the number of the file in this thread, or [fault, number, part,
 // owner, mode]
@@ -52,8 +52,8 @@ napi_value processOpen(napi_env env, napi_callback_info info) {
   FileShape shape;
   std::uint32_t access = 0;
   if (!call.started() || !call.toText(0, path) || !call.toText(1, title) ||
-      !call.toIndex(2, kMostSpread + 1, shape.files) || !call.toIndex(3, kMostPermits + 1, shape.limit) ||
-      !call.toIndex(4, kAccesses, access))
+      !call.toIndex(2, kMostSpread, shape.files) || !call.toIndex(3, kMostPermits, shape.limit) ||
+      !call.toIndex(4, kLastAccess, access))
     return call.refuse("expected a path, a title, a number of files or 0, a limit or 0, and an access");
   FileError error;
   std::shared_ptr<ProcessFile> file =

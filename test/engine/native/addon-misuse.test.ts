@@ -1,4 +1,7 @@
-import { describe, expect, it } from 'vitest';
+import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import { StripedLock } from 'stripelock';
 import { loadAddon } from '../../../unbundled/engine/native/addon.js';
 import { byteLengthFor } from '../../../unbundled/engine/contract/layout.js';
@@ -28,6 +31,22 @@ describe('the addon', () => {
   const table = addon.open(words, stripes);
   const counts = (buffer: ArrayBufferLike): Int32Array => new Int32Array(buffer);
   const bytes = 2 * stripes * Int32Array.BYTES_PER_ELEMENT;
+
+  it.each([
+    ['files', 65, 1, 0],
+    ['holders of a key', 1, 257, 0],
+    ['users', 1, 1, 3],
+  ])('opens no lock file for more %s than there can be', (_, files, limit, access) => {
+    const folder = mkdtempSync(path.join(tmpdir(), 'stripelock-misuse-'));
+    onTestFinished(() => rmSync(folder, { recursive: true }));
+    const open = (...shape: [number, number, number]): unknown =>
+      addon.processOpen(path.join(folder, 'lock'), 'test', ...shape);
+    expect(() => open(files, limit, access)).toThrow(refusal);
+    expect(readdirSync(folder)).toEqual([]);
+    const file = open(Math.min(files, 64), Math.min(limit, 256), Math.min(access, 2));
+    expect(file).toBeTypeOf('number');
+    addon.processClose(file as number);
+  });
 
   it('keeps only addresses of shared memory, which cannot be detached', () => {
     const detached = new ArrayBuffer(bytes);
