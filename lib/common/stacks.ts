@@ -34,7 +34,7 @@ export function framesOf({ stack }: CapturedStack): string[] {
 
 /**
  * Returns the frames of the program that called the package. Removes `Error.prepareStackTrace` temporarily,
- * so that no code of the program runs. Omits the frames of Node, and the package's frames before the first
+ * so that no user code runs. Omits the frames of Node, and the package's frames before the first
  * frame of the program.
  */
 export function callersOf(captured: CapturedStack): string[] {

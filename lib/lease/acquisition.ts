@@ -51,8 +51,8 @@ export interface Answers {
 /**
  * An acquisition of one or more keys. It has three states:
  *
- *   together     The acquisition waits in the queue of its first key, and after a refusal in the queue of the
- *                refused key. Each attempt acquires all keys or none. So while another owner holds one of the
+ *   together     The acquisition waits in the queue of its first key. After a refusal, it waits in the queue of
+ *                the refused key. Each attempt acquires all keys or none. So while another owner holds one of the
  *                keys for a long time, the other keys stay free for other acquisitions.
  *   one by one   After `ROUNDS` moves to other queues, the acquisition waits for one key after the other.
  *                Each attempt requests only the key of the current queue. The acquisition keeps the keys that

@@ -41,7 +41,7 @@ class OpenedGate {
  * If only one thread writes, do not `await` anything between the two.
  *
  * Memory is bounded. If there are more keys than its capacity, the gate forgets the keys with the lowest
- * tokens. Of the forgotten tokens, it remembers only the highest. For a key that it does not remember, the
+ * tokens, and stores only the highest of their tokens. For a key that it does not remember, the
  * gate refuses every token that is lower than this highest forgotten token. So the gate never admits a stale
  * token. But it may refuse the holder of a forgotten key, although the key has no later holder. In that case
  * the holder's token is lower than the tokens of all remembered keys, and the holder must acquire a new

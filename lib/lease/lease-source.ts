@@ -478,7 +478,7 @@ export class LeaseSource implements KnownGrants {
 
   /**
    * Releases a key that the store may have granted to a failed attempt, unless the same owner holds the key
-   * by another attempt.
+   * from another attempt.
    */
   #releaseUnheld(key: string, owner: string): Promise<boolean> {
     return this.#inOrder(key, async () => {

@@ -36,8 +36,8 @@ export function wakeNext(store: LeaseStore, name: string): void {
  * next waiter becomes the first.
  *
  * An acquisition of a key with a limit waits in the queues of all slots. Only the first waiter in the queue
- * of a slot may acquire this slot. The waiters for one key with one limit form a {@link WaiterGroup}. The
- * group is in all these queues, like a single waiter.
+ * of a slot may acquire this slot. All waiters for the same key with the same limit form a {@link
+ * WaiterGroup}. The group is in all these queues, like a single waiter.
  */
 export class WaitingLines {
   readonly grants: LeaseSource;

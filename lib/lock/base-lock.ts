@@ -71,9 +71,9 @@ const LAST_PAUSE = 50;
  * `acquireSync` and `tryAcquire` each contain the whole fast path, and V8 inlines the functions that the fast
  * path calls.
  *
- * After an acquisition has looked up a key's stripe, code of the program could unpin the key, and another key
- * could then get the stripe. So no such code runs until the acquisition holds the stripe or waits for it,
- * except between `KeyIndex.keep` and `KeyIndex.end`, which keep the key pinned (keeps N4, see
+ * After an acquisition has looked up a key's stripe, user code could unpin the key, and another key could
+ * then get the stripe. So no user code runs until the acquisition holds the stripe or waits for it, except
+ * between `KeyIndex.keep` and `KeyIndex.end`. Between these two calls the key stays pinned (keeps N4, see
  * `pinned-keys.ts`).
  */
 export abstract class BaseLock<A extends LockMode = LockMode> {
@@ -164,7 +164,7 @@ export abstract class BaseLock<A extends LockMode = LockMode> {
   /**
    * Reports whether a key is free, and how many acquisitions hold it or wait for it. Takes constant time. The
    * result is a snapshot that may be outdated at once; to act on a free key, use {@link tryAcquire}. A
-   * `StripedLock` reports the state of the key's stripe, which other keys may hold. Throws a TypeError
+   * `StripedLock` reports the state of the key's stripe, which may be held for other keys. Throws a TypeError
    * (ERR_INVALID_ARG_TYPE) or RangeError (ERR_OUT_OF_RANGE) for a value that is not a key.
    */
   stateOf(key: LockKey): OneKeyState {
@@ -399,7 +399,7 @@ export abstract class BaseLock<A extends LockMode = LockMode> {
   }
 
   /**
-   * The part of `#take` in which code of the program may run: `Error.prepareStackTrace` for a trace, a method
+   * The part of `#take` in which user code may run: `Error.prepareStackTrace` for a trace, a method
    * of the signal, or a trap of a Proxy that was passed as the options.
    */
   #takeSlow<G extends Guard, R>(
@@ -427,9 +427,9 @@ export abstract class BaseLock<A extends LockMode = LockMode> {
   }
 
   /**
-   * The functions by which a trace finds the caller's stack frame. Bun omits the frame of a
-   * function that ends with a call. `inner` is `#take`, which always has a frame, because it
-   * calls `#takeSlow` within `try`.
+   * The functions by which a trace finds the caller's stack frame. Bun omits the caller's frame
+   * at a tail call. `inner` is `#take`, which always has a frame, because it calls `#takeSlow`
+   * within `try`.
    */
   #entryPoints(how: How): EntryPoints {
     const inner = this.#take;

@@ -228,9 +228,9 @@ class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> 
   }
 
   /**
-   * Releases the stripes of a list of keys. If a stack overflow stops this after some stripes, the
-   * guard no longer counts as held. A microtask then frees the remaining stripes, unless another call
-   * of `release` frees them first.
+   * Releases the stripes of a list of keys. If a stack overflow interrupts the release when only some stripes
+   * are free, the guard no longer counts as held. A microtask then frees the remaining stripes, unless
+   * another call of `release` frees them first.
    */
   static #releaseMany(this: void, guard: AcquiredGuard): void {
     const state = guard.#state;

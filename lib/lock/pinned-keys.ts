@@ -36,13 +36,13 @@ const NONE: readonly number[] = [];
  * map. Other keys are unpinned in batches.
  *
  * Keeps N4 of `native/core/table/key_table.h`: a key stays pinned from its look-up until the engine knows
- * that its stripe is held or waited for. So an acquisition unpins keys only before its first look-up, or
- * after a failed look-up, before it looks up all keys again. An acquisition also reads the caller's list of
- * keys before its first look-up, because a getter of the list may acquire other keys.
+ * that its stripe is held or waited for. So an acquisition unpins keys only at two times: before its first
+ * look-up, and between a failed look-up and the repeated look-up of all keys. An acquisition also reads the
+ * caller's list of keys before its first look-up, because a getter of the list may acquire other keys.
  *
- * Acquisitions can nest: between {@link keep} and {@link end}, code of the program may run and acquire other
- * keys. Such code is `Error.prepareStackTrace`, a method of a custom signal, or a trap of a Proxy. The
- * stripes of the outer acquisitions stay pinned.
+ * Acquisitions can nest: between {@link keep} and {@link end}, user code may run and acquire other keys. Such
+ * code is `Error.prepareStackTrace`, a method of a custom signal, or a trap of a Proxy. The stripes of the
+ * outer acquisitions stay pinned.
  *
  * A pinned stripe, which is the stripe of a pinned key, is in the cache, in the list `#outside`, or in
  * `#last`, but never in two of these places. If a stripe of the list were also in the cache, the cache could
@@ -61,8 +61,9 @@ export class PinnedKeys {
   /**
    * The stripe that was pinned last, if it is not in the cache, and if its key was the only key of an
    * acquisition; otherwise `NO_STRIPE`. The engine call that pins the key of the next acquisition also unpins
-   * this stripe. Unpinning the stripe in this way costs much less than unpinning it in a batch. Instead, the
-   * stripe moves to `#outside` if this thread still uses it, or if the next acquisition has a list of keys.
+   * this stripe. Unpinning the stripe in this way costs much less than unpinning it in a batch. The stripe is
+   * not unpinned but moves to `#outside` if this thread still uses it, or if the next acquisition has a list
+   * of keys.
    */
   #last = NO_STRIPE;
   /** The number of stripes in `#outside`. */
@@ -128,7 +129,7 @@ export class PinnedKeys {
     return stripe;
   }
 
-  /** Keeps these stripes pinned until {@link end}, even if code of the program runs in between. */
+  /** Keeps these stripes pinned until {@link end}, even if user code runs in between. */
   keep(stripes: readonly number[]): void {
     if (this.#kept.length > 0 && !this.#isForgetting) {
       // Either this acquisition runs within another acquisition, or a `vm` timeout ended an earlier

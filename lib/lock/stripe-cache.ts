@@ -57,10 +57,10 @@ const PADDING = -1;
  *
  * The map also contains integers as padding, because of how V8 stores a map. V8 chains the entries of a hash
  * bucket, two on average in a full map. The processor mispredicts the length of the chain, which costs more
- * than the rest of the look-up. V8 inserts an entry at the front of its chain. The padding is inserted before
- * the keys, so a key is usually the first entry of its chain. Without padding, acquisitions were 20 to 35 %
- * slower with 1000 keys, and 45 to 70 % slower with 20,000. If a program uses one of these integers as a key,
- * the key replaces the padding entry.
+ * than the rest of the look-up. V8 inserts an entry at the front of its chain. The padding is inserted first
+ * and the keys later, so a key is usually the first entry of its chain. Without padding, acquisitions were 20
+ * to 35 % slower with 1000 keys, and 45 to 70 % slower with 20,000. If a program uses one of these integers
+ * as a key, the key replaces the padding entry.
  *
  * After a stack overflow, a key may be missing from the map, but the map never contains a dropped key.
  */

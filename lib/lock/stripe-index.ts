@@ -22,12 +22,12 @@ export interface KeyIndex {
    */
   stripeOf(key: unknown, at: number): number;
   /**
-   * The stripes of an acquisition's keys, in the order of the keys. `keys` must be a list that no
-   * code of the program can reach.
+   * The stripes of an acquisition's keys, in the order of the keys. `keys` must be a private
+   * copy that user code cannot reach.
    */
   stripesOf(keys: readonly unknown[]): number[];
   /**
-   * Reserves these stripes for their keys until {@link end}. Call this before code of the program runs,
+   * Reserves these stripes for their keys until {@link end}. Call this before user code runs,
    * unless the stripes are already held or waited for.
    */
   keep(stripes: readonly number[]): void;
@@ -87,7 +87,7 @@ export class HashedKeys implements KeyIndex {
   readonly unpins = 0;
   readonly #stripes: number;
   /**
-   * If the number of stripes is a power of two, a mask that replaces the division by this number; otherwise
+   * The mask that replaces a division by the number of stripes, if that number is a power of two; otherwise
    * -1.
    */
   readonly #mask: number;

@@ -353,7 +353,7 @@ export class ProcessLock implements AsyncDisposable {
 
   /**
    * Checks the keys and the names of the options, and copies keys that could change
-   * later. May run code of the program.
+   * later. May run user code.
    */
   #prepare(
     keys: LockKey | readonly LockKey[],
@@ -375,7 +375,7 @@ export class ProcessLock implements AsyncDisposable {
   }
 
   /**
-   * Throws if the lock was closed. Call this after the last code of the program has run. The engine may give
+   * Throws if the lock was closed. Call this after the last user code has run. The engine may give
    * the number of a closed file to another file.
    */
   #refuseIfClosed(): void {

@@ -111,7 +111,7 @@ export interface AsyncWaiter extends Request {
  *     something can throw, a `catch` undoes the change of the word.
  *
  * Any call of a JavaScript function or a built-in function can throw. The call may overflow the stack. Or it
- * may run code of the program: a getter, a listener, `Error.prepareStackTrace`, or a method that the program
+ * may run user code: a getter, a listener, `Error.prepareStackTrace`, or a method that the program
  * has replaced. The first call of a function also compiles the function, which takes far more stack. Storing
  * a value and allocating memory cannot throw, nor can a function of the addon that was called before. So code
  * that changes words makes all other calls first: it first creates the guard, promise, listener, timer, note
@@ -136,7 +136,7 @@ export interface LockTable {
   /** The lock's memory as 32-bit integers. It contains the words of the stripes (see `layout.ts`). */
   readonly words: Int32Array;
   /**
-   * A faster replacement of `Atomics.compareExchange` for {@link words}; undefined if it is not available.
+   * A faster substitute for `Atomics.compareExchange` on {@link words}; undefined if it is not available.
    * `address` is in bytes, and {@link firstAddress} is the address of the first stripe's word.
    */
   readonly compareExchange: ((address: number, expected: number, replacement: number) => number) | undefined;

@@ -12,9 +12,9 @@ import { HOLDER_MASK, SHARED } from './lock-word.js';
  * | shared    | 1    | `SHARED + 1`        | if `SHARED` is the only flag | many; the word counts them |
  * | permit    | 2    | `SHARED + 1`        | the same, below the limit    | many; the word counts them |
  *
- * A table with permits (`LockTable.limit` is above 1) has only the mode permit; other tables never have this
- * mode. The public name of the mode permit is `exclusive`, because its holders exclude all acquisitions
- * beyond the limit.
+ * A table with permits (`LockTable.limit` is above 1) has only the `permit` mode; other tables never have
+ * this mode. The public name of the `permit` mode is `exclusive`, because its holders exclude all
+ * acquisitions beyond the limit.
  *
  * A thread may evaluate this package several times, and the evaluations pass modes to each other's engines.
  * So engines compare modes by `code`, never by object identity.

@@ -67,7 +67,7 @@ export interface ProcessLockEngine {
    * `name`: the lock's label in metrics and profiles. `title`: the text that other processes show for this
    * process. `files`: the number of files over which the kernel's locks are spread. `limit`: the number of
    * holders that a key can have at once. 0 for `files` or `limit` accepts the value that the file's creator
-   * chose. `access`: a number of `file-access.ts`.
+   * chose. `access`: one of the constants in `file-access.ts`.
    */
   open(
     path: string,

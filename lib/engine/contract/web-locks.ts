@@ -16,8 +16,8 @@ export interface WebLockRequester {
    */
   granted(): void;
   /**
-   * The engine calls this method after another request has stolen the lock, in the same way as
-   * {@link granted}. If `granted` was not called yet, it is called first.
+   * The engine calls this method in the same way as {@link granted}, after another request has stolen the
+   * lock. If `granted` was not called yet, it is called first.
    */
   stolen(): void;
 }

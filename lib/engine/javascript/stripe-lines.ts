@@ -301,7 +301,7 @@ export class StripeLines {
 
   /**
    * Clears the announcement of a writer that got the stripe or leaves. Other waiting writers announce
-   * themselves again when they are woken or poll.
+   * themselves again when they are woken, and when they poll.
    */
   endWait(stripe: number, mode: Mode, { since, isLasting }: Waiting): void {
     if (mode.counted) return;

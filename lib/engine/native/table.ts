@@ -35,7 +35,7 @@ export interface OpenedMemory {
   readonly words: Int32Array;
   readonly shape: TableShape;
   readonly compareExchange: CompareExchange | undefined;
-  /** The id of the arena that contains the memory; undefined if other threads may know the memory. */
+  /** The id of the arena that contains the memory; undefined if other threads may have access to the memory. */
   readonly own: readonly [low: number, high: number] | undefined;
   /**
    * Whether the keys are in a file. Other processes can also hold such keys, so each acquisition and release

@@ -94,7 +94,7 @@ export function storeDenied(server: string, cause: unknown): LockError {
 }
 
 /**
- * Creates the error for an operation on one or more keys that the store failed to execute. Returns `cause`
+ * Creates the error for an operation that the store failed to execute on one or more keys. Returns `cause`
  * itself if `cause` is permanent.
  */
 export function storeFailure(operation: string, keys: string | readonly string[], cause: unknown): LockError {

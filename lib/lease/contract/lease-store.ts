@@ -49,8 +49,8 @@ export interface InfoLeaseState extends LeaseState {
  *
  * - A renewal never shortens a lease. Only an operation that ends the grant does: a release, or
  *   {@link ExactLeaseStore.keep}.
- * - In a store with {@link ExactLeaseStore.release}, a release names the grant to end by the token of that
- *   grant. In other stores, a late release can free a later lease of the same owner. An owner can have
+ * - In a store with {@link ExactLeaseStore.release}, a release passes the token of the grant that it ends. In
+ *   other stores, a late release can free a later lease of the same owner. An owner can have
  *   several leases in turn if its manager has the option `holder` or `reentrant`.
  * - A store may limit the time of an attempt. If a grant arrives after that limit, the store releases the
  *   grant by its token. The store must not release the key by owner alone, because a later attempt of the

@@ -47,7 +47,7 @@ export class Batches<R extends { readonly names: readonly string[] }, A> {
   }
 
   /**
-   * Removes the requests that fit into one transaction from the queue, and returns these requests. Rejects
+   * Removes from the queue the requests that fit into one transaction, and returns them. Rejects
    * requests whose operations are late. A transaction cannot write a key twice, so requests for the same key
    * need separate batches.
    */

@@ -54,7 +54,7 @@ export function errnoOf(error: unknown): unknown {
 
 /**
  * Whether the connection is still usable after the error. It is usable if nothing was sent, or if the server
- * reported an error of the statement.
+ * only rejected the statement.
  */
 export function leavesUsable(error: unknown): boolean {
   if (error === NOT_ASKED) return true;

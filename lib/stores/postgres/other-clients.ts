@@ -27,8 +27,8 @@ interface Channel {
 const channels = new WeakMap<Listens, Map<string, Channel>>();
 
 /**
- * Subscribes to a channel with the package `postgres`. The library keeps the subscription in a separate
- * session until the client is ended, and renews the subscription after the connection was lost. The returned
+ * Subscribes to a channel with the package `postgres`. That package keeps the subscription in a separate
+ * session until the client is ended, and renews the subscription after a lost connection. The returned
  * function removes only the listener. The subscription itself stays, so each channel is subscribed to only
  * once.
  *

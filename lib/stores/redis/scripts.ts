@@ -216,10 +216,10 @@ return {string.sub(held, 20), string.sub(held, 1, 19), call('PTTL', KEYS[1])}`);
  * channel or ''; and for each key a lower bound for the token in microseconds, or '0'.
  *
  * Replies {1, token, …} with tokens made as in `ACQUIRE`. If another owner holds a key, the script replies
- * {0, index of that key from 0, milliseconds until its lease ends} and changes no lease. In this case, if the
- * caller waits, the caller's channel is registered as a waiter of that key. Each earlier key that is reserved
- * for the caller's channel is passed on to the next waiter for that key. All steps that can fail are done
- * before the first write of a lease.
+ * {0, zero-based index of that key, milliseconds until its lease ends} and changes no lease. In this case, if
+ * the caller waits, the caller's channel is registered as a waiter of that key. Each earlier key that is
+ * reserved for the caller's channel is passed on to the next waiter for that key. All steps that can fail are
+ * done before the first write of a lease.
  */
 export const ACQUIRE_ALL = script(`${IS_OWN}${REGISTER}${WAKE}
 local call = redis.call
@@ -318,8 +318,8 @@ return results`);
 
 /**
  * ARGV per lease: the owner; the TTL in milliseconds; and either '' to leave the `info` text unchanged, or
- * '=' followed by the new text, with {@link BEFORE_INFO} before it unless it is empty. Replies for each lease
- * 1, 0 or {@link UNDECIDED}.
+ * '=' followed by the new text, with {@link BEFORE_INFO} before it unless it is empty. For each lease, the
+ * reply is 1, 0 or {@link UNDECIDED}.
  */
 export const RENEW_ALL = eachOwn(
   1,

@@ -46,7 +46,7 @@ export interface WaiterRow {
  * {@link RESERVED}. So stores take turns. A store that died while it had a record delays the other stores
  * only once.
  *
- * The store's clock follows the wall clock. If the wall clock is set, {@link StoreClock} continues by
+ * The store's clock follows the wall clock. If the wall clock is adjusted, {@link StoreClock} continues on
  * monotonic time. The wall clock is read inside the transaction, so the readings have the same order as the
  * transactions.
  *

@@ -634,7 +634,7 @@ void ProcessFile::runWatch(void* given) {
     file.work_.sleep(lock, asked, kIdle);
     file.sleepsOn_ = nullptr;
     poll = kFirstPoll;
-    // isRunning_ changes under the mutex, so a thread that calls watch() after this starts a new thread.
+    // isRunning_ changes under the mutex, so the next call of watch() starts a new thread.
     // mutant: process-stops-watching
     if (file.work_.wakes() != asked) continue;
     file.isRunning_ = false;

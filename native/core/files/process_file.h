@@ -110,8 +110,8 @@ class ProcessFile final : public Gate, public std::enable_shared_from_this<Proce
     // The number of entered threads.
     std::uint32_t holders;
     bool shared;
-    // Whether the key is ceded (E3, L2). Changes with the mutex and the stripe's shard locked; either one suffices to
-    // read it.
+    // Whether the key is ceded (E3, L2). Written only while both the mutex and the stripe's shard are locked. To
+    // read it, one of the two is enough.
     std::atomic<bool> watched;
     // Whether the page has this process's wait for the key. Set only while the key is watched (L4).
     std::atomic<bool> enrolled;

@@ -120,8 +120,8 @@ class ProcessPage {
   };
   // Records that this process holds the key. Returns true if a record reports the death of an exclusive holder. Sets
   // `place` to the place of the new record, or to kNoPlace if there is no room. In that case, the death of this holder
-  // would not be reported. To make room, hold() removes the record of a dead holder if that holder's key is free,
-  // readers first. An exclusive holder may also take the place of a living reader, because only inspect() needs a
+  // would not be reported. To make room, hold() removes the record of a dead holder whose key is free. It removes
+  // dead readers first. An exclusive holder may also take the place of a living reader, because only inspect() needs a
   // reader's record.
   bool hold(std::uint64_t byte, bool shared, const Holder& holder, std::int32_t& place);
   bool isAbandoned(std::uint64_t byte) const { return placeOf(byte) != kNoPlace; }

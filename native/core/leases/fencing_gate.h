@@ -3,7 +3,7 @@
 // When a shard is full, it forgets the key with its lowest token, and raises its floor to that token. A small gate has
 // one shard; a larger gate spreads its keys over several. lib/engine/javascript/gate.ts follows the same rule.
 //
-// G1  For a key that the gate remembers, it remembers the highest token admitted for it.
+// G1  With each remembered key, the gate stores the highest token admitted for that key.
 // G2  For every other key of the shard, no token above the floor was ever admitted.
 //
 // So these tokens may be stale, and are refused: any token below the one that is remembered for its key, and any token

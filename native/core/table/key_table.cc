@@ -30,7 +30,7 @@ std::uint32_t mostOrphansOf(std::uint32_t stripes) {
 
 KeyTable::KeyTable(Table& table)
     : table_(table), byStripe_(table.stripes()), mostOrphans_(mostOrphansOf(table.stripes())) {
-  // Any code that can access the shared memory can overwrite this number, so it is limited below.
+  // Any code that can access the shared memory can overwrite this number, so the next lines limit it.
   const auto found = static_cast<std::uint64_t>(table.cell(kLeftOrphans).exchange(0));
   // mutant: N1-left-beyond-stripes
   const std::uint64_t left = std::min<std::uint64_t>(found, table.stripes());

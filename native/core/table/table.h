@@ -157,8 +157,8 @@ class Table {
   // Call it if a designated waiter found its stripe held. Returns true if the waiter takes the stripe after all.
   // Otherwise the waiter waits again in its old place.
   bool retryDesignated(Waiter& waiter);
-  // If the stripe that this waiter needs is free because a designated async waiter has not taken it yet, takes it for
-  // this waiter, and unlinks this waiter. Returns true in that case. Call it for a sync waiter that has slept long, or
+  // Takes the needed stripe for this waiter, and unlinks the waiter, if the stripe is free only because a designated
+  // async waiter has not taken it yet. Returns true in that case. Call it for a sync waiter that has slept long, or
   // for any waiter that is about to time out.
   bool overtakeDesignated(Waiter& waiter);
   // Call it after a designated waiter has taken its stripe. Unlinks that waiter, and serves the waiters behind it.

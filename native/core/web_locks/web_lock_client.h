@@ -31,7 +31,7 @@ class WebLockClient {
 
   struct Started {
     WebLockAnswer answer;
-    // The request's number until it ends. Meaningless if the lock is unavailable.
+    // The request's number, valid until the request ends. Meaningless if the lock is unavailable.
     std::uint32_t ticket;
   };
   Started request(const KeyView& key, Mode mode, WebLockHow how);
