@@ -113,7 +113,7 @@ function descriptorsOf(path: string): number[] {
         const { dev, ino } = fstatSync(descriptor, { bigint: true });
         return files.some((file) => dev === file.dev && ino === file.ino);
       } catch {
-        // This was the descriptor of the folder `/dev/fd` itself, which is closed after reading.
+        // This was the descriptor of the listed folder itself, which is closed after reading.
         return false;
       }
     });

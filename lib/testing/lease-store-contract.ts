@@ -35,11 +35,10 @@ const CHAPTERS: Readonly<Record<string, readonly Sentence[]>> = {
  * The suite that every `LeaseStore` must pass. Call it in a test file with the functions of your test runner.
  * `makeStore` is called for each test and creates an empty store.
  *
- * import { describe, expect, it } from 'vitest'; leaseStoreContract({ describe, it, expect
- * }, 'my store', () => myStore());
+ *     import { describe, expect, it } from 'vitest';
+ *     leaseStoreContract({ describe, it, expect }, 'my store', () => myStore());
  *
- * Without `advance` (see {@link StoreUnderTest}) some tests wait for leases to
- * expire, a fraction of a second each.
+ * Without `advance` (see {@link StoreUnderTest}) some tests wait for leases to expire, a fraction of a second each.
  */
 export function leaseStoreContract(framework: ContractFramework, name: string, makeStore: MakeStore): void {
   const { describe, it, expect = assertions } = framework;

@@ -38,7 +38,7 @@ const RETRY = 250;
  */
 const COLLISIONS: ReadonlySet<unknown> = new Set(['40001', '40P01', QUICKER]);
 /**
- * SQLSTATEs of prepared statements that fail behind a pooler. A pooler such as PgBouncer may switch
+ * SQLSTATEs of prepared statements that fail behind a pooler. A pooler such as pgBouncer may switch
  * connections after each transaction. On the new connection the statement does not exist, already exists, or
  * returns other columns.
  */
