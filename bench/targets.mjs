@@ -174,10 +174,11 @@ const SHORT = 'sync, 2 threads, 1 stripe, 100 ns section, uniform';
 const CROWD = 'sync, 8 threads, 16 stripes, 5 µs section, uniform';
 
 const QUEUE = 'queue of promises';
-/** Tasks of one thread at one key. */
-const CROWDS = ['2', '10', '100', '1,000', '10,000'].map(
-  (tasks) => `async, 1 thread, 1 key, ${tasks} in flight`,
-);
+/** Tasks of one thread. */
+const crowdsOf = (/** @type {string} */ keys) =>
+  ['2', '10', '100', '1,000', '10,000'].map((tasks) => `async, 1 thread, ${keys}, ${tasks} in flight`);
+const CROWDS = crowdsOf('1 key');
+const CROWDS_OF_64 = crowdsOf('64 keys');
 const PROCESS = 'import, and the first lock of a process';
 const WORKER = 'import, and the first lock of a worker, not the first worker';
 
@@ -231,7 +232,15 @@ const targets = [
   atLeast(20, 'async, 4 threads, 64 keys, 100 in flight', 'Node locks'),
   atLeast(20, 'async, 4 threads, 64 keys, 1 in flight, no await under the lock', 'Node locks'),
   atLeast(20, 'async, 4 threads, 64 keys, 100 in flight, no await under the lock', 'Node locks'),
-  ...CROWDS.flatMap((crowd) => [atLeast(0.67, crowd, QUEUE), atLeast(1, crowd, 'async-lock')]),
+  ...CROWDS.map((crowd) => atLeast(0.67, crowd, QUEUE)),
+  ...[...CROWDS, ...CROWDS_OF_64].flatMap((crowd) => [
+    atLeast(1, crowd, 'async-lock'),
+    ratioTarget(`${crowd}: p99 wait at most 1 × async-lock`, (ratio) => ratio <= 1, {
+      metric: 'p99',
+      over: [crowd, NATIVE],
+      under: [crowd, 'async-lock'],
+    }),
+  ]),
   atLeast(10, 'async, 1 thread, 1 key, 1,000 in flight', 'Node locks'),
   figureTarget(`${PROCESS}: import at most 25 ms`, PROCESS, 'importNs', 'ns', (time) => time <= 25e6),
   figureTarget(`${WORKER}: import at most 25 ms`, WORKER, 'importNs', 'ns', (time) => time <= 25e6),

@@ -157,6 +157,131 @@ export const withLockSuite: Suite = (makeLock) => {
     });
   });
 
+  describe('withLock of a held key', () => {
+    /** Holds the key, starts `wait`, and releases the key. Then `wait` has nothing more to do in this turn. */
+    async function afterHolder<T>(lock: ReturnType<typeof makeLock>, wait: () => T): Promise<T> {
+      const holder = lock.acquireSync('key');
+      const waiting = wait();
+      await turns(1);
+      holder.release();
+      return waiting;
+    }
+
+    it('calls its function neither within the call nor within the release, and once', async () => {
+      const lock = makeLock();
+      const order: string[] = [];
+      const holder = lock.acquireSync('key');
+      const all = ['a', 'b'].map((name) => lock.withLock('key', () => order.push(name)));
+      order.push('called');
+      holder.release();
+      order.push('released');
+      await Promise.all(all);
+      await turns();
+      expect(order).toEqual(['called', 'released', 'a', 'b']);
+    });
+
+    it('passes on the key and the reason if its function throws or rejects', async () => {
+      const lock = makeLock();
+      const reasons: unknown[] = [new Error('no'), undefined, 0];
+      for (const reason of reasons) {
+        const failing: (() => unknown)[] = [
+          () => {
+            throw reason;
+          },
+          () => Promise.reject(reason),
+          () => thenable((_resolve, reject) => setImmediate(reject, reason)),
+        ];
+        for (const fn of failing) {
+          const [failed, next] = await afterHolder(lock, () =>
+            Promise.all([rejectionOf(lock.withLock('key', fn)), lock.withLock('key', () => 'next')]),
+          );
+          expect(failed).toBe(reason);
+          expect(next).toBe('next');
+          expect(lock.stats()).toMatchObject({ held: 0, waiting: 0 });
+        }
+      }
+    });
+
+    it('passes on the key after results that are odd', async () => {
+      const lock = makeLock();
+      const error = new Error('from the getter');
+      const oddPromise = Object.defineProperty(Promise.resolve(1), 'constructor', {
+        get: () => {
+          throw error;
+        },
+      });
+      for (const result of [throwingGetter(error), oddPromise]) {
+        const all = () =>
+          Promise.all([
+            rejectionOf(lock.withLock('key', () => result)),
+            lock.withLock('key', () => thenable((resolve) => setImmediate(resolve, 7))),
+            lock.withLock('key', (guard) => guard.held),
+          ]);
+        expect(await afterHolder(lock, all)).toEqual([error, 7, true]);
+        expect(lock.stats()).toMatchObject({ held: 0, waiting: 0 });
+      }
+    });
+
+    it('holds the key until the result settles, and not longer', async () => {
+      const lock = makeLock();
+      let settle: ((value: unknown) => void) | undefined;
+      const [first, second] = await afterHolder(lock, () => {
+        const result = new Promise((resolve) => (settle = resolve));
+        return [watch(lock.withLock('key', () => result)), watch(lock.withLock('key', () => 2))] as const;
+      });
+      await turns();
+      expect([first.state, second.state]).toEqual(['pending', 'pending']);
+      expect(lock.tryAcquire('key')).toBeUndefined();
+      settle!(1);
+      expect(await Promise.all([first.promise, second.promise])).toEqual([1, 2]);
+      await lock.drained();
+    });
+
+    it('leaves the event loop its turns if functions release early and ask again at once', async () => {
+      // Far more than run in a few turns. Without turns, the test would never end.
+      const MOST = 1_000_000;
+      const lock = makeLock();
+      let done = false;
+      const all: Promise<unknown>[] = [];
+      const ask = (): void => {
+        const section = (guard: Guard): void => {
+          guard.release();
+          if (!done && all.length < MOST) ask();
+        };
+        all.push(lock.withLock('key', section));
+      };
+      const holder = lock.acquireSync('key');
+      for (let i = 0; i < 3; i++) ask();
+      holder.release();
+      await turns();
+      done = true;
+      expect(all.length).toBeLessThan(MOST);
+      await Promise.all(all);
+      expect(lock.stats()).toMatchObject({ held: 0, waiting: 0 });
+    });
+
+    it('runs its function in the async context of its call, if a guard of another context is released', async () => {
+      const lock = makeLock();
+      const context = new AsyncLocalStorage<string>();
+      const release = context.run('holder', async () => {
+        const guard = await lock.acquire('key');
+        return () => context.run('releaser', () => guard.release());
+      });
+      const seen: unknown[] = [];
+      const section = async (): Promise<void> => {
+        seen.push(context.getStore());
+        await turns(1);
+        seen.push(context.getStore());
+      };
+      const free = await release;
+      const all = ['a', 'b'].map((name) => context.run(name, () => lock.withLock('key', section)));
+      const none = lock.withLock('key', section);
+      free();
+      await Promise.all([...all, none]);
+      expect(seen).toEqual(['a', 'a', 'b', 'b', undefined, undefined]);
+    });
+  });
+
   describe('withLockSync', () => {
     it('holds the keys while its function runs, and passes on its result', () => {
       const lock = makeLock();
