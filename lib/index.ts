@@ -24,11 +24,13 @@ export { LeaseManager } from './lease/manager.js';
 export { revokeLease } from './lease/revoke.js';
 export { MemoryLeaseStore, type MemoryLeaseStoreOptions } from './lease/memory-store.js';
 export type {
+  AbandonmentLeaseStore,
   AdvancingClock,
   Clock,
   ClosableLeaseStore,
   ExactLeaseStore,
   FencingToken,
+  GrantDetails,
   InfoLeaseState,
   InfoLeaseStore,
   LeaseState,

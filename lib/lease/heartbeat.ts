@@ -116,7 +116,7 @@ export class Heartbeat {
     if (renewed !== 'late') return renewed;
     // The store extended a lease that is already lost here. The key is freed, so that other owners need not
     // wait until the lease expires.
-    await held.freeExpired().catch(() => undefined);
+    await held.takeBackExpired().catch(() => undefined);
     return false;
   }
 
@@ -139,14 +139,29 @@ export class Heartbeat {
     return this.#ending.add(this.#inOrderOf(hold, end, this.#timeLeft(hold)));
   }
 
-  async #end(hold: Hold): Promise<boolean> {
+  /**
+   * Frees the key of a hold that was lost before its holder released it. The result is the same as for
+   * {@link end}.
+   */
+  takeBack(hold: Hold): Promise<boolean> {
+    return this.#ending.add(this.#end(hold, true));
+  }
+
+  async #end(hold: Hold, wasLost = false): Promise<boolean> {
     if (this.#grants?.hasLater(hold) === true) return false;
     const { name, owner, minHoldLeft, knownToken: token } = hold;
+    const isReleased = !wasLost && !(hold.isUnused && hold.abandoned !== false);
     try {
       if (minHoldLeft > 0) this.#grants?.keepTaken(name, minHoldLeft);
-      const freed = await (minHoldLeft > 0
-        ? this.#requests.keep(name, owner, minHoldLeft, token)
-        : this.#requests.release(name, owner, token));
+      const end = (): Promise<boolean> => {
+        // The next holder must see that a lost lease was abandoned. So the lease is not ended by `keep`, but
+        // extended until `minHold` has passed.
+        if (minHoldLeft > 0 && wasLost) return this.#requests.renew(name, owner, minHoldLeft);
+        if (minHoldLeft > 0) return this.#requests.keep(name, owner, minHoldLeft, token);
+        if (isReleased) return this.#requests.release(name, owner, token);
+        return this.#requests.takeBack(name, owner, token, wasLost);
+      };
+      const freed = await end();
       this.#grants?.forget(hold);
       return freed;
     } catch (error) {

@@ -95,6 +95,8 @@ export class Hold implements Due, Grant {
   readonly terms: LeaseTerms;
   readonly token: FencingToken;
   readonly since: number;
+  /** See {@link Lease.abandoned}. */
+  readonly abandoned: boolean | undefined;
   /**
    * The time when the schedule runs this hold next: to renew the lease, to warn its holder, or to check
    * whether the lease has expired.
@@ -118,6 +120,9 @@ export class Hold implements Due, Grant {
   #minHold: number;
   #mayBeReplaced = false;
   #users = 0;
+  /** Whether a lease of this hold was released or garbage-collected. */
+  #wasUsed = false;
+  #isUnused = false;
   /**
    * The first lease that uses this hold; undefined after the first renewal. Until then, this reference keeps
    * the lease alive, so the lease need not be registered for notification of its garbage collection.
@@ -131,8 +136,9 @@ export class Hold implements Due, Grant {
   #warned = false;
 
   /** The schedule does not run the new hold before {@link plan} is called. */
-  constructor(heartbeat: Heartbeat, grant: Grant, local?: LocalDeadline) {
+  constructor(heartbeat: Heartbeat, grant: Grant, abandoned: boolean | undefined, local?: LocalDeadline) {
     const { terms, since } = grant;
+    this.abandoned = abandoned;
     this.heartbeat = heartbeat;
     this.key = grant.key;
     this.name = grant.name;
@@ -326,8 +332,15 @@ export class Hold implements Due, Grant {
    * Call when a user gives the key back without having used it: the `minHold` then does not apply. Does
    * nothing if the hold has other users.
    */
-  skipMinHold(): void {
-    if (this.users <= 1) this.#minHold = 0;
+  markUnused(): void {
+    if (this.users > 1) return;
+    this.#minHold = 0;
+    this.#isUnused = !this.#wasUsed;
+  }
+
+  /** Whether the last user gave the hold back without having used it, and no other user had used it. */
+  get isUnused(): boolean {
+    return this.#isUnused;
   }
 
   /** The number of leases that use this hold, including acquisitions that have no lease yet. */
@@ -355,6 +368,7 @@ export class Hold implements Due, Grant {
 
   /** Call when the lease is released. Undoes {@link keep}. */
   drop(lease: object): void {
+    this.#wasUsed = true;
     if (this.#kept === lease) this.#kept = undefined;
     else collected.unregister(lease);
   }
@@ -364,6 +378,7 @@ export class Hold implements Due, Grant {
    * no longer renewed.
    */
   forgotten(): void {
+    this.#wasUsed = true;
     if (this.ended || !this.leave()) return;
     void this.heartbeat.stop(this);
     this.plan();
@@ -431,7 +446,7 @@ export class Hold implements Due, Grant {
    * then does not apply.
    */
   giveBack(): Promise<boolean> {
-    this.skipMinHold();
+    this.markUnused();
     return this.leave() ? this.release() : Promise.resolve(false);
   }
 
@@ -457,9 +472,19 @@ export class Hold implements Due, Grant {
    * (see `KnownGrants.stableOwners`), because the same owner may have another lease of the key by now.
    */
   freeExpired(): Promise<boolean> {
-    const { heartbeat } = this;
-    if (this.lostReason !== EXPIRED || heartbeat.stableOwners) return Promise.resolve(false);
-    return heartbeat.end(this);
+    return this.#mayBeStored ? this.heartbeat.end(this) : Promise.resolve(false);
+  }
+
+  /**
+   * Frees the key like {@link freeExpired}, but for a holder that did not release it. The next holder sees
+   * that the key was abandoned.
+   */
+  takeBackExpired(): Promise<boolean> {
+    return this.#mayBeStored ? this.heartbeat.takeBack(this) : Promise.resolve(false);
+  }
+
+  get #mayBeStored(): boolean {
+    return this.lostReason === EXPIRED && !this.heartbeat.stableOwners;
   }
 
   announceGrant(waited: number): void {

@@ -18,6 +18,7 @@ import {
   inspectingNow,
   sourceOf,
   type FencingToken,
+  type GrantDetails,
   type LeaseState,
   type LeaseStore,
 } from './contract/lease-store.js';
@@ -413,9 +414,11 @@ export class LeaseSource implements KnownGrants {
     const started = timerNow();
     const at = this.schedule.now();
     let answer: readonly FencingToken[] | number;
+    const details: GrantDetails = { abandoned: undefined };
     const undos = this.stableOwners ? names.map((name) => this.latest(name)?.mayEndAt(at + ttl)) : [];
     try {
-      answer = await this.#requests.tryAcquireAll(names, requester, terms, (name) => this.#replaced(name));
+      const replaced = (name: string): void => this.#replaced(name);
+      answer = await this.#requests.tryAcquireAll(names, requester, terms, replaced, details);
     } catch (error) {
       undos.forEach((undo, i) => {
         const hold = this.latest(names[i]!);
@@ -434,7 +437,7 @@ export class LeaseSource implements KnownGrants {
     checkTokens(keys, answer);
     // The TTL counts from the time before the request was sent.
     if (this.#isClosed || this.schedule.now() - at >= ttl) {
-      await this.#giveBackLate(names, owner, answer);
+      await this.#giveBackLate(names, owner, answer, details);
       if (this.#isClosed) throw managerClosed();
       throw new LeaseStoreError(
         `the lease store granted a lease of ${ttl} ms when that time was already over; the grant was given back`,
@@ -443,7 +446,8 @@ export class LeaseSource implements KnownGrants {
     const tokens = answer;
     const waited = timerNow() - started;
     const holds = keys.map((key, i) => {
-      return new Hold(this.#heartbeat, { key, name: names[i]!, owner, terms, token: tokens[i]!, since: at });
+      const grant = { key, name: names[i]!, owner, terms, token: tokens[i]!, since: at };
+      return new Hold(this.#heartbeat, grant, details.abandoned?.[i]);
     });
     for (const hold of holds) {
       if (terms.background) this.#background!.add(hold);
@@ -482,13 +486,25 @@ export class LeaseSource implements KnownGrants {
    */
   #releaseUnheld(key: string, owner: string): Promise<boolean> {
     return this.#inOrder(key, async () => {
-      return this.latest(key) === undefined && (await this.#release(key, owner));
+      return this.latest(key) === undefined && (await this.#takeBack(key, owner, undefined));
     });
   }
 
-  /** Releases a grant that has no hold. Without a token, ends the owner's current grant of the key. */
-  #release(key: string, owner: string, token?: FencingToken): Promise<boolean> {
-    const released = this.#requests.release(key, owner, token).catch((error: unknown) => {
+  /**
+   * Ends a grant that has no hold, so its owner has not used it. Without a token, ends the owner's current
+   * grant of the key. `abandoned`: whether the key was abandoned before that grant; undefined if unknown.
+   */
+  #takeBack(
+    key: string,
+    owner: string,
+    token: FencingToken | undefined,
+    abandoned?: boolean,
+  ): Promise<boolean> {
+    const freed =
+      abandoned === false
+        ? this.#requests.release(key, owner, token)
+        : this.#requests.takeBack(key, owner, token, false);
+    const released = freed.catch((error: unknown) => {
       const failure = storeFailure('release', key, error);
       announceUnheldFailure('release', key, owner, failure);
       throw failure;
@@ -500,9 +516,14 @@ export class LeaseSource implements KnownGrants {
     names: readonly string[],
     owner: string,
     tokens: readonly FencingToken[],
+    { abandoned }: GrantDetails,
   ): Promise<void> {
-    const granted = names.map((name, i) => ({ name, token: tokens[i] })).reverse();
-    const releases = granted.map(({ name, token }) => this.#release(name, owner, token));
+    const granted = names
+      .map((name, i) => ({ name, token: tokens[i], wasAbandoned: abandoned?.[i] }))
+      .reverse();
+    const releases = granted.map(({ name, token, wasAbandoned }) =>
+      this.#takeBack(name, owner, token, wasAbandoned),
+    );
     for (const result of await Promise.allSettled(releases)) {
       if (result.status === 'rejected' && this.#isClosed) this.#lateFailure ??= result.reason;
     }

@@ -83,6 +83,21 @@ export class Lease implements AsyncDisposable {
     return new Map(this.#holds.map(({ key, token }) => [key, token]));
   }
 
+  /**
+   * Whether the last holder of the key left it without a release: the lease expired, or was revoked. The data
+   * that the lease protects may then be half-written. The value is undefined if the store cannot tell; see
+   * the store's page. If the key has a limit, the value is about the last holder of the same {@link slot}.
+   * For several keys, the value is true if one of the keys was abandoned.
+   *
+   * All leases that share the key have the same value. If a named holder acquires its own unexpired lease
+   * again, the new lease has the value of that lease.
+   */
+  get abandoned(): boolean | undefined {
+    const holds = this.#holds;
+    if (holds.some(({ abandoned }) => abandoned === true)) return true;
+    return holds.every(({ abandoned }) => abandoned === false) ? false : undefined;
+  }
+
   /** The name of the lease's owner in the store. Empty if the lease has no keys. */
   get holder(): string {
     return this.#holds[0]?.owner ?? '';
@@ -219,7 +234,7 @@ export class Lease implements AsyncDisposable {
   static {
     createLease = (holds) => new Lease(holds);
     giveBackLease = (lease) => {
-      for (const hold of lease.#holds) hold.skipMinHold();
+      for (const hold of lease.#holds) hold.markUnused();
       return lease.release();
     };
   }

@@ -15,8 +15,9 @@ import {
   MAX_TTL,
   readClock,
   type Clock,
-  type ExactLeaseStore,
+  type AbandonmentLeaseStore,
   type FencingToken,
+  type GrantDetails,
   type InfoLeaseState,
   type InfoLeaseStore,
   type LeaseStoreSource,
@@ -48,6 +49,10 @@ const KIND = 'stripelock/memory-lease-store';
  */
 const MARGIN = 5;
 
+/** Values of `GrantDetails.abandoned` for one key. */
+const ABANDONED: readonly boolean[] = [true];
+const NOT_ABANDONED: readonly boolean[] = [false];
+
 /** Options of `new MemoryLeaseStore(options)`. */
 export interface MemoryLeaseStoreOptions {
   /**
@@ -75,16 +80,19 @@ class OpenedTable {
  * worker, and open the store there with {@link MemoryLeaseStore.from}. Each operation is one short native
  * call, which is complete when its promise is returned.
  *
- * A lease lasts for its TTL, even if the thread that acquired it ends. Tokens have 64 bits. Each token is
- * higher than all earlier tokens of the store, whatever the key. The first token is the current time in
- * nanoseconds since 1970. Released leases are removed at once, and expired leases during later operations. So
- * memory is bounded by the leases that are held.
+ * A lease lasts for its TTL, even if the thread that acquired it ends. The next holder then sees
+ * `lease.abandoned`. The store remembers the last 1024 abandoned keys, as long as a thread has the store
+ * open.
+ *
+ * Tokens have 64 bits. Each token is higher than all earlier tokens of the store, whatever the key. The
+ * first token is the current time in nanoseconds since 1970. Released leases are removed at once, and expired
+ * leases during later operations. So memory is bounded by the leases that are held.
  *
  * If the addon cannot be loaded, the store works within one thread. Other threads cannot open its handle
  * (LockError, code ERR_LOCK_ENGINE).
  */
 export class MemoryLeaseStore
-  implements InfoLeaseStore, ExactLeaseStore, WakingLeaseStore, ReopenableLeaseStore, ListingLeaseStore
+  implements InfoLeaseStore, AbandonmentLeaseStore, WakingLeaseStore, ReopenableLeaseStore, ListingLeaseStore
 {
   /**
    * An enumerable property that cannot be cloned, so that structured clone refuses the whole object.
@@ -165,10 +173,20 @@ export class MemoryLeaseStore
     return { module: 'stripelock', name: 'MemoryLeaseStore', options: this.handle };
   }
 
-  async tryAcquire(key: string, owner: string, ttl: number, info = ''): Promise<FencingToken | undefined> {
+  async tryAcquire(
+    key: string,
+    owner: string,
+    ttl: number,
+    info = '',
+    details?: GrantDetails,
+  ): Promise<FencingToken | undefined> {
     checkArguments(key, owner);
     const answer = this.#table.tryAcquire(key, owner, this.#inTable(ttl), this.#at(), checkInfo(info));
-    if (typeof answer === 'bigint') return answer;
+    if (typeof answer === 'bigint') {
+      const isAbandoned = answer < 0n;
+      if (details !== undefined) details.abandoned = isAbandoned ? ABANDONED : NOT_ABANDONED;
+      return isAbandoned ? -answer : answer;
+    }
     this.#awaited.get(key)?.refused(answer);
     return undefined;
   }
@@ -185,6 +203,13 @@ export class MemoryLeaseStore
 
   async keep(key: string, owner: string, ttl: number, token: FencingToken): Promise<boolean> {
     return this.#end(key, owner, checkTtl(ttl), checkToken(token));
+  }
+
+  async takeBack(key: string, owner: string, token: FencingToken, wasUsed: boolean): Promise<boolean> {
+    checkArguments(key, owner);
+    checkBoolean(wasUsed, 'wasUsed');
+    const granted = checkToken(token);
+    return granted !== 0n && this.#table.takeBack(key, owner, granted, wasUsed, this.#at());
   }
 
   async inspect(key: string): Promise<InfoLeaseState | undefined> {

@@ -23,13 +23,13 @@ class RenewedHold extends Hold {
   readonly #id: Id;
 
   constructor(heartbeat: Heartbeat, command: AddCommand) {
-    super(heartbeat, command, new SharedDeadline(command.deadline));
+    super(heartbeat, command, undefined, new SharedDeadline(command.deadline));
     this.#id = command.lease;
     this.join();
     this.plan();
   }
 
-  override freeExpired(): Promise<boolean> {
+  override takeBackExpired(): Promise<boolean> {
     return Promise.resolve(false);
   }
 

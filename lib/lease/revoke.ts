@@ -1,10 +1,17 @@
-import { checkKey, isExact, type FencingToken, type LeaseStore } from './contract/lease-store.js';
+import {
+  checkKey,
+  isExact,
+  reportsAbandonment,
+  type FencingToken,
+  type LeaseStore,
+} from './contract/lease-store.js';
 import { checkStore } from './contract/options.js';
 
 /**
  * Ends the lease of a key, whichever owner holds it. The holder notices this like any other loss: its next
  * renewal is refused, and the lease's signal then aborts with a LeaseLostError. Waiting acquisitions are
- * woken as after a release. Resolves to false if no owner held the key.
+ * woken as after a release. The next holder sees `lease.abandoned`, if the store can report it. Resolves to
+ * false if no owner held the key.
  *
  * The function reads the key, and then releases the grant that it found, by the token of that grant. If the
  * key is granted again between these two steps, the new grant stays, and the result is false. But in a custom
@@ -33,5 +40,6 @@ export function revokeGrant(
   store: LeaseStore,
   { key, owner, token }: { readonly key: string; readonly owner: string; readonly token: FencingToken },
 ): Promise<boolean> {
+  if (reportsAbandonment(store)) return store.takeBack(key, owner, token, true);
   return isExact(store) ? store.release(key, owner, token) : store.release(key, owner);
 }

@@ -1,6 +1,13 @@
 import { defer } from '../common/host.js';
 import { isPermanent } from './contract/errors.js';
-import { isExact, type FencingToken, type InfoLeaseStore, type LeaseStore } from './contract/lease-store.js';
+import {
+  isExact,
+  reportsAbandonment,
+  type FencingToken,
+  type GrantDetails,
+  type InfoLeaseStore,
+  type LeaseStore,
+} from './contract/lease-store.js';
 import type { LeaseTerms } from './contract/options.js';
 import {
   canDoTogether,
@@ -85,6 +92,24 @@ export class StoreRequests {
     return freed;
   }
 
+  /**
+   * Frees the key of a grant that its holder did not release; see {@link AbandonmentLeaseStore}. `token`: as
+   * for {@link release}.
+   */
+  async takeBack(
+    key: string,
+    owner: string,
+    token: FencingToken | undefined,
+    wasUsed: boolean,
+  ): Promise<boolean> {
+    const store = this.#store;
+    if (!reportsAbandonment(store)) return this.release(key, owner, token);
+    const named = token ?? (await grantOf(store, key, owner));
+    const freed = named !== undefined && (await store.takeBack(key, owner, named, wasUsed));
+    if (freed) this.#freed(key);
+    return freed;
+  }
+
   /** Ends a grant, but keeps the key taken for `ttl` milliseconds. `token`: as for {@link release}. */
   async keep(key: string, owner: string, ttl: number, token?: FencingToken): Promise<boolean> {
     const store = this.#store;
@@ -97,24 +122,27 @@ export class StoreRequests {
    * Acquires all keys or none. The result is the list of tokens, or the index of the first key that another
    * owner holds. Records in `requester` which keys the store may have granted in an answer that was lost, and
    * whether a rollback has failed. `granted`: if several keys are requested one after the other, called after
-   * each grant.
+   * each grant. `details`: the store's details of the grant are written there.
    */
   async tryAcquireAll(
     keys: readonly string[],
     requester: Requester,
     terms: LeaseTerms,
     granted: (key: string) => void,
+    details: GrantDetails,
   ): Promise<readonly FencingToken[] | number> {
     const store = this.#store;
     if (this.#collected.length > 0) this.#flush();
     if (keys.length === 1) {
-      const token = await this.#tryOne(keys[0]!, requester, terms);
+      const token = await this.#tryOne(keys[0]!, requester, terms, details);
       return token === undefined ? 0 : [token];
     }
-    if (!canDoTogether(store, keys)) return this.#tryOneByOne(keys, requester, terms, granted);
+    if (!canDoTogether(store, keys)) return this.#tryOneByOne(keys, requester, terms, granted, details);
     const { ttl, info } = terms;
     try {
-      const answer = await store.tryAcquireAll(keys, requester.owner, ttl, ...extra(info));
+      const answer = reportsAbandonment(store)
+        ? await store.tryAcquireAll(keys, requester.owner, ttl, info, details)
+        : await store.tryAcquireAll(keys, requester.owner, ttl, ...extra(info));
       for (const key of keys) requester.unsure?.delete(key);
       return answer;
     } catch (error) {
@@ -127,9 +155,13 @@ export class StoreRequests {
     key: string,
     requester: Requester,
     { ttl, info }: LeaseTerms,
+    details: GrantDetails,
   ): Promise<FencingToken | undefined> {
+    const store = this.#store;
     try {
-      const token = await this.#store.tryAcquire(key, requester.owner, ttl, ...extra(info));
+      const token = reportsAbandonment(store)
+        ? await store.tryAcquire(key, requester.owner, ttl, info, details)
+        : await store.tryAcquire(key, requester.owner, ttl, ...extra(info));
       requester.unsure?.delete(key);
       return token;
     } catch (error) {
@@ -143,18 +175,23 @@ export class StoreRequests {
     requester: Requester,
     terms: LeaseTerms,
     granted: (key: string) => void,
+    details: GrantDetails,
   ): Promise<readonly FencingToken[] | number> {
     const tokens: FencingToken[] = [];
+    const abandoned: (boolean | undefined)[] = [];
     try {
       for (const key of keys) {
-        const token = await this.#tryOne(key, requester, terms);
+        const detailsOfKey: GrantDetails = {};
+        const token = await this.#tryOne(key, requester, terms, detailsOfKey);
         if (token === undefined) return tokens.length;
         tokens.push(token);
+        abandoned.push(detailsOfKey.abandoned?.[0]);
         granted(key);
       }
+      details.abandoned = abandoned;
       return tokens;
     } finally {
-      if (tokens.length < keys.length) await this.#rollBack(keys, tokens, requester);
+      if (tokens.length < keys.length) await this.#rollBack(keys, tokens, abandoned, requester);
     }
   }
 
@@ -165,11 +202,17 @@ export class StoreRequests {
   async #rollBack(
     keys: readonly string[],
     tokens: readonly FencingToken[],
+    abandoned: readonly (boolean | undefined)[],
     requester: Requester,
   ): Promise<void> {
-    const granted = tokens.map((token, i) => ({ key: keys[i]!, token })).reverse();
+    const { owner } = requester;
+    const granted = tokens
+      .map((token, i) => ({ key: keys[i]!, token, wasAbandoned: abandoned[i] === true }))
+      .reverse();
     const results = await Promise.allSettled(
-      granted.map(({ key, token }) => this.release(key, requester.owner, token)),
+      granted.map(({ key, token, wasAbandoned }) => {
+        return wasAbandoned ? this.takeBack(key, owner, token, false) : this.release(key, owner, token);
+      }),
     );
     results.forEach(({ status }, i) => {
       if (status === 'rejected') leftOver(requester, granted[i]!.key);

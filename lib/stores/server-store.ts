@@ -1,5 +1,5 @@
 import { inspect } from 'node:util';
-import { checkOptionsObject, checkTimeout, type Names } from '../common/checks.js';
+import { checkBoolean, checkOptionsObject, checkTimeout, type Names } from '../common/checks.js';
 import { invalidArgType } from '../common/errors.js';
 import {
   checkInfo,
@@ -7,8 +7,9 @@ import {
   checkOwner,
   checkToken,
   checkTtl,
-  type ExactLeaseStore,
+  type AbandonmentLeaseStore,
   type FencingToken,
+  type GrantDetails,
   type InfoLeaseState,
   type InfoLeaseStore,
   type LeaseStoreSource,
@@ -91,10 +92,12 @@ export interface Attempt {
 export interface Granted {
   /** One token for each key, in the order of the keys. */
   readonly tokens: readonly FencingToken[];
+  /** See {@link GrantDetails}. Undefined if the server does not know whether a lease was released. */
+  readonly abandoned?: readonly boolean[];
   /**
-   * Releases the grant of the key with the index `place`, but never a later grant of that key to the same
-   * owner. Callers do not wait for the result, because the lease expires anyway. Must not throw or reject,
-   * and must also work after `close`.
+   * Takes back the unused grant of the key with the index `place`, but never a later grant of that key to the
+   * same owner. Callers do not wait for the result, because the lease expires anyway. Must not throw or
+   * reject, and must also work after `close`.
    */
   giveBack(place: number): void;
 }
@@ -158,6 +161,8 @@ export interface Backend extends Asked {
   keep(wanted: Wanted, operation: Operation): Promise<boolean>;
   /** Releases keys. A result of undefined has the same meaning as in {@link renew}. */
   release(keys: readonly Releasing[], operation: Operation): Promise<readonly (Release | undefined)[]>;
+  /** See {@link AbandonmentLeaseStore}. Omitted if the server does not know whether a lease was released. */
+  takeBack?(key: Releasing, wasUsed: boolean, operation: Operation): Promise<Release>;
   /** Reads the lease of a key. Undefined if the key is free. */
   inspect(name: string, operation: Operation): Promise<StoredLease | undefined>;
   /** Whether one atomic step can change all of these keys. Default: always true. */
@@ -194,7 +199,7 @@ export function checkTerms(
 
 /** A lease store over a server, with operations on single keys. */
 export class ServerStore<B extends Backend = Backend>
-  implements InfoLeaseStore, ExactLeaseStore, WakingLeaseStore, ReopenableLeaseStore
+  implements InfoLeaseStore, AbandonmentLeaseStore, WakingLeaseStore, ReopenableLeaseStore
 {
   protected readonly backend: B;
   readonly #source: LeaseStoreSource | undefined;
@@ -227,8 +232,9 @@ export class ServerStore<B extends Backend = Backend>
     owner: string,
     ttl: number,
     info?: string,
+    details?: GrantDetails,
   ): Promise<FencingToken | undefined> {
-    const answer = await this.acquire(this.wanted([checkKey(key)], owner, ttl, info));
+    const answer = await this.acquire(this.wanted([checkKey(key)], owner, ttl, info), details);
     return typeof answer === 'number' ? undefined : answer[0];
   }
 
@@ -239,6 +245,17 @@ export class ServerStore<B extends Backend = Backend>
 
   async release(key: string, owner: string, token?: FencingToken): Promise<boolean> {
     const [freed] = await this.free([{ key, owner, token }]);
+    return freed!;
+  }
+
+  async takeBack(key: string, owner: string, token: FencingToken, wasUsed: boolean): Promise<boolean> {
+    checkBoolean(wasUsed, 'wasUsed');
+    const { backend } = this;
+    const keys = [releasing(backend, key, owner, checkToken(token))];
+    const [freed] = await this.#end(keys, async (stored, operation) => {
+      if (backend.takeBack === undefined) return backend.release(stored, operation);
+      return [await backend.takeBack(stored[0]!, wasUsed, operation)];
+    });
     return freed!;
   }
 
@@ -282,7 +299,10 @@ export class ServerStore<B extends Backend = Backend>
   }
 
   /** Returns the tokens, or the index of a key that another owner holds. */
-  protected async acquire(wanted: Wanted): Promise<readonly FencingToken[] | number> {
+  protected async acquire(
+    wanted: Wanted,
+    details: GrantDetails | undefined,
+  ): Promise<readonly FencingToken[] | number> {
     const { names, owner } = wanted;
     const ended = this.#wakers.attempt(names);
     const attempt = {
@@ -296,6 +316,7 @@ export class ServerStore<B extends Backend = Backend>
       const answer = await this.#requests.run(operation, ask, (late) => this.#giveBack(wanted, late));
       if ('tokens' in answer) {
         names.forEach((name, i) => this.#highest.add(name, owner, answer.tokens[i]!));
+        if (details !== undefined) details.abandoned = answer.abandoned;
         return answer.tokens;
       }
       this.#wakers.refused(names[answer.place]!, answer.wakeIn, answer.isRegistered === true);
@@ -331,21 +352,19 @@ export class ServerStore<B extends Backend = Backend>
    * separate request.
    */
   protected async free(releases: readonly KeyRelease[]): Promise<readonly (boolean | undefined)[]> {
-    return this.#free(
-      releases.map(({ key, owner, token }): Releasing => {
-        return {
-          name: this.backend.nameOf(checkKey(key)),
-          owner: encodeText(checkOwner(owner)),
-          token: token === undefined ? undefined : checkToken(token),
-        };
-      }),
-    );
+    const { backend } = this;
+    const keys = releases.map(({ key, owner, token }): Releasing => releasing(backend, key, owner, token));
+    return this.#end(keys, (stored, operation) => backend.release(stored, operation));
   }
 
-  async #free(keys: readonly Releasing[]): Promise<readonly (boolean | undefined)[]> {
+  /** Ends the grants of these keys. `send` sends the request, which is a release or a {@link takeBack}. */
+  async #end(
+    keys: readonly Releasing[],
+    send: Backend['release'],
+  ): Promise<readonly (boolean | undefined)[]> {
     const stored = keys.map((key) => this.#stored(key));
     const operation = this.#begin();
-    const releases = await this.#requests.run(operation, () => this.backend.release(stored, operation));
+    const releases = await this.#requests.run(operation, () => send(stored, operation));
     const freed: (boolean | undefined)[] = [];
     for (let i = 0; i < keys.length; i++) {
       const key = keys[i]!;
@@ -355,7 +374,7 @@ export class ServerStore<B extends Backend = Backend>
       // During the request, a late grant may have replaced this grant on the server. The key then has a new
       // token on the server, so the release is sent again with the new token.
       if (release === 'not held' && this.#stored(key).token !== stored[i]!.token) {
-        freed.push(...(await this.#free([key])));
+        freed.push(...(await this.#end([key], send)));
         continue;
       }
       if (release !== undefined) this.#highest.ended(name, owner, token);
@@ -403,6 +422,15 @@ export class ServerStore<B extends Backend = Backend>
   }
 }
 
+/** Checks and encodes the arguments of a release. */
+function releasing(backend: Backend, key: string, owner: string, token: FencingToken | undefined): Releasing {
+  return {
+    name: backend.nameOf(checkKey(key)),
+    owner: encodeText(checkOwner(owner)),
+    token: token === undefined ? undefined : checkToken(token),
+  };
+}
+
 /** Hides the options from `console.log`. */
 function concealed(source: LeaseStoreSource): LeaseStoreSource {
   Object.defineProperty(source.options, inspect.custom, { value: () => '[options of the store]' });
@@ -428,8 +456,9 @@ export class SeveralServerStore
     owner: string,
     ttl: number,
     info?: string,
+    details?: GrantDetails,
   ): Promise<readonly FencingToken[] | number> {
-    return this.acquire(this.wanted(checkKeyList(keys), owner, ttl, info));
+    return this.acquire(this.wanted(checkKeyList(keys), owner, ttl, info), details);
   }
 
   async renewAll(

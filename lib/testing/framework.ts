@@ -46,6 +46,11 @@ export interface StoreUnderTest {
   late?: number;
   /** Whether the store keeps infos. It must then follow the rules of `InfoLeaseStore`. Default false. */
   keepsInfo?: boolean;
+  /**
+   * Whether the store reports that a holder left its key without a release. It must then follow the rules of
+   * `AbandonmentLeaseStore`. Default false.
+   */
+  reportsAbandonment?: boolean;
 }
 
 /** Creates an empty store: the store itself, or the store with options of the suite. */
@@ -74,6 +79,7 @@ export interface Scene {
   /** The time for {@link requireWithin}. */
   now(): number;
   readonly keepsInfo: boolean;
+  readonly reportsAbandonment: boolean;
   /**
    * Declares that the following checks are valid only if fewer than `milliseconds` have passed since `since`.
    * A slower machine proves nothing, so the test restarts with a longer TTL.
@@ -99,6 +105,7 @@ const NAMES: Names<StoreUnderTest> = {
   ttl: true,
   late: true,
   keepsInfo: true,
+  reportsAbandonment: true,
 };
 
 class TooSlow extends Error {
@@ -138,6 +145,7 @@ async function runOnce(
   let asked = 0;
   const scene: Scene = {
     keepsInfo: subject.keepsInfo === true,
+    reportsAbandonment: subject.reportsAbandonment === true,
     get store() {
       asked = scene.now();
       return clients[next++ % clients.length]!;

@@ -1,3 +1,4 @@
+import { abandonment } from './abandonment.js';
 import { badInput } from './bad-input.js';
 import { expiry } from './expiry.js';
 import {
@@ -28,6 +29,7 @@ const CHAPTERS: Readonly<Record<string, readonly Sentence[]>> = {
   'several keys in one step': severalKeys,
   'the info of a lease': infos,
   'a list of leases': listing,
+  'holders that leave without a release': abandonment,
   'under a LeaseManager': [...managed, ...severalManaged],
 };
 

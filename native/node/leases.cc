@@ -102,7 +102,8 @@ napi_value leaseClose(napi_env env, napi_callback_info info) {
   return nullptr;
 }
 
-// leaseAcquire(table, key, at, owner, ttl, info): the token as a bigint, or the milliseconds after which to retry
+// leaseAcquire(table, key, at, owner, ttl, info): the token as a bigint, or the milliseconds after which to retry. The
+// token is negative if the key's last lease ended without a release
 napi_value leaseAcquire(napi_env env, napi_callback_info info) {
   const LeaseCall call(env, info, 6);
   const LeaseArguments arguments(call);
@@ -112,6 +113,7 @@ napi_value leaseAcquire(napi_env env, napi_callback_info info) {
   const LeaseTable::Grant grant =
       arguments.table().tryAcquire(arguments.claim(), ttl, text.view(), call.leases().watches);
   if (grant.token == 0) return call.number(toMilliseconds(grant.retryAfter));
+  if (grant.abandoned) return Napi::BigInt::New(env, -static_cast<std::int64_t>(grant.token));
   return Napi::BigInt::New(env, grant.token);
 }
 
@@ -138,6 +140,18 @@ napi_value leaseEnd(napi_env env, napi_callback_info info) {
   if (!arguments || !call.toToken(4, token) || !call.toTtl(5, keepFor)) return arguments.refuse();
   const LeaseWatches& own = call.leases().watches;
   if (!arguments.table().end(arguments.claim(), token, keepFor, &own)) return call.integer(kLeaseNo);
+  return call.integer(own.hasReady() ? kLeaseDoneAndReady : kLeaseDone);
+}
+
+// leaseTakeBack(table, key, at, owner, token, wasUsed): like leaseEnd(), for a grant that its holder did not release
+napi_value leaseTakeBack(napi_env env, napi_callback_info info) {
+  const LeaseCall call(env, info, 6);
+  const LeaseArguments arguments(call);
+  std::uint64_t token = 0;
+  bool wasUsed = false;
+  if (!arguments || !call.toToken(4, token) || !call.toBoolean(5, wasUsed)) return arguments.refuse();
+  const LeaseWatches& own = call.leases().watches;
+  if (!arguments.table().takeBack(arguments.claim(), token, wasUsed, &own)) return call.integer(kLeaseNo);
   return call.integer(own.hasReady() ? kLeaseDoneAndReady : kLeaseDone);
 }
 
@@ -239,6 +253,7 @@ void addLeases(Napi::Env env, Napi::Object exports) {
   addFunction(env, exports, "leaseAcquire", leaseAcquire);
   addFunction(env, exports, "leaseRenew", leaseRenew);
   addFunction(env, exports, "leaseEnd", leaseEnd);
+  addFunction(env, exports, "leaseTakeBack", leaseTakeBack);
   addFunction(env, exports, "leaseInspect", leaseInspect);
   addFunction(env, exports, "leaseList", leaseList);
   addFunction(env, exports, "leaseSize", leaseSize);

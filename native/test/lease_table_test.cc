@@ -80,6 +80,74 @@ TEST(LeaseTable, ReleasesNothingThatHasExpired) {
   EXPECT_TRUE(watcher.take().empty()) << "it was free before";
 }
 
+TEST(LeaseTable, RemembersThatALeaseEndedWithoutARelease) {
+  Leases leases;
+  const auto grant = [&](std::string_view key, std::string_view owner) {
+    return leases.table.tryAcquire(leases.claim(key, owner), kTtl, "", leases.somebody.watches);
+  };
+  EXPECT_FALSE(grant("key", "a").abandoned);
+  leases.time = kTtl;
+  EXPECT_TRUE(grant("key", "b").abandoned);
+  EXPECT_TRUE(grant("key", "b").abandoned) << "the same owner again";
+  leases.release("key", "b");
+  const LeaseTable::Grant kept = grant("key", "c");
+  EXPECT_FALSE(kept.abandoned);
+  EXPECT_TRUE(leases.table.end(leases.claim("key", "c"), kept.token, kTtl, nullptr));
+  leases.time += kTtl;
+  EXPECT_FALSE(grant("key", "d").abandoned) << "it was kept after its end";
+
+  leases.time += kTtl;
+  leases.acquire("other", "a");  // sweeps the entry
+  EXPECT_EQ(leases.table.size(), 1u);
+  EXPECT_TRUE(grant("key", "e").abandoned);
+}
+
+TEST(LeaseTable, TakesBackAGrantWithoutARelease) {
+  Leases leases;
+  Watcher watcher;
+  watcher.watches.add(leases.table, KeyView("key"));
+  const auto grant = [&] {
+    return leases.table.tryAcquire(leases.claim("key", "a"), kTtl, "", watcher.watches);
+  };
+  const auto takeBack = [&](std::uint64_t token, bool wasUsed) {
+    return leases.table.takeBack(leases.claim("key", "a"), token, wasUsed, nullptr);
+  };
+  EXPECT_TRUE(takeBack(grant().token, false));
+  EXPECT_EQ(watcher.take().size(), 1u) << "notifies like a release";
+  const LeaseTable::Grant used = grant();
+  EXPECT_FALSE(used.abandoned);
+  EXPECT_FALSE(takeBack(used.token + 1, true));
+  EXPECT_TRUE(takeBack(used.token, true));
+  EXPECT_EQ(leases.table.size(), 0u);
+  const LeaseTable::Grant unused = grant();
+  EXPECT_TRUE(unused.abandoned);
+  EXPECT_TRUE(takeBack(unused.token, false));
+  const LeaseTable::Grant kept = grant();
+  EXPECT_TRUE(kept.abandoned);
+  EXPECT_TRUE(leases.table.end(leases.claim("key", "a"), kept.token, 1, nullptr));
+  EXPECT_TRUE(takeBack(kept.token, true));
+  EXPECT_FALSE(grant().abandoned) << "it was released before";
+}
+
+TEST(LeaseTable, ForgetsTheKeysThatWereAbandonedFirst) {
+  Leases leases;
+  const std::size_t count = LeaseTable::kRemembered + 2;
+  for (std::size_t i = 0; i < count; ++i) {
+    leases.acquire(std::to_string(i), "a");
+    ++leases.time;
+  }
+  leases.time += kTtl;
+  EXPECT_TRUE(leases.table.sweepAll(leases.time));
+  const auto isAbandoned = [&](std::size_t i) {
+    const std::string key = std::to_string(i);
+    return leases.table.tryAcquire(leases.claim(key, "b"), kTtl, "", leases.somebody.watches).abandoned;
+  };
+  EXPECT_FALSE(isAbandoned(0));
+  EXPECT_FALSE(isAbandoned(1));
+  EXPECT_TRUE(isAbandoned(2));
+  EXPECT_TRUE(isAbandoned(count - 1));
+}
+
 TEST(LeaseTable, ShortensNothingByARenewal) {
   Leases leases;
   leases.acquire("key", "a");

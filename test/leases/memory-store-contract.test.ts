@@ -5,6 +5,7 @@ import { FixedClock, leaseStoreContract } from 'stripelock/testing';
 leaseStoreContract({ describe, it, expect }, 'memory store', () => ({
   store: new MemoryLeaseStore(),
   keepsInfo: true,
+  reportsAbandonment: true,
 }));
 
 leaseStoreContract({ describe, it, expect }, 'memory store on a fixed clock', () => {
@@ -13,5 +14,6 @@ leaseStoreContract({ describe, it, expect }, 'memory store on a fixed clock', ()
     store: new MemoryLeaseStore({ clock }),
     advance: (milliseconds) => clock.advance(milliseconds),
     keepsInfo: true,
+    reportsAbandonment: true,
   };
 });

@@ -158,6 +158,7 @@ function main() {
       BigInt(below(random, 50)),
       [0, below(random, 50)][below(random, 2)],
     ],
+    leaseTakeBack: () => [...leaseArguments(), BigInt(below(random, 50)), below(random, 2) === 1],
     leaseInspect: () => leaseArguments().slice(0, 3),
     webLockRequest: () => namedArguments(['name', 'other'][below(random, 2)]),
     webLockCancel: () => namedArguments(),

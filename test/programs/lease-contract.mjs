@@ -18,6 +18,7 @@ leaseStoreContract({ describe, it }, 'memory store', () => {
     store: new MemoryLeaseStore({ clock }),
     advance: (milliseconds) => clock.advance(milliseconds),
     keepsInfo: true,
+    reportsAbandonment: true,
   };
 });
 

@@ -168,6 +168,7 @@ describe.runIf(hasPostgres && missingPackage === undefined)('the PostgreSQL stor
         store: store!,
         peers,
         keepsInfo: true,
+        reportsAbandonment: true,
         async dispose() {
           for (const { end } of clients) await end();
         },

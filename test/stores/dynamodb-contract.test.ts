@@ -37,6 +37,7 @@ async function storesOn(endpoint: string | undefined): Promise<[StoreUnderTest, 
     store: stores[0]!,
     peers: stores.slice(1),
     keepsInfo: true,
+    reportsAbandonment: true,
     late: LATE,
     ttl: 1500,
     async dispose() {
@@ -58,6 +59,7 @@ if (missingPackage === undefined) {
       store: stores[0]!,
       peers: stores.slice(1),
       keepsInfo: true,
+      reportsAbandonment: true,
       late: LATE,
       advance: (milliseconds) => void (now += milliseconds),
       async dispose() {

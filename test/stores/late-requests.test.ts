@@ -1,5 +1,10 @@
 import { beforeAll, beforeEach, afterAll, describe, expect, it, onTestFinished } from 'vitest';
-import { LeaseManager, type ExactLeaseStore, type SeveralKeysLeaseStore } from 'stripelock';
+import {
+  LeaseManager,
+  type AbandonmentLeaseStore,
+  type GrantDetails,
+  type SeveralKeysLeaseStore,
+} from 'stripelock';
 import { cacheLeaseStore } from 'stripelock/cache';
 import { dynamodbLeaseStore } from 'stripelock/dynamodb';
 import { mongodbLeaseStore } from 'stripelock/mongodb';
@@ -28,7 +33,9 @@ const HASTE = 1500;
 /** Asks again soon. */
 const SOON = { initial: 5, max: 50 };
 
-type Store = ExactLeaseStore & Partial<SeveralKeysLeaseStore>;
+/** A cache store has no `takeBack`, and does not know details. */
+type Store = Omit<AbandonmentLeaseStore, 'takeBack'> &
+  Partial<Pick<AbandonmentLeaseStore, 'takeBack'> & SeveralKeysLeaseStore>;
 
 interface Server {
   /** A store in which nothing is held. */
@@ -150,7 +157,7 @@ const servers: Record<string, () => Promise<Server>> = {
     }),
 };
 
-describe.each(Object.entries(servers))('a request that comes late to %s', (_name, start) => {
+describe.each(Object.entries(servers))('a request that comes late to %s', (name, start) => {
   let server: Server;
   let requests: HeldRequests;
   let store: Store;
@@ -209,6 +216,26 @@ describe.each(Object.entries(servers))('a request that comes late to %s', (_name
     expect(await store.release('key', 'me', token)).toBe(true);
     await requests.letGo();
     await isFree();
+  });
+
+  it.each([false, true])('as an attempt leaves the key as abandoned as it was: %s', async (abandoned) => {
+    const before: GrantDetails = {};
+    const token = await store.tryAcquire('key', 'gone', LONG, undefined, before);
+    if (before.abandoned === undefined) return;
+    expect(
+      await (abandoned ? store.takeBack!('key', 'gone', token!, true) : store.release('key', 'gone')),
+    ).toBe(true);
+    requests.holdsAnswers = true;
+    await expect(store.tryAcquire('key', 'me', LONG)).rejects.toMatchObject({ code: 'ERR_LEASE_STORE' });
+    requests.holdsAnswers = false;
+    // The first statement of MySQL grants no abandoned key.
+    const isGranted = !(abandoned && name.startsWith('MySQL'));
+    expect((await store.inspect('key'))?.owner).toBe(isGranted ? 'me' : undefined);
+    await requests.letGo();
+    await isFree();
+    const after: GrantDetails = {};
+    expect(await store.tryAcquire('key', 'next', LONG, undefined, after)).toBeTypeOf('bigint');
+    expect(after.abandoned).toEqual([abandoned]);
   });
 
   it('as an attempt of an acquisition that has ended leaves nothing behind', async () => {

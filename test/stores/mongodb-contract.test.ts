@@ -26,6 +26,7 @@ function contractOn(server: string, url: () => string): void {
         store: store!,
         peers,
         keepsInfo: true,
+        reportsAbandonment: true,
         // The stand-in and all clients share an event loop.
         ttl: 1000,
         async dispose() {

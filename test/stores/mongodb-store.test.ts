@@ -102,7 +102,7 @@ describe.each(mongodbDrivers)('the MongoDB store on %s', (driver) => {
     const token = await mongo.store.tryAcquire('key', 'a', LONG, 'info');
     await mongo.store.release('key', 'a');
     const { owner, info, token: kept, leaseEnds, ...rest } = documentOf('key');
-    expect([owner, info, kept, rest]).toEqual(['', '', token, { _id: 'key' }]);
+    expect([owner, info, kept, rest]).toEqual(['', '', token, { _id: 'key', abandoned: null }]);
     expect(leaseEnds.getTime()).toBeLessThanOrEqual(Date.now());
     const indexes = mongo.server.data.optionsOf(NAMESPACE)['indexes'] as object;
     expect(JSON.parse(JSON.stringify(Object.values(indexes)))).toMatchObject([

@@ -23,6 +23,7 @@ function contractOn(server: string, url: () => string, drop = false): void {
         store: stores[0]!,
         peers: stores.slice(1),
         keepsInfo: true,
+        reportsAbandonment: true,
         async dispose() {
           for (const store of stores) await store.close();
           for (const { close } of clients) await close();

@@ -28,6 +28,7 @@ if (hasPostgres) {
         store: stores[0]!,
         peers: stores.slice(1),
         keepsInfo: true,
+        reportsAbandonment: true,
         async dispose() {
           for (const store of stores) await store.close();
           for (const { close } of clients) await close();
@@ -51,6 +52,6 @@ describe('in this process', () => {
     const table = `test_${++tables}`;
     const [store, peer] = [1, 2].map(() => postgresLeaseStore({ client, table, timeout: 30_000 }));
     await store!.inspect('key');
-    return { store: store!, peers: [peer!], keepsInfo: true };
+    return { store: store!, peers: [peer!], keepsInfo: true, reportsAbandonment: true };
   });
 });

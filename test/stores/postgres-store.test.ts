@@ -1,7 +1,7 @@
 import pg from 'pg';
 import postgres from 'postgres';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { LeaseManager } from 'stripelock';
+import { LeaseManager, type GrantDetails } from 'stripelock';
 import { postgresLeaseStore } from 'stripelock/postgres';
 import { openPgLite } from '../support/postgres-clients.mjs';
 import { Proxy } from '../support/proxy.mjs';
@@ -272,6 +272,63 @@ describe.skipIf(postgresLibraries.length === 0)('the PostgreSQL store', () => {
     const fresh = scene.storeOn(client, { table });
     expect(await fresh.tryAcquire('key', 'b', LONG)).toBe(9000000000000000001n);
   });
+
+  it('purges a released row after a minute, and keeps an abandoned one for a day', async () => {
+    const table = scene.newTable();
+    const store = scene.storeOn(await scene.connect(), { table });
+    await store.tryAcquireAll(['young', 'old', 'kept'], 'gone', LONG);
+    const kept = (await store.inspect('kept'))!.token;
+    expect(await store.keep('kept', 'gone', LONG, kept)).toBe(true);
+    await store.tryAcquire('released', 'a', LONG);
+    await store.release('released', 'a');
+    await scene.server.query(
+      `UPDATE ${table} SET expires = now() - CASE key WHEN 'old' THEN interval '25 hours' ELSE interval '23 hours' END`,
+    );
+    const left = (): Promise<unknown[]> => {
+      return scene.server.query(`SELECT key FROM ${table} WHERE key NOT LIKE 'other%' ORDER BY key`);
+    };
+    for (let i = 0; (await left()).length > 1; i++) {
+      expect(i).toBeLessThan(10);
+      const keys = Array.from({ length: 1000 }, (_, n) => `other ${n}`);
+      await store.tryAcquireAll(keys, 'b', LONG);
+    }
+    expect(await left()).toEqual([{ key: 'young' }]);
+    const details: GrantDetails = {};
+    await store.tryAcquireAll(['young', 'old', 'kept'], 'next', LONG, undefined, details);
+    expect(details.abandoned).toEqual([true, false, false]);
+  });
+
+  it.each(['tryAcquire', 'tryAcquireAll', 'renew', 'release', 'keep'] as const)(
+    'adds a column to a table of version 1.0, with any first operation: %s',
+    async (first) => {
+      const table = scene.newTable();
+      await scene.server.query(
+        `CREATE TABLE ${table} (key text COLLATE "C" PRIMARY KEY, owner text COLLATE "C" NOT NULL, token bigint NOT NULL,
+          expires timestamptz NOT NULL, info text, waited boolean NOT NULL DEFAULT false)`,
+      );
+      await scene.server.query(
+        `CREATE TABLE ${table}_floor (id integer PRIMARY KEY CHECK (id = 1), token bigint NOT NULL, purged bigint NOT NULL)`,
+      );
+      await scene.server.query(`INSERT INTO ${table}_floor VALUES (1, 0, 0)`);
+      await scene.server.query(
+        `INSERT INTO ${table} VALUES ('key', 'a', 5, now() + interval '1 hour'), ('expired', 'a', 6, now())`,
+      );
+      const store = scene.storeOn(await scene.connect(), { table });
+      const calls = {
+        tryAcquire: () => store.tryAcquire('key', 'b', LONG),
+        tryAcquireAll: () => store.tryAcquireAll(['other', 'key'], 'b', LONG),
+        renew: () => store.renew('key', 'a', LONG),
+        release: () => store.release('key', 'a', 5n),
+        keep: () => store.keep('key', 'a', LONG, 5n),
+      };
+      const answers = { tryAcquire: undefined, tryAcquireAll: 1, renew: true, release: true, keep: true };
+      expect(await calls[first]()).toBe(answers[first]);
+      const details: GrantDetails = {};
+      expect(await store.tryAcquire('expired', 'b', LONG, undefined, details)).toBeTypeOf('bigint');
+      // Version 1.0 has not written how it ended.
+      expect(details.abandoned).toEqual([false]);
+    },
+  );
 
   it('keeps tokens rising for a client that acquires a key while its row is purged', async () => {
     const table = scene.newTable();

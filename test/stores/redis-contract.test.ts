@@ -32,6 +32,7 @@ if (redisCommand === undefined) {
         store: store!,
         peers,
         keepsInfo: true,
+        reportsAbandonment: true,
         async dispose() {
           for (const made of [store!, ...peers]) await made.close();
           for (const { close } of clients) close();

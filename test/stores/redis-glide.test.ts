@@ -71,6 +71,7 @@ if (redisCommand === undefined) {
         store: store!,
         peers: [peer!],
         keepsInfo: true,
+        reportsAbandonment: true,
         async dispose() {
           await store!.close();
           await peer!.close();

@@ -79,6 +79,6 @@ it('gives back a grant that comes after its attempt has failed, by its token', a
   client.sent[0]!.answer('1700000000000000000');
   await turn();
   expect(client.sent).toHaveLength(2);
-  expect(client.sent[1]!.args.slice(3)).toEqual(['a', '1700000000000000000']);
+  expect(client.sent[1]!.args.slice(3)).toEqual(['stripelock:{108}!key', 'a', '1700000000000000000', '0']);
   await hasty.close();
 });

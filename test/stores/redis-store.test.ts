@@ -8,7 +8,7 @@ import { connectorOf, redisLibraries, RedisScene } from './redis-setup.js';
 describe.each(redisLibraries)('the Redis store on %s', (library) => {
   const redis = new RedisScene(library);
 
-  it('keeps a lease and its bucket in one slot, and only the bucket once the lease has ended', async () => {
+  it('keeps all keys of a lease in one slot; of a released lease only the bucket; of an expired one its mark, for a day', async () => {
     await redis.store.tryAcquire('job:{nightly}}', 'a', 60_000);
     const keys = await redis.command('KEYS', '*');
     const [, bucket] = /^stripelock:(\{\d+\})$/m.exec(keys)!;
@@ -16,7 +16,13 @@ describe.each(redisLibraries)('the Redis store on %s', (library) => {
     await redis.store.release('job:{nightly}}', 'a');
     expect(await redis.command('DBSIZE')).toBe(':1');
     await redis.store.tryAcquire('job:{nightly}}', 'a', 20);
-    await expect.poll(() => redis.command('DBSIZE'), { interval: 10 }).toBe(':1');
+    await expect.poll(() => redis.command('DBSIZE'), { interval: 10 }).toBe(':2');
+    const stays = Number((await redis.command('PTTL', `stripelock:${bucket}!job:{nightly}}`)).slice(1));
+    expect(stays).toBeGreaterThan(23 * 3_600_000);
+    expect(stays).toBeLessThanOrEqual(24 * 3_600_000);
+    await redis.store.tryAcquire('job:{nightly}}', 'a', 60_000);
+    expect(await redis.store.release('job:{nightly}}', 'a')).toBe(true);
+    expect(await redis.command('DBSIZE')).toBe(':1');
   });
 
   it('makes tokens rise after everything was flushed, or only the highest token', async () => {

@@ -35,6 +35,7 @@ function contractOn(where: string, connect: () => object): void {
       store: store!,
       peers: [peer!],
       keepsInfo: true,
+      reportsAbandonment: true,
       async dispose() {
         await Promise.all([store!.close(), peer!.close()]);
       },

@@ -21,6 +21,7 @@ leaseStoreContract({ describe, it, expect }, 'a store over a server of its own, 
     peers,
     advance: (milliseconds) => clock.advance(milliseconds + 20),
     keepsInfo: true,
+    reportsAbandonment: true,
     async dispose() {
       for (const made of [store!, ...peers]) await made.close();
     },

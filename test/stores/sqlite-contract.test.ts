@@ -17,6 +17,7 @@ for (const { name, open } of sqliteDrivers) {
       store: store!,
       peers,
       keepsInfo: true,
+      reportsAbandonment: true,
       dispose() {
         for (const database of databases) database.close();
         remove();
@@ -31,6 +32,7 @@ for (const { name, open } of sqliteDrivers) {
       store: sqliteLeaseStore({ database, clock, table: 'jobs' }),
       advance: (milliseconds) => clock.advance(milliseconds + 20),
       keepsInfo: true,
+      reportsAbandonment: true,
       dispose: () => void database.close(),
     };
   });

@@ -1,7 +1,7 @@
 import { copyFileSync, renameSync, rmSync } from 'node:fs';
 import path from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { LeaseManager, LeaseStoreError } from 'stripelock';
+import { LeaseManager, LeaseStoreError, type GrantDetails } from 'stripelock';
 import { sqliteLeaseStore } from 'stripelock/sqlite';
 import { sqliteDrivers, temporaryFile } from '../support/sqlite.js';
 import { rejectionOf, thrownBy } from '../support/waiting.js';
@@ -194,12 +194,46 @@ describe.each(sqliteDrivers)('the SQLite store on $name', (driver) => {
     expect(await store.release('key', 'a')).toBe(true);
   });
 
-  it('removes expired leases as other leases are taken', async () => {
+  it('adds a column to a table of version 1.0', async () => {
+    const mine = sqlite.open();
+    mine.exec(
+      `CREATE TABLE stripelock_leases (
+         key TEXT PRIMARY KEY, owner TEXT NOT NULL, token INTEGER NOT NULL, expires INTEGER NOT NULL, info TEXT
+       ) WITHOUT ROWID;
+       INSERT INTO stripelock_leases VALUES ('held', 'a', 5, 4000000000000, NULL), ('expired', 'a', 6, 0, NULL)`,
+    );
+    const store = sqliteLeaseStore({ database: mine });
+    expect(await store.tryAcquire('held', 'b', 60_000)).toBeUndefined();
+    expect(await store.release('held', 'a', 5n)).toBe(true);
+    const details: GrantDetails = {};
+    expect(await store.tryAcquire('expired', 'b', 60_000, undefined, details)).toBeTypeOf('bigint');
+    // Version 1.0 has not written how it ended.
+    expect(details.abandoned).toEqual([false]);
+    const again = sqliteLeaseStore({ database: mine });
+    expect((await again.inspect('expired'))?.owner).toBe('b');
+  });
+
+  it('passes on that a key was abandoned to the store for which it is reserved', async () => {
+    const [store, waiting] = [
+      sqliteLeaseStore({ database: sqlite.open() }),
+      sqliteLeaseStore({ database: sqlite.open() }),
+    ];
+    const token = await store.tryAcquire('key', 'gone', 60_000);
+    const manager = new LeaseManager({ store: waiting, backoff: { initial: 20_000, max: 20_000 } });
+    const lease = manager.acquire('key', { timeout: 60_000 });
+    const records = sqlite.open().prepare('SELECT 1 FROM stripelock_leases_waiters');
+    await expect.poll(() => records.all().length, { timeout: 30_000 }).toBe(1);
+    expect(await store.takeBack('key', 'gone', token!, true)).toBe(true);
+    expect((await lease).abandoned).toBe(true);
+    await manager.close();
+  });
+
+  it('removes leases that have expired a day ago as other leases are taken', async () => {
     const clock = new WallClock();
     const mine = sqlite.open();
     const store = sqliteLeaseStore({ database: mine, clock });
     for (let i = 0; i < 100; i++) await store.tryAcquire(`key ${i}`, 'a', 60_000);
-    clock.time += 100_000;
+    clock.time += 100_000 + 86_400_000;
     for (let i = 0; i < 25; i++) await store.tryAcquire('one key', 'a', 60_000);
     expect(mine.prepare('SELECT count(*) AS rows FROM stripelock_leases').get()).toEqual({ rows: 1 });
   });

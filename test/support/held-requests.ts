@@ -66,6 +66,8 @@ export class HeldRequests {
   #send<T>(send: () => Promise<T>): Promise<T> {
     if (this.holdsAnswers) {
       const answer = send();
+      // A failure is reported when the answer is let go.
+      answer.catch(() => undefined);
       return new Promise((resolve, reject) => {
         this.#held.push(() => answer.then(resolve, reject));
       });

@@ -23,6 +23,8 @@ interface Row {
   token: bigint;
   expires: number;
   info: string;
+  /** Whether the last holder left the key without a release; undefined once the holder has ended the lease. */
+  abandoned: boolean | undefined;
 }
 
 /** A server that keeps leases in this process, and notifies all listeners of each release. */
@@ -41,10 +43,12 @@ export class MapServer {
     return row !== undefined && row.expires > this.now() ? row : undefined;
   }
 
-  free(name: string, owner: string, token?: bigint): boolean {
+  free(name: string, owner: string, token?: bigint, wasUsed?: boolean): boolean {
     const row = this.held(name);
     if (row?.owner !== owner || (token !== undefined && row.token !== token)) return false;
-    this.rows.delete(name);
+    const stays = wasUsed !== undefined && row.abandoned !== undefined && (wasUsed || row.abandoned);
+    if (stays) row.expires = this.now();
+    else this.rows.delete(name);
     for (const heard of this.listeners) heard(name);
     return true;
   }
@@ -79,14 +83,19 @@ export class MapBackend implements ListingBackend {
     if (place >= 0) {
       return { place, wakeIn: server.held(names[place]!)!.expires - server.now(), isRegistered: true };
     }
+    const abandoned = names.map((name) => {
+      const row = server.rows.get(name);
+      return row?.abandoned !== undefined && (server.held(name) === undefined || row.abandoned);
+    });
     const tokens = names.map((name, i) => {
       const token =
         known.reduce((highest, one) => (one > highest ? one : highest), server.token) + BigInt(i) + 1n;
-      server.rows.set(name, { owner, token, expires: server.now() + length, info });
+      const expires = server.now() + length;
+      server.rows.set(name, { owner, token, expires, info, abandoned: abandoned[i] });
       return token;
     });
     server.token = tokens.at(-1)!;
-    return { tokens, giveBack: (i) => void server.free(names[i]!, owner, tokens[i]) };
+    return { tokens, abandoned, giveBack: (i) => void server.free(names[i]!, owner, tokens[i], false) };
   }
 
   async renew(keys: readonly Renewing[]): Promise<boolean[]> {
@@ -105,7 +114,13 @@ export class MapBackend implements ListingBackend {
     const row = this.#server.held(names[0]!);
     if (row?.owner !== owner || row.token !== tokens![0]) return false;
     row.expires = this.#server.now() + length;
+    row.abandoned = undefined;
     return true;
+  }
+
+  async takeBack({ name, owner, token }: Releasing, wasUsed: boolean): Promise<Release> {
+    await turn();
+    return this.#server.free(name, owner, token, wasUsed) ? 'freed' : 'not held';
   }
 
   async release(keys: readonly Releasing[]): Promise<Release[]> {

@@ -10,7 +10,7 @@ import type { TableMemory, TableShape, TableSpan } from './table-memory.js';
  * `contention.ts`, to `exact-keys.ts`, to `lease-table.ts`, to `web-locks.ts`, to `process-locks.ts`, to
  * `layout.ts`, to `mode.ts`, to `wait-times.ts`, to `lib/lock/pinned-keys.ts`, or to the addon's exports.
  */
-export const ENGINE_PROTOCOL = 15;
+export const ENGINE_PROTOCOL = 16;
 
 export type EngineName = 'native' | 'javascript';
 

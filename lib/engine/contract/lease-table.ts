@@ -27,6 +27,9 @@ export interface LeaseTable {
    * retries after this delay, or earlier if a callback of {@link watch} is called. After a release, the
    * thread that has watched the key the longest has the first turn. `info`: a text that is stored with the
    * lease; empty for none.
+   *
+   * The token is negative if the key's last lease ended without a release. If the owner already held the key,
+   * the new token has the sign of the owner's last token.
    */
   tryAcquire(key: string, owner: string, ttl: number, at: number, info: string): bigint | number;
   /**
@@ -40,6 +43,12 @@ export interface LeaseTable {
    * with that token. Returns false if the owner does not hold that lease.
    */
   end(key: string, owner: string, keepFor: number, at: number, token?: bigint): boolean;
+  /**
+   * Frees the key of a grant that its holder did not release. The key's next token is negative if this
+   * grant's token was negative or if the grant was used. Calls the callbacks of {@link watch}. Returns false
+   * if the owner does not hold the grant.
+   */
+  takeBack(key: string, owner: string, token: bigint, wasUsed: boolean, at: number): boolean;
   inspect(key: string, at: number): LeaseInfo | undefined;
   /**
    * Lists the held leases whose keys start with `prefix`, in the order of `compareKeys`, up to `most` leases.

@@ -17,6 +17,8 @@ import { Numbered } from './numbered.js';
  * entries cannot accumulate.
  */
 const SWEPT = 2;
+/** The number of abandoned keys that a table remembers. */
+const REMEMBERED = 1024;
 
 /**
  * The leases and gates of one thread, used if the addon does not load. Other threads cannot open them,
@@ -64,6 +66,10 @@ interface Entry {
   readonly token: bigint;
   expiresAt: number;
   info: string;
+  /** Whether the key was abandoned when this lease was granted. */
+  abandoned: boolean;
+  /** Whether the holder has ended the lease, but keeps the key taken. */
+  kept: boolean;
 }
 
 /** A lease table with the rules of `native/core/leases/lease_table.h`, for a single thread. */
@@ -76,6 +82,8 @@ class JavaScriptLeaseTable implements LeaseTable {
    */
   #sweep = this.#entries.entries();
   readonly #watches = new Map<string, Set<() => void>>();
+  /** Keys without an entry whose last lease ended without a release, in the order of those ends. */
+  readonly #lapsed = new Set<string>();
   #nextToken = BigInt(Date.now()) * 1_000_000n;
 
   constructor(number: number) {
@@ -88,11 +96,14 @@ class JavaScriptLeaseTable implements LeaseTable {
 
   tryAcquire(key: string, owner: string, ttl: number, at: number, info: string): bigint | number {
     const now = this.#tend(at);
-    const entry = this.#held(key, now);
-    if (entry !== undefined && entry.owner !== owner) return entry.expiresAt - now;
+    const last = this.#entries.get(key);
+    const isHeld = last !== undefined && last.expiresAt > now;
+    if (isHeld && last.owner !== owner) return last.expiresAt - now;
+    const hasLapsed = this.#lapsed.delete(key) || last?.kept === false;
+    const abandoned = isHeld ? last.abandoned : hasLapsed;
     const token = this.#nextToken++;
-    this.#entries.set(key, { owner, token, expiresAt: now + ttl, info });
-    return token;
+    this.#entries.set(key, { owner, token, expiresAt: now + ttl, info, abandoned, kept: false });
+    return abandoned ? -token : token;
   }
 
   renew(key: string, owner: string, ttl: number, at: number, info?: string): boolean {
@@ -108,8 +119,18 @@ class JavaScriptLeaseTable implements LeaseTable {
     const now = this.#tend(at);
     const entry = this.#held(key, now);
     if (entry?.owner !== owner || entry.token !== (token ?? entry.token)) return false;
-    if (keepFor > 0) entry.expiresAt = now + keepFor;
+    if (keepFor > 0) Object.assign(entry, { expiresAt: now + keepFor, abandoned: false, kept: true });
     else this.#entries.delete(key);
+    this.#callWatches(key);
+    return true;
+  }
+
+  takeBack(key: string, owner: string, token: bigint, wasUsed: boolean, at: number): boolean {
+    const now = this.#tend(at);
+    const entry = this.#held(key, now);
+    if (entry?.owner !== owner || entry.token !== token) return false;
+    this.#entries.delete(key);
+    if (!entry.kept && (wasUsed || entry.abandoned)) this.#lapse(key);
     this.#callWatches(key);
     return true;
   }
@@ -162,9 +183,18 @@ class JavaScriptLeaseTable implements LeaseTable {
         break;
       }
       const [key, entry] = value;
-      if (entry.expiresAt <= now) this.#entries.delete(key);
+      if (entry.expiresAt > now) continue;
+      this.#entries.delete(key);
+      if (!entry.kept) this.#lapse(key);
     }
     return now;
+  }
+
+  #lapse(key: string): void {
+    this.#lapsed.add(key);
+    if (this.#lapsed.size <= REMEMBERED) return;
+    const [oldest] = this.#lapsed;
+    this.#lapsed.delete(oldest!);
   }
 }
 

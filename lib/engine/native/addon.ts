@@ -19,6 +19,14 @@ interface LeaseAddon {
   ): bigint | number;
   leaseRenew(table: number, key: string, at: number, owner: string, ttl: number, info?: string): boolean;
   leaseEnd(table: number, key: string, at: number, owner: string, token: bigint, keepFor: number): number;
+  leaseTakeBack(
+    table: number,
+    key: string,
+    at: number,
+    owner: string,
+    token: bigint,
+    wasUsed: boolean,
+  ): number;
   leaseInspect(table: number, key: string, at: number): LeaseInfo | undefined;
   leaseList(table: number, prefix: string, at: number, most: number): ListedLeaseInfo[];
   leaseSize(table: number): number;

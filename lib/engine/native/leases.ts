@@ -114,11 +114,11 @@ class NativeLeaseTable implements LeaseTable {
   }
 
   end(key: string, owner: string, keepFor: number, at: number, token = ANY_TOKEN): boolean {
-    const status = this.#addon.leaseEnd(this.#index, key, at, owner, token, keepFor);
-    // This thread also watches the key. The addon does not wake the calling thread, so the thread schedules
-    // the delivery.
-    if (status === LEASE_DONE_AND_READY) this.#leases.delivery.schedule();
-    return status !== LEASE_NO;
+    return this.#ended(this.#addon.leaseEnd(this.#index, key, at, owner, token, keepFor));
+  }
+
+  takeBack(key: string, owner: string, token: bigint, wasUsed: boolean, at: number): boolean {
+    return this.#ended(this.#addon.leaseTakeBack(this.#index, key, at, owner, token, wasUsed));
   }
 
   inspect(key: string, at: number): LeaseInfo | undefined {
@@ -131,6 +131,13 @@ class NativeLeaseTable implements LeaseTable {
 
   watch(key: string, freed: () => void): LeaseWatch {
     return this.#leases.watch(this.#addon.leaseWatch(this.#index, key), freed);
+  }
+
+  #ended(status: number): boolean {
+    // This thread also watches the key. The addon does not wake the calling thread, so the thread schedules
+    // the delivery.
+    if (status === LEASE_DONE_AND_READY) this.#leases.delivery.schedule();
+    return status !== LEASE_NO;
   }
 }
 

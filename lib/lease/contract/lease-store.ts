@@ -125,6 +125,46 @@ export function isExact(store: LeaseStore): store is ExactLeaseStore {
   return typeof (store as Partial<ExactLeaseStore>).keep === 'function';
 }
 
+/** Details of a grant, which a store may fill in. */
+export interface GrantDetails {
+  /**
+   * One value per granted key, in the order of the keys: whether the key's last lease ended without a
+   * release. If the owner already held the key, the value is that of the owner's last grant. Undefined if the
+   * store does not know.
+   */
+  abandoned?: readonly (boolean | undefined)[] | undefined;
+}
+
+/**
+ * A store that reports whether the last holder of a key released it. If a store has `takeBack`, managers pass
+ * `details`, and use `takeBack` to end a grant that its holder did not release. With any other store,
+ * `lease.abandoned` is undefined.
+ */
+export interface AbandonmentLeaseStore extends ExactLeaseStore {
+  /**
+   * If the lease is granted, sets `details.abandoned` before the promise resolves. The last parameter of
+   * `tryAcquireAll` is the same.
+   */
+  tryAcquire(
+    key: string,
+    owner: string,
+    ttl: number,
+    info?: string,
+    details?: GrantDetails,
+  ): Promise<FencingToken | undefined>;
+  /**
+   * Frees the key of a grant that its holder did not release. Otherwise like `release`. The next grant of the
+   * key is abandoned if this grant was used or was itself abandoned. After a `keep`, this grant counts as
+   * released.
+   */
+  takeBack(key: string, owner: string, token: FencingToken, wasUsed: boolean): Promise<boolean>;
+}
+
+/** Whether the store is an {@link AbandonmentLeaseStore}. */
+export function reportsAbandonment(store: LeaseStore): store is AbandonmentLeaseStore {
+  return typeof (store as Partial<AbandonmentLeaseStore>).takeBack === 'function';
+}
+
 /**
  * A store that reports the release of a key, including releases by other threads or processes. A manager with
  * a waiter for the key then retries at once.

@@ -1,5 +1,5 @@
 import { invalidArgType } from '../../common/errors.js';
-import { checkKey, type FencingToken, type LeaseStore } from './lease-store.js';
+import { checkKey, type FencingToken, type GrantDetails, type LeaseStore } from './lease-store.js';
 
 /**
  * A store that can acquire, renew and release several keys in one step, which saves round trips. For any
@@ -13,13 +13,14 @@ export interface SeveralKeysLeaseStore extends LeaseStore {
    * Atomically grants all keys to the owner for `ttl` milliseconds, if each key is free, has an expired
    * lease, or is held by this same owner. Resolves to the list of the new tokens, in the order of the keys.
    * If another owner holds a key, nothing changes, and the result is the index of the first such key in the
-   * list.
+   * list. `details`: see {@link AbandonmentLeaseStore}.
    */
   tryAcquireAll(
     keys: readonly string[],
     owner: string,
     ttl: number,
     info?: string,
+    details?: GrantDetails,
   ): Promise<readonly FencingToken[] | number>;
   /**
    * Renews each key, as `renew` does. The results are in the order of the keys. If the owner does not hold

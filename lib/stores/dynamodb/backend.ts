@@ -127,16 +127,20 @@ export class DynamodbBackend implements ListingBackend {
     const seen = await inGroups(names, AT_ONCE, (name) => this.#read(name));
     const place = seen.findIndex((one) => isHeld(one) && one.entry.owner !== owner);
     if (place >= 0) return { place, wakeIn: seen[place]!.entry!.ends - seen[place]!.at };
+    const abandoned = seen.map(({ entry, ...rest }) => {
+      return isHeld({ entry, ...rest }) ? entry!.abandoned === true : entry?.abandoned !== undefined;
+    });
     const changes = seen.map((one, i): Change => {
       const token = highestOf([(one.entry?.token ?? 0n) + 1n, known[i]! + 1n, BigInt(one.at) * NANOSECONDS]);
-      return { ...one, after: { token, ends: this.#endOf(one, length), owner, info } };
+      const ends = this.#endOf(one, length);
+      return { ...one, after: { token, ends, owner, info, abandoned: abandoned[i] } };
     });
     await this.#write(changes, operation);
     const tokens = changes.map(({ after }) => after.token);
     const giveBack = (i: number): void => {
-      this.#free({ name: names[i]!, owner, token: tokens[i] }, ASIDE).catch(ignore);
+      this.#takeBack({ name: names[i]!, owner, token: tokens[i] }, false, ASIDE).catch(ignore);
     };
-    return { tokens, giveBack };
+    return { tokens, abandoned, giveBack };
   }
 
   renew(keys: readonly Renewing[], operation: Asking): Promise<readonly (boolean | undefined)[]> {
@@ -150,22 +154,16 @@ export class DynamodbBackend implements ListingBackend {
 
   keep({ names, owner, length, tokens }: Wanted, operation: Asking): Promise<boolean> {
     return this.#change({ name: names[0]!, owner, token: tokens![0] }, operation, (lease) => {
-      return { ...lease.entry, ends: this.#endOf(lease, length) };
+      return { ...lease.entry, ends: this.#endOf(lease, length), abandoned: undefined };
     });
   }
 
   release(keys: readonly Releasing[], operation: Asking): Promise<readonly (Release | undefined)[]> {
-    return each(keys, async (key): Promise<Release> => {
-      try {
-        return (await this.#free(key, operation)) ? 'unnotified' : 'not held';
-      } catch (error) {
-        // The client repeats a request that got no answer. In that case, the first request may already have
-        // released the key.
-        const { $metadata } = error as { readonly $metadata?: { readonly attempts?: number } };
-        if (!isCollision(error) || !(Number($metadata?.attempts) > 1)) throw error;
-        throw new LeaseStoreError('DynamoDB did not answer whether the release was executed', error);
-      }
-    });
+    return each(keys, (key) => releaseOf(this.#free(key, operation)));
+  }
+
+  takeBack(key: Releasing, wasUsed: boolean, operation: Asking): Promise<Release> {
+    return releaseOf(this.#takeBack(key, wasUsed, operation));
   }
 
   async inspect(name: string): Promise<StoredLease | undefined> {
@@ -216,8 +214,15 @@ export class DynamodbBackend implements ListingBackend {
   }
 
   #free(key: Releasing, operation: Asking): Promise<boolean> {
-    return this.#change(key, operation, ({ entry, at }) => {
-      return { token: entry.token, ends: at, owner: undefined, info: undefined };
+    return this.#change(key, operation, freed);
+  }
+
+  /** Ends an unreleased grant. If the key is now abandoned, its item is the same as after an expiry. */
+  #takeBack(key: Releasing, wasUsed: boolean, operation: Asking): Promise<boolean> {
+    return this.#change(key, operation, (lease) => {
+      const { entry, at } = lease;
+      const isAbandoned = entry.abandoned !== undefined && (wasUsed || entry.abandoned);
+      return isAbandoned ? { ...entry, ends: at, info: undefined } : freed(lease);
     });
   }
 
@@ -263,6 +268,24 @@ interface Lease extends Seen {
  */
 function isHeld(seen: Seen): seen is Lease {
   return seen.entry?.owner !== undefined && seen.entry.ends > seen.at;
+}
+
+/** The entry of a key after a release. */
+function freed({ entry, at }: Lease): Entry {
+  return { token: entry.token, ends: at, owner: undefined, info: undefined, abandoned: undefined };
+}
+
+/** The result of a release, or an error if the answer of the service does not show the result. */
+async function releaseOf(isFreed: Promise<boolean>): Promise<Release> {
+  try {
+    return (await isFreed) ? 'unnotified' : 'not held';
+  } catch (error) {
+    // The client repeats a request that got no answer. In that case, the first request may already have
+    // released the key.
+    const { $metadata } = error as { readonly $metadata?: { readonly attempts?: number } };
+    if (!isCollision(error) || !(Number($metadata?.attempts) > 1)) throw error;
+    throw new LeaseStoreError('DynamoDB did not answer whether the release was executed', error);
+  }
 }
 
 /**

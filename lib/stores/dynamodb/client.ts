@@ -5,6 +5,7 @@ export interface Attribute {
   readonly S?: string;
   /** A decimal number. */
   readonly N?: string;
+  readonly BOOL?: boolean;
 }
 
 /** Attributes by name. */

@@ -4,11 +4,14 @@ import type { Item } from './client.js';
 /*
  * The item of a key, as it is in the table:
  *
- *     { name: 'job:nightly', version: '6b2f…', token: 1767225600000000000, ends: 1767225661061, owner: 'host a', info: '', removeAt: 1767312062 }
+ *     { name: 'job:nightly', version: '6b2f…', token: 1767225600000000000, ends: 1767225661061, owner: 'host a',
+ *       info: '', abandoned: false, removeAt: 1767312062 }
  *
  * The item is a lease while it has an `owner` and `ends` is later than the service's time. After that, the
- * item is kept because it contains the key's last token. Every write sets a new `version`. A write is refused
- * unless the item still has the version that was read.
+ * item is kept because it contains the key's last token. `abandoned` is true if the previous holder left the
+ * key without a release, else false. The attribute is removed when the current holder ends the lease. So if
+ * an expired item has the attribute, the key was abandoned. Every write sets a new `version`. A write is
+ * refused unless the item still has the version that was read.
  */
 
 /** Seconds (one day) for which a token is kept after its lease ended. */
@@ -22,6 +25,7 @@ export interface Entry {
   /** Undefined if the key is free. */
   readonly owner: string | undefined;
   readonly info: string | undefined;
+  readonly abandoned: boolean | undefined;
 }
 
 /** An entry that was read, with its version. */
@@ -31,7 +35,7 @@ export interface Read extends Entry {
 
 /** Parses an item. Throws an Error if this kind of store did not write the item. */
 export function entryOf(item: Item): Read {
-  const { version, token, ends, owner, info } = item;
+  const { version, token, ends, owner, info, abandoned } = item;
   if (version?.S !== undefined && token?.N !== undefined && ends?.N !== undefined) {
     return {
       version: version.S,
@@ -39,6 +43,7 @@ export function entryOf(item: Item): Read {
       ends: Number(ends.N),
       owner: owner?.S,
       info: info?.S,
+      abandoned: abandoned?.BOOL,
     };
   }
   throw new Error(`the item ${JSON.stringify(item['name']?.S)} of the table is not a lease`);
@@ -52,7 +57,7 @@ export function putting(
   table: string,
   name: string,
   before: Read | undefined,
-  { token, ends, owner, info }: Entry,
+  { token, ends, owner, info, abandoned }: Entry,
   version: string,
 ): object {
   const item: Item = {
@@ -65,6 +70,7 @@ export function putting(
     removeAt: { N: String(Math.ceil(ends / 1000) + TOKEN_KEPT) },
     ...(owner !== undefined && { owner: { S: owner } }),
     ...(info !== undefined && info !== '' && { info: { S: info } }),
+    ...(abandoned !== undefined && { abandoned: { BOOL: abandoned } }),
   };
   const put = { TableName: table, Item: item, ExpressionAttributeNames: { '#version': 'version' } };
   if (before === undefined) return { ...put, ConditionExpression: 'attribute_not_exists(#version)' };

@@ -4,7 +4,7 @@ import type { HostUrl } from '../../common/types.js';
 import {
   checkNonEmpty,
   type ClosableLeaseStore,
-  type ExactLeaseStore,
+  type AbandonmentLeaseStore,
   type InfoLeaseStore,
   type LeaseStore,
   type ReopenableLeaseStore,
@@ -87,7 +87,7 @@ export function dynamodbLeaseStore(
   SeveralKeysLeaseStore &
   InfoLeaseStore &
   ReopenableLeaseStore &
-  ExactLeaseStore &
+  AbandonmentLeaseStore &
   ListingLeaseStore &
   ClosableLeaseStore {
   const terms = checkTerms(options, NAMES);

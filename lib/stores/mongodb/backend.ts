@@ -38,6 +38,8 @@ import {
   NO_OWNER,
   RELEASES,
   renewing,
+  TAKING_UNUSED,
+  TAKING_USED,
   TTL_INDEX,
 } from './statements.js';
 
@@ -140,9 +142,10 @@ export class MongodbBackend implements ListingBackend {
       return { place: 0, wakeIn: found.remaining, isRegistered: operation.isSubscribed };
     const giveBack = (): void => {
       const exactly = heldBy(_id, owner, found.token);
-      this.#collection.updateOne(exactly, FREEING, this.#writing).catch(ignore);
+      this.#collection.updateOne(exactly, TAKING_UNUSED, this.#writing).catch(ignore);
     };
-    return { tokens: [found.token], giveBack };
+    const { abandoned } = document as { readonly abandoned?: unknown };
+    return { tokens: [found.token], abandoned: [abandoned === true], giveBack };
   }
 
   async renew(keys: readonly Renewing[], operation: Operation): Promise<boolean[]> {
@@ -159,10 +162,21 @@ export class MongodbBackend implements ListingBackend {
    * own waiters directly, because that waiter would always be the first to retry.
    */
   async release(keys: readonly Releasing[], operation: Operation): Promise<Release[]> {
-    const { name, owner, token } = keys[0]!;
-    const freed = await this.#update(heldBy(name, owner, token), FREEING, operation);
-    if (!freed) return ['not held'];
-    return [operation.isSubscribed ? 'freed' : 'unnotified'];
+    return [await this.#free(keys[0]!, FREEING, operation)];
+  }
+
+  takeBack(key: Releasing, wasUsed: boolean, operation: Operation): Promise<Release> {
+    return this.#free(key, wasUsed ? TAKING_USED : TAKING_UNUSED, operation);
+  }
+
+  async #free(
+    { name, owner, token }: Releasing,
+    pipeline: readonly object[],
+    operation: Operation,
+  ): Promise<Release> {
+    const freed = await this.#update(heldBy(name, owner, token), pipeline, operation);
+    if (!freed) return 'not held';
+    return operation.isSubscribed ? 'freed' : 'unnotified';
   }
 
   async inspect(_id: string, operation: Operation): Promise<StoredLease | undefined> {

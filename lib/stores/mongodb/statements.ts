@@ -8,12 +8,16 @@ import type { StoredLease } from '../server-store.js';
 /*
  * The document of a key, as it is in the collection:
  *
- *     { _id: 'job:nightly', owner: 'host a', leaseEnds: Date, token: Long, info: '' }
+ *     { _id: 'job:nightly', owner: 'host a', leaseEnds: Date, token: Long, info: '', abandoned: false }
  *
  * The document is a lease while `owner` is not empty and `leaseEnds` is later than the primary's clock. After
  * that, the document is kept because it contains the key's last token, until the TTL index removes the
- * document. A caller's text may look like an operator, so a pipeline contains each caller's text as a
- * `$literal`. A filter does not need this, because it compares texts unchanged.
+ * document. `abandoned` is true if the previous holder left the key without a release, else false. When the
+ * current holder ends the lease, `abandoned` becomes null. So if the key is free and `abandoned` is not null,
+ * the key was abandoned.
+ *
+ * A caller's text may look like an operator, so a pipeline contains each caller's text as a `$literal`. A
+ * filter does not need this, because it compares texts unchanged.
  */
 
 /** The owner of a free key. No lease has this owner. */
@@ -54,6 +58,9 @@ const IS_LEASE = {
   ],
 };
 
+/** An expression: whether the last holder has not ended its lease. The lease may have expired. */
+const NOT_ENDED = { $gt: ['$abandoned', null] };
+
 /**
  * The `_id` of a key: the encoded key, or its hash if the key is long. A list of leases contains the hash
  * instead of the key, so callers may also pass the hash as the key.
@@ -84,6 +91,8 @@ export function acquiring(owner: string, milliseconds: number, info: string, abo
   const available = {
     $or: [{ $in: ['$owner', [literal(owner), NO_OWNER]] }, { $lte: ['$leaseEnds', '$$NOW'] }],
   };
+  const isOwn = { $and: [{ $eq: ['$owner', literal(owner)] }, { $gt: ['$leaseEnds', '$$NOW'] }] };
+  const abandoned = { $cond: [isOwn, { $ifNull: ['$abandoned', false] }, NOT_ENDED] };
   return [
     { $set: { [FREE]: { $or: [IS_NEW, { $and: [IS_LEASE, available] }] } } },
     {
@@ -92,6 +101,7 @@ export function acquiring(owner: string, milliseconds: number, info: string, abo
         leaseEnds: isFree(inTime(milliseconds), '$leaseEnds'),
         token: isFree(token, '$token'),
         info: isFree(literal(info), '$info'),
+        abandoned: isFree(abandoned, '$abandoned'),
       },
     },
     { $unset: FREE },
@@ -127,11 +137,19 @@ export function renewing(milliseconds: number, info: string | undefined): object
 
 /** A pipeline that sets the remaining time of a lease, possibly to a shorter time. */
 export function keeping(milliseconds: number): object[] {
-  return [{ $set: { leaseEnds: inTime(milliseconds) } }];
+  return [{ $set: { leaseEnds: inTime(milliseconds), abandoned: null } }];
 }
 
 /** A pipeline that releases a lease. The document is not deleted, because it holds the token. */
-export const FREEING: readonly object[] = [{ $set: { owner: NO_OWNER, leaseEnds: '$$NOW', info: '' } }];
+export const FREEING = freeing(null);
+/** A pipeline that takes back a grant that its holder used but did not release. */
+export const TAKING_USED = freeing({ $cond: [NOT_ENDED, true, null] });
+/** A pipeline that takes back a grant that its holder did not use. */
+export const TAKING_UNUSED = freeing({ $cond: [{ $eq: ['$abandoned', true] }, true, null] });
+
+function freeing(abandoned: object | null): readonly object[] {
+  return [{ $set: { owner: NO_OWNER, leaseEnds: '$$NOW', info: '', abandoned } }];
+}
 
 /** The fields that queries return. */
 export const FIELDS = {
@@ -139,6 +157,7 @@ export const FIELDS = {
   owner: 1,
   token: 1,
   info: 1,
+  abandoned: 1,
   remaining: { $subtract: ['$leaseEnds', '$$NOW'] },
 } as const;
 

@@ -2,7 +2,7 @@ import type { Names } from '../../common/checks.js';
 import type { HostUrl } from '../../common/types.js';
 import type {
   ClosableLeaseStore,
-  ExactLeaseStore,
+  AbandonmentLeaseStore,
   InfoLeaseStore,
   LeaseStore,
   ReopenableLeaseStore,
@@ -83,7 +83,7 @@ export function mongodbLeaseStore(
 ): InfoLeaseStore &
   WakingLeaseStore &
   ReopenableLeaseStore &
-  ExactLeaseStore &
+  AbandonmentLeaseStore &
   ListingLeaseStore &
   ClosableLeaseStore {
   const terms = checkTerms(options, NAMES);

@@ -47,6 +47,14 @@ const FORGETS =
   'the MySQL server forgets the leases of the last second if it is killed, because innodb_flush_log_at_trx_commit is 0: ' +
   'set it to 1';
 
+/** The state of free keys when they were read. */
+interface Seen {
+  /** The highest token of the keys. */
+  readonly token: FencingToken;
+  /** The names of the abandoned keys. */
+  readonly abandoned: ReadonlySet<string>;
+}
+
 /**
  * Leases as rows of a table. Each statement is a separate transaction, so no row stays locked between two
  * requests.
@@ -91,25 +99,28 @@ export class MysqlBackend implements ListingBackend {
   ): Promise<Granted | Refused> {
     const { names } = wanted;
     let highest = highestOf(known);
+    let abandoned: ReadonlySet<string> = new Set();
     // If the statement for several keys is refused, the server may have to undo changes. A read is cheaper
     // than that, so a waiting store reads first.
     if (isAwaited && names.length > 1) {
       const seen = await this.#look(wanted, operation);
-      if (typeof seen !== 'bigint') return seen;
-      highest = highestOf([highest, seen]);
+      if ('place' in seen) return seen;
+      highest = highestOf([highest, seen.token]);
+      abandoned = seen.abandoned;
     }
     for (;;) {
       try {
-        const { id } = await this.#run(this.#statements.acquire(wanted, highest), operation);
-        return id < LOWEST_TOKEN ? { place: 0, wakeIn: Number(id) } : this.#granting(wanted, id);
+        const { id } = await this.#run(this.#statements.acquire(wanted, highest, abandoned), operation);
+        return id < LOWEST_TOKEN ? { place: 0, wakeIn: Number(id) } : this.#granting(wanted, id, abandoned);
       } catch (error) {
         if (errnoOf(error) !== OUT_OF_RANGE) throw error;
         const seen = await this.#look(wanted, operation);
-        if (typeof seen !== 'bigint') return seen;
+        if ('place' in seen) return seen;
         // Another owner held a key during the statement, and has released the key since. The error makes the
         // store retry the operation after a pause.
-        if (seen <= highest) throw error;
-        highest = seen;
+        if (seen.token <= highest && areEqual(seen.abandoned, abandoned)) throw error;
+        highest = highestOf([highest, seen.token]);
+        abandoned = seen.abandoned;
       }
     }
   }
@@ -151,6 +162,14 @@ export class MysqlBackend implements ListingBackend {
     });
   }
 
+  async takeBack(key: Releasing, wasUsed: boolean, operation: Operation): Promise<Release> {
+    const [release] = await repeatable(operation, isLost, async () => {
+      const { id } = await this.#run(this.#statements.takeBack(key, wasUsed), operation);
+      return [id > 0n ? 'unnotified' : 'not held'];
+    });
+    return release!;
+  }
+
   async inspect(name: string, operation: Operation): Promise<StoredLease | undefined> {
     const [row] = (await this.#run(this.#statements.inspect(name), operation)).rows;
     return row && leaseOf(row);
@@ -172,15 +191,18 @@ export class MysqlBackend implements ListingBackend {
 
   /**
    * Reads the keys. Returns a refusal for the first key that another owner holds. If no other owner holds a
-   * key, returns the highest token of the keys.
+   * key, returns the state of the keys.
    */
-  async #look({ names, owner }: Wanted, operation: Operation): Promise<Refused | FencingToken> {
+  async #look({ names, owner }: Wanted, operation: Operation): Promise<Refused | Seen> {
     const { rows } = await this.#run(this.#statements.look(names, owner), operation);
     const held = rows.filter((row) => Number(row['held']) === 1);
     const wakeIns = new Map(held.map(({ name, remaining }) => [textOf(name), Number(remaining)]));
     const place = names.findIndex((name) => wakeIns.has(name));
     if (place >= 0) return { place, wakeIn: wakeIns.get(names[place]!)! };
-    return highestOf(rows.map(({ token }) => BigInt(textOf(token))));
+    return {
+      token: highestOf(rows.map(({ token }) => BigInt(textOf(token)))),
+      abandoned: namesIn({ rows: rows.filter((row) => Number(row['abandoned']) === 1) }),
+    };
   }
 
   /** Returns the names of the keys that their owners hold. */
@@ -193,14 +215,15 @@ export class MysqlBackend implements ListingBackend {
     return namesIn(await this.#run(this.#statements.held(names), ASIDE));
   }
 
-  #granting({ names, owner }: Wanted, token: FencingToken): Granted {
+  #granting({ names, owner }: Wanted, token: FencingToken, abandoned: ReadonlySet<string>): Granted {
     if (this.#upkeep.isPurgeDue(names.length)) this.#purge().catch(ignore);
     if (!this.#isFlushKnown) this.#checkFlush().catch(ignore);
     this.#isFlushKnown = true;
     const giveBack = (place: number): void => {
-      this.#run(this.#statements.release({ name: names[place]!, owner, token }), ASIDE).catch(ignore);
+      const key = { name: names[place]!, owner, token };
+      this.#run(this.#statements.takeBack(key, false), ASIDE).catch(ignore);
     };
-    return { tokens: names.map(() => token), giveBack };
+    return { tokens: names.map(() => token), abandoned: names.map((name) => abandoned.has(name)), giveBack };
   }
 
   /**
@@ -256,4 +279,8 @@ function leaseOf({ owner, token, remaining, info }: Answer['rows'][number]): Sto
 const highestOf = (tokens: readonly FencingToken[]): FencingToken =>
   tokens.reduce((highest, token) => (token > highest ? token : highest), 0n);
 
-const namesIn = ({ rows }: Answer): ReadonlySet<string> => new Set(rows.map(({ name }) => textOf(name)));
+const areEqual = (one: ReadonlySet<string>, other: ReadonlySet<string>): boolean =>
+  one.size === other.size && [...one].every((name) => other.has(name));
+
+const namesIn = ({ rows }: Pick<Answer, 'rows'>): ReadonlySet<string> =>
+  new Set(rows.map(({ name }) => textOf(name)));

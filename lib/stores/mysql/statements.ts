@@ -33,10 +33,21 @@ const FAIL = 'token + 9223372036854775807';
 /** The server's error for {@link FAIL}. */
 export const OUT_OF_RANGE = 1690;
 /**
- * A purge removes a row only if the row's lease expired at least this many microseconds ago. So a key in
+ * A purge removes a released row only if it was released at least this many microseconds ago. So a key in
  * regular use keeps its row.
  */
 const KEPT = 60_000_000;
+/**
+ * Microseconds (one day): a purge removes the row of an abandoned key only if the lease ended at least this
+ * long ago, so that the next holder sees that the key was abandoned.
+ */
+const REMEMBERED = 86_400_000_000;
+/**
+ * SQL for whether a grant that replaces the row is of an abandoned key: 1 or 0. The column `abandoned` is 1
+ * if the previous holder left the key without a release, else 0. When the current holder ends the lease,
+ * `abandoned` becomes NULL.
+ */
+const IS_ABANDONED = `IF(${NOT_EXPIRED}, COALESCE(abandoned, 0), abandoned IS NOT NULL)`;
 /** The maximum number of rows that one purge removes. */
 const PURGED = 1000;
 
@@ -94,54 +105,40 @@ export function statementsOf(table: string) {
       STRAIGHT_JOIN ${rows} AS l FORCE INDEX (PRIMARY) ON l.name = these.name`;
 
   return {
-    /**
-     * Acquires keys. `known` is the highest token that the client has received. With one key, the insert id
-     * is the new token, or the milliseconds until another owner's lease expires. With several keys, all keys
-     * get the same token. If another owner holds one of several keys, or one of them has a higher token than
-     * the new one, the statement fails with {@link OUT_OF_RANGE} and changes nothing. Rows are locked in the
-     * order of their names, so two such statements never wait for each other in a cycle.
-     *
-     * In some SQL modes, an assignment reads the results of the assignments before it; in other modes, it
-     * reads the old values. Both give the same result here, because `expires` is assigned last, and because
-     * the assignment of `owner` does not change the value of the condition `isFree`.
-     */
-    acquire({ names, owner, length, info }: Wanted, known: FencingToken): string {
-      const me = text(owner);
-      const token = `GREATEST(${CLOCK} * 1000, ${known + 1n}, ${LOWEST_TOKEN},
-        COALESCE((SELECT f.token FROM ${floor} f WHERE f.id = 1), 0) + 1)`;
-      const values = orderOf(names).map(
-        (name) =>
-          `(X'${name.toString('hex')}', ${me}, LAST_INSERT_ID(${token}), ${later(length)}, ${infoOf(info)})`,
-      );
-      const isFree = `(owner = ${me} OR expires <= ${CLOCK})`;
-      const taken =
-        names.length === 1
-          ? `IF(${isFree}, LAST_INSERT_ID(GREATEST(token + 1, ${token})), token + 0 * LAST_INSERT_ID(${LEFT}))`
-          : `IF(${isFree} AND token < ${token}, LAST_INSERT_ID(${token}), ${FAIL})`;
-      return `INSERT INTO ${rows} (name, owner, token, expires, info) VALUES ${values.join(', ')}
-        ON DUPLICATE KEY UPDATE owner = IF(${isFree}, ${me}, owner), token = ${taken},
-        info = IF(${isFree}, ${infoOf(info)}, info), expires = IF(${isFree}, ${later(length)}, expires)`;
-    },
+    ...statementForAcquire(rows, floor),
     /** Reads the rows of these keys without locking them. `held` is 1 if another owner holds the key. */
     look: (names: readonly string[], owner: string): string =>
-      `SELECT name, CAST(token AS CHAR) AS token, owner <> ${text(owner)} AND ${NOT_EXPIRED} AS held, ${LEFT} AS remaining
-        FROM ${rows} WHERE name IN (${names.map(text).join()})`,
+      `SELECT name, CAST(token AS CHAR) AS token, owner <> ${text(owner)} AND ${NOT_EXPIRED} AS held, ${LEFT} AS remaining,
+        ${IS_ABANDONED} AS abandoned FROM ${rows} WHERE name IN (${names.map(text).join()})`,
     renew: (key: Renewing): string =>
       change(
         `expires = GREATEST(expires, ${later(key.length)}), info = COALESCE(${infoOf(key.info)}, info)`,
         key,
       ),
     /** Sets the remaining time of a grant. This is the only statement that may shorten a lease. */
-    keep: (key: Renewing & Releasing): string => change(`expires = ${later(key.length)}`, key),
+    keep: (key: Renewing & Releasing): string =>
+      change(`expires = ${later(key.length)}, abandoned = NULL`, key),
     /** Frees the row but does not delete it, because the row holds the key's last token. */
-    release: (key: Releasing): string => change(`owner = '', expires = 0, info = NULL`, key),
+    release: (key: Releasing): string =>
+      change(`owner = '', expires = 0, info = NULL, abandoned = NULL`, key),
+    /**
+     * Takes a grant back. If the key counts as abandoned, the row is left as if the lease had expired.
+     * `abandoned` is assigned last, because the other assignments read it; see `acquire`.
+     */
+    takeBack(key: Releasing, wasUsed: boolean): string {
+      const stays = wasUsed ? 'abandoned IS NOT NULL' : 'COALESCE(abandoned, 0) = 1';
+      return change(
+        `owner = IF(${stays}, owner, ''), expires = IF(${stays}, ${CLOCK}, 0), info = NULL, abandoned = IF(${stays}, 1, NULL)`,
+        key,
+      );
+    },
     /** Renews all keys with the length and the `info` text of the first key. */
     renewAll: (keys: readonly Renewing[]): string =>
       `UPDATE ${unlocked(heldByEach(keys), keys.length)}
         SET l.expires = GREATEST(l.expires, ${later(keys[0]!.length)}), l.info = COALESCE(${infoOf(keys[0]!.info)}, l.info)`,
     releaseAll: (keys: readonly Releasing[]): string =>
       `UPDATE ${unlocked(heldByEach(keys), keys.length)}
-        SET l.owner = '', l.expires = 0, l.info = NULL`,
+        SET l.owner = '', l.expires = 0, l.info = NULL, l.abandoned = NULL`,
     /** Returns the names of the keys that their owners hold. */
     owned: (keys: readonly (Renewing | Releasing)[]): string =>
       `SELECT name FROM ${rows} WHERE ${heldByEach(keys)}`,
@@ -156,7 +153,7 @@ export function statementsOf(table: string) {
      */
     schema: [
       `CREATE TABLE IF NOT EXISTS ${rows} (name VARBINARY(512) NOT NULL PRIMARY KEY, owner MEDIUMBLOB NOT NULL,
-        token BIGINT NOT NULL, expires BIGINT NOT NULL, info MEDIUMBLOB NULL) ENGINE=InnoDB ROW_FORMAT=DYNAMIC`,
+        token BIGINT NOT NULL, expires BIGINT NOT NULL, info MEDIUMBLOB NULL, abandoned TINYINT NULL) ENGINE=InnoDB ROW_FORMAT=DYNAMIC`,
       `CREATE TABLE IF NOT EXISTS ${floor} (id INT NOT NULL PRIMARY KEY, token BIGINT NOT NULL) ENGINE=InnoDB`,
     ],
     /**
@@ -164,6 +161,50 @@ export function statementsOf(table: string) {
      * once a second instead of at each commit.
      */
     flush: 'SELECT @@GLOBAL.innodb_flush_log_at_trx_commit AS flush',
+  };
+}
+
+function statementForAcquire(rows: string, floor: string) {
+  return {
+    /**
+     * Acquires keys. `known` is the highest token that the client has received. With one key, the insert id
+     * is the new token, or the milliseconds until another owner's lease expires. With several keys, all keys
+     * get the same token. If another owner holds one of several keys, or one of them has a higher token than
+     * the new one, the statement fails with {@link OUT_OF_RANGE} and changes nothing. Rows are locked in the
+     * order of their names, so two such statements never wait for each other in a cycle.
+     *
+     * `abandoned`: the names of the keys that the client knows to be abandoned. If this set is wrong about a
+     * free key, the statement also fails with {@link OUT_OF_RANGE}, because the statement's result cannot
+     * contain more than the token. This rarely happens, because abandoned keys are rare.
+     *
+     * In some SQL modes, an assignment reads the results of the assignments before it; in other modes, it
+     * reads the old values. Both give the same result here, because `expires` is assigned last, and because
+     * the assignment of `owner` does not change the value of the condition `isFree`.
+     */
+    acquire(
+      { names, owner, length, info }: Wanted,
+      known: FencingToken,
+      abandoned: ReadonlySet<string>,
+    ): string {
+      const me = text(owner);
+      const token = `GREATEST(${CLOCK} * 1000, ${known + 1n}, ${LOWEST_TOKEN},
+        COALESCE((SELECT f.token FROM ${floor} f WHERE f.id = 1), 0) + 1)`;
+      const values = orderOf(names).map(
+        (name) =>
+          `(X'${name.toString('hex')}', ${me}, LAST_INSERT_ID(${token}), ${later(length)}, ${infoOf(info)}, 0)`,
+      );
+      const listed = abandoned.size === 0 ? '0' : `name IN (${[...abandoned].map(text).join()})`;
+      const isKnown = `${IS_ABANDONED} = ${listed}`;
+      const isFree = `(owner = ${me} OR expires <= ${CLOCK})`;
+      const taken =
+        names.length === 1
+          ? `IF(${isFree}, IF(${isKnown}, LAST_INSERT_ID(GREATEST(token + 1, ${token})), ${FAIL}),
+              token + 0 * LAST_INSERT_ID(${LEFT}))`
+          : `IF(${isFree} AND token < ${token} AND ${isKnown}, LAST_INSERT_ID(${token}), ${FAIL})`;
+      return `INSERT INTO ${rows} (name, owner, token, expires, info, abandoned) VALUES ${values.join(', ')}
+        ON DUPLICATE KEY UPDATE owner = IF(${isFree}, ${me}, owner), token = ${taken},
+        info = IF(${isFree}, ${infoOf(info)}, info), abandoned = IF(${isFree}, ${listed}, abandoned), expires = IF(${isFree}, ${later(length)}, expires)`;
+    },
   };
 }
 
@@ -184,7 +225,7 @@ function statementsForPurge(
   floor: string,
   unlocked: (condition: string, most: number) => string,
 ) {
-  const isOld = `expires <= ${CLOCK} - ${KEPT}`;
+  const isOld = `expires <= ${CLOCK} - IF(abandoned IS NULL, ${KEPT}, ${REMEMBERED})`;
   return {
     /** Reads the rows that a purge may remove, and the floor. Scans the table without locking rows. */
     old: `SELECT name, CAST(token AS CHAR) AS token,

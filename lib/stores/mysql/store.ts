@@ -2,7 +2,7 @@ import type { Names } from '../../common/checks.js';
 import type { HostUrl } from '../../common/types.js';
 import type {
   ClosableLeaseStore,
-  ExactLeaseStore,
+  AbandonmentLeaseStore,
   InfoLeaseStore,
   LeaseStore,
   ReopenableLeaseStore,
@@ -90,7 +90,7 @@ export function mysqlLeaseStore(
   SeveralKeysLeaseStore &
   InfoLeaseStore &
   ReopenableLeaseStore &
-  ExactLeaseStore &
+  AbandonmentLeaseStore &
   ListingLeaseStore &
   ClosableLeaseStore {
   const terms = checkTerms(options, NAMES);

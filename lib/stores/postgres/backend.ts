@@ -153,6 +153,15 @@ export class PostgresBackend implements ListingBackend {
     });
   }
 
+  takeBack({ name, owner, token }: Releasing, wasUsed: boolean, operation: Operation): Promise<Release> {
+    const values = [name, owner, String(token), this.#limit, String(wasUsed)];
+    return repeatable(operation, isLost, async () => {
+      const [row] = await this.#run(this.#statements.takeBack, values, operation);
+      if (row === undefined) return ['not held'];
+      return [textIn(row, 'waited') === 'true' ? 'freed' : 'unnotified'];
+    }).then(([release]) => release!);
+  }
+
   async inspect(name: string, operation: Operation): Promise<StoredLease | undefined> {
     const [row] = await this.#run(this.#statements.inspect, [name], operation);
     return row && leaseOf(row);
@@ -197,10 +206,12 @@ export class PostgresBackend implements ListingBackend {
 
   #granting({ names, owner }: Wanted, rows: readonly Row[]): Granted {
     if (this.#upkeep.isPurgeDue(names.length)) this.#runAside(this.#statements.purge, []);
-    const tokens = byPlace(names, rows).map((row) => exactTextIn(row, 'token'));
+    const granted = byPlace(names, rows);
+    const tokens = granted.map((row) => exactTextIn(row, 'token'));
     const giveBack = (place: number): void =>
-      this.#runAside(this.#statements.release, [names[place]!, owner, tokens[place]!, this.#limit]);
-    return { tokens: tokens.map(BigInt), giveBack };
+      this.#runAside(this.#statements.takeBack, [names[place]!, owner, tokens[place]!, this.#limit, 'false']);
+    const abandoned = granted.map((row) => exactTextIn(row, 'abandoned') === 'true');
+    return { tokens: tokens.map(BigInt), abandoned, giveBack };
   }
 
   async #run(

@@ -11,9 +11,10 @@ const NOT_EXPIRED = `expires > ${NOW}`;
 const CLOCK = `(extract(epoch FROM ${NOW}) * 1000000)::bigint * 1000`;
 /**
  * An SQL interval: a purge deletes a row only if the row's lease expired at least this long ago. A purge may
- * delete a released row at once, because the column `expires` of such a row is -infinity.
+ * delete a released row at once, because the column `expires` of such a row is -infinity. The row of an
+ * abandoned key is kept longer, so that the next holder sees that the key was abandoned.
  */
-const KEPT = `interval '1 minute'`;
+const KEPT = `CASE WHEN abandoned IS NULL THEN interval '1 minute' ELSE interval '1 day' END`;
 /** The key of the advisory lock that a store holds while it creates its tables. */
 const CREATING = 0x5712be10;
 
@@ -57,11 +58,18 @@ const nextToken = (table: Table, known: string): string =>
  */
 const unlessHeld = (length: string): string => `ON CONFLICT (key) DO UPDATE SET owner = excluded.owner,
   token = greatest(l.token + 1, excluded.token), expires = ${later(length)}, info = excluded.info,
-  waited = l.waited AND l.owner = excluded.owner
+  waited = l.waited AND l.owner = excluded.owner,
+  abandoned = CASE WHEN l.expires > ${NOW} THEN coalesce(l.abandoned, false)
+    ELSE l.owner <> '' AND l.abandoned IS NOT NULL END
   WHERE l.owner = excluded.owner OR l.expires <= ${NOW}`;
 
 /** The assignments of an UPDATE that frees a row. */
-const FREE = `owner = '', expires = '-infinity', info = NULL`;
+const FREE = `owner = '', expires = '-infinity', info = NULL, abandoned = NULL`;
+/**
+ * Whether `takeBack` leaves the row as if the lease had expired, because the key counts as abandoned. $5
+ * whether the grant was used.
+ */
+const STAYS = `(abandoned IS NOT NULL AND ($5::text::boolean OR abandoned))`;
 
 /**
  * SQL for a result column that notifies the stores that wait for a key, if the key's row is marked as
@@ -103,7 +111,7 @@ function statement(text: string): Statement {
   return { name: `stripelock_${createHash('sha256').update(text).digest('hex').slice(0, 24)}`, text };
 }
 
-const COLUMNS = 'key, owner, token, expires, info';
+const COLUMNS = 'key, owner, token, expires, info, abandoned';
 
 export type Statements = ReturnType<typeof statementsOf>;
 
@@ -115,6 +123,10 @@ export type Statements = ReturnType<typeof statementsOf>;
  *     <table>         one row per key: its owner, expiry, highest token, and whether a store waits for it
  *     <table>_floor   one row: a token that is at least as high as the token of every purged row
  *
+ * `abandoned` is true if the previous holder left the key without a release, else false. When the current
+ * holder ends the lease, by a release or by `keep`, `abandoned` becomes NULL. So if the lease of a row has
+ * expired and `abandoned` is not NULL, the key was abandoned.
+ *
  * Leases expire by `clock_timestamp()`, which the server reads when it changes the row. The start of the
  * statement (`now()`) would be too early, because the statement may have waited for the row. A token is the
  * server's clock in nanoseconds. If the key's last token or the floor is not lower than the clock, the token
@@ -124,7 +136,7 @@ export function statementsOf(table: Table) {
   const { rows, floor } = table;
   // Parameters of `acquire`: $1 key, $2 owner, $3 length in milliseconds, $4 known token, $5 info, $6 limit
   // of lock waits, $7 whether this store listens for notifications.
-  const values = `$1::text, $2::text, ${nextToken(table, '$4')}, ${later('$3')}, $5::text`;
+  const values = `$1::text, $2::text, ${nextToken(table, '$4')}, ${later('$3')}, $5::text, false`;
   const heldByOther = `key = $1 AND owner <> $2 AND ${NOT_EXPIRED}`;
   return {
     // The statement first reads the row without locking it, because a row lock writes to the database's log.
@@ -135,9 +147,10 @@ export function statementsOf(table: Table) {
       mark AS (UPDATE ${rows} SET waited = true FROM ${limited('$6')}
         WHERE $7::text::boolean AND ${heldByOther} AND NOT waited AND EXISTS (SELECT FROM held) RETURNING 1),
       won AS (INSERT INTO ${rows} AS l (${COLUMNS}) SELECT ${values} FROM ${limited('$6')}
-        WHERE NOT EXISTS (SELECT FROM held) ${unlessHeld('$3')} RETURNING token::text AS token, ${DURABLE})
-      SELECT token, NULL AS remaining, NULL AS marked FROM won
-      UNION ALL SELECT NULL, remaining, (waited OR EXISTS (SELECT FROM mark))::text FROM held`),
+        WHERE NOT EXISTS (SELECT FROM held) ${unlessHeld('$3')}
+        RETURNING token::text AS token, abandoned::text AS abandoned, ${DURABLE})
+      SELECT token, NULL AS remaining, NULL AS marked, abandoned FROM won
+      UNION ALL SELECT NULL, remaining, (waited OR EXISTS (SELECT FROM mark))::text, NULL FROM held`),
     // $1 to $3 are the same as for `acquire`; $4 the new `info` text, or null to leave it unchanged; $5 limit
     // of lock waits.
     renew:
@@ -146,7 +159,7 @@ export function statementsOf(table: Table) {
       SELECT durable FROM done`),
     // Sets the remaining time of a grant. This is the only statement that may shorten a lease. $1 to $3 are
     // the same as for `acquire`; $4 the grant's token; $5 limit of lock waits.
-    keep: statement(`WITH done AS (UPDATE ${rows} SET expires = ${later('$3')} FROM ${limited('$5')}
+    keep: statement(`WITH done AS (UPDATE ${rows} SET expires = ${later('$3')}, abandoned = NULL FROM ${limited('$5')}
       WHERE key = $1 AND owner = $2 AND ${NOT_EXPIRED} AND token = $4::text::bigint RETURNING ${DURABLE})
       SELECT durable FROM done`),
     // Frees the row but does not delete it, because the row holds the key's last token. Notifies listening
@@ -156,6 +169,13 @@ export function statementsOf(table: Table) {
         WHERE key = $1 AND owner = $2 AND ${NOT_EXPIRED} AND ($3::text IS NULL OR token = $3::text::bigint)
         RETURNING key, waited)
       SELECT waited::text, ${QUICK}, ${notify(table, 'key')} FROM gone`),
+    // Takes a grant back. $1 to $4 are the same as for `release`, but $3 is not null. $5 whether the grant
+    // was used.
+    takeBack: statement(`WITH gone AS (UPDATE ${rows} SET owner = CASE WHEN ${STAYS} THEN owner ELSE '' END,
+          expires = CASE WHEN ${STAYS} THEN ${NOW} ELSE '-infinity' END, info = NULL,
+          abandoned = CASE WHEN ${STAYS} THEN abandoned END FROM ${limited('$4')}
+        WHERE key = $1 AND owner = $2 AND ${NOT_EXPIRED} AND token = $3::text::bigint RETURNING key, waited)
+      SELECT waited::text, NULL AS quick, ${notify(table, 'key')} FROM gone`),
     inspect: statement(
       `SELECT owner, token::text AS token, ${LEFT} AS remaining, info FROM ${rows} WHERE key = $1 AND ${NOT_EXPIRED}`,
     ),
@@ -225,13 +245,13 @@ function statementsForSeveral(table: Table) {
         WHERE l.owner <> $2 AND l.${NOT_EXPIRED} ORDER BY w.place LIMIT 1),
       mark AS (UPDATE ${rows} l SET waited = true FROM held, ${limited('$6')}
         WHERE $7::text::boolean AND l.key = held.key AND NOT l.waited AND l.owner <> $2 AND l.${NOT_EXPIRED} RETURNING 1),
-      won AS (INSERT INTO ${rows} AS l (key, owner, token, expires, info)
-        SELECT key, $2::text, ${nextToken(table, 'known')}, ${later('$3')}, $5::text FROM wanted, ${limited('$6')}
+      won AS (INSERT INTO ${rows} AS l (${COLUMNS})
+        SELECT key, $2::text, ${nextToken(table, 'known')}, ${later('$3')}, $5::text, false FROM wanted, ${limited('$6')}
         WHERE NOT EXISTS (SELECT FROM held) ORDER BY key ${unlessHeld('$3')}
-        RETURNING l.key, token::text AS token, ${DURABLE})
-      SELECT place::text AS place, token, NULL AS remaining, NULL AS marked FROM won JOIN wanted USING (key)
-      UNION ALL SELECT place::text, NULL, remaining, (waited OR EXISTS (SELECT FROM mark))::text FROM held
-      UNION ALL SELECT NULL, NULL, NULL, (1 / (EXISTS (SELECT FROM held)
+        RETURNING l.key, token::text AS token, abandoned::text AS abandoned, ${DURABLE})
+      SELECT place::text AS place, token, NULL AS remaining, NULL AS marked, abandoned FROM won JOIN wanted USING (key)
+      UNION ALL SELECT place::text, NULL, remaining, (waited OR EXISTS (SELECT FROM mark))::text, NULL FROM held
+      UNION ALL SELECT NULL, NULL, NULL, NULL, (1 / (EXISTS (SELECT FROM held)
         OR (SELECT count(*) FROM won) = (SELECT count(*) FROM wanted))::integer)::text`),
     // $1 keys, $2 owners, $3 lengths, $4 new `info` texts. A null leaves the stored `info` text unchanged.
     renewAll: statement(`WITH ${listed('length', 'info')}, ${chosen('w.length, w.info')},
@@ -260,8 +280,9 @@ const schemaOf = ({ rows, floor }: Table, limit: string): Statement =>
     PERFORM pg_advisory_xact_lock(${CREATING});
     CREATE TABLE IF NOT EXISTS ${rows} (
       key text COLLATE "C" PRIMARY KEY, owner text COLLATE "C" NOT NULL, token bigint NOT NULL,
-      expires timestamptz NOT NULL, info text, waited boolean NOT NULL DEFAULT false
+      expires timestamptz NOT NULL, info text, waited boolean NOT NULL DEFAULT false, abandoned boolean
     ) WITH (fillfactor = 70);
+    ALTER TABLE ${rows} ADD COLUMN IF NOT EXISTS abandoned boolean;
     CREATE TABLE IF NOT EXISTS ${floor} (
       id integer PRIMARY KEY CHECK (id = 1), token bigint NOT NULL, purged bigint NOT NULL
     );

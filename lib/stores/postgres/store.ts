@@ -3,7 +3,7 @@ import { invalidArgType } from '../../common/errors.js';
 import type { HostUrl } from '../../common/types.js';
 import {
   type ClosableLeaseStore,
-  type ExactLeaseStore,
+  type AbandonmentLeaseStore,
   type InfoLeaseStore,
   type LeaseStore,
   type ReopenableLeaseStore,
@@ -116,7 +116,7 @@ export function postgresLeaseStore(
   SeveralKeysLeaseStore &
   InfoLeaseStore &
   ReopenableLeaseStore &
-  ExactLeaseStore &
+  AbandonmentLeaseStore &
   ListingLeaseStore &
   ClosableLeaseStore {
   const terms = checkTerms(options, NAMES);

@@ -19,7 +19,7 @@ import type {
 import type { ReleaseFeed } from '../wakers.js';
 import { connectionOf, type RedisClient } from './client.js';
 import type { RedisConnection, Scan } from './connection.js';
-import { highestOf, leaseName, leasePattern, textOf, waitersOf } from './key-names.js';
+import { highestOf, leaseName, leasePattern, markOf, textOf, waitersOf } from './key-names.js';
 import type { OwnClient } from './own-client.js';
 import {
   ACQUIRE,
@@ -109,7 +109,7 @@ export class RedisBackend implements ListingBackend {
     if (listen === undefined) return;
     this.releaseFeed = {
       retryAfter: RETRY,
-      passOn: (lease) => void this.#runDetached(PASS_ON, lease, [this.#channel]),
+      passOn: (lease) => void this.#runDetached(PASS_ON, [lease, waitersOf(lease)], [this.#channel]),
       open: (listener) => listen(this.#channel, listener),
     };
   }
@@ -147,9 +147,9 @@ export class RedisBackend implements ListingBackend {
       const { name, owner, length, info } = leases[0]!;
       const args = [owner, String(length)];
       if (info !== undefined) args.push(infoText(info));
-      return this.#run(RENEW, [name], args, (reply) => [Number(reply) === 1]);
+      return this.#run(RENEW, [name, markOf(name)], args, (reply) => [Number(reply) === 1]);
     }
-    const keys = leases.map(({ name }) => name);
+    const keys = leases.flatMap(({ name }) => [name, markOf(name)]);
     const args = leases.flatMap(({ owner, length, info }) => {
       return [owner, String(length), info === undefined ? '' : `=${infoText(info)}`];
     });
@@ -160,7 +160,7 @@ export class RedisBackend implements ListingBackend {
 
   keep({ names, owner, length, tokens }: Wanted): Promise<boolean> {
     const args = [owner, String(length), tokenText(tokens![0]!)];
-    return this.#run(KEEP, names, args, (reply) => Number(reply) === 1);
+    return this.#run(KEEP, [names[0]!, markOf(names[0]!)], args, (reply) => Number(reply) === 1);
   }
 
   /**
@@ -169,22 +169,33 @@ export class RedisBackend implements ListingBackend {
    * held" after a lost connection is treated as an error.
    */
   release(leases: readonly Releasing[]): Promise<(Release | undefined)[]> {
+    const released = this.#releaseReader();
+    if (leases.length === 1) {
+      const { name, owner, token } = leases[0]!;
+      const args = token === undefined ? [owner] : [owner, tokenText(token)];
+      return this.#run(RELEASE, releaseNames(name), args, (reply) => [released(reply)]);
+    }
+    const keys = leases.flatMap(({ name }) => releaseNames(name));
+    const args = leases.flatMap(({ owner, token }) => [owner, token === undefined ? '' : tokenText(token)]);
+    return this.#runAll(RELEASE_ALL, keys, args, (replies) => replies.map(released));
+  }
+
+  takeBack({ name, owner, token }: Releasing, wasUsed: boolean): Promise<Release> {
+    const args = [owner, tokenText(token!), wasUsed ? '1' : '0'];
+    const released = this.#releaseReader();
+    return this.#run(RELEASE, releaseNames(name), args, (reply) => released(reply)!);
+  }
+
+  /** Returns a function that parses the reply of a release. Call before the release is sent. */
+  #releaseReader(): (reply: unknown) => Release | undefined {
     const disconnects = this.#connection.disconnects?.count;
-    const released = (reply: unknown): Release | undefined => {
+    return (reply) => {
       const release = RELEASES[Number(reply)];
       if (release !== 'not held' || this.#connection.disconnects?.count === disconnects) return release;
       throw new LeaseStoreError(
         'Redis failed: the connection was cut before the reply, and the lease may have been released before',
       );
     };
-    if (leases.length === 1) {
-      const { name, owner, token } = leases[0]!;
-      const args = token === undefined ? [owner] : [owner, tokenText(token)];
-      return this.#run(RELEASE, [name, waitersOf(name)], args, (reply) => [released(reply)]);
-    }
-    const keys = leases.flatMap(({ name }) => [name, waitersOf(name)]);
-    const args = leases.flatMap(({ owner, token }) => [owner, token === undefined ? '' : tokenText(token)]);
-    return this.#runAll(RELEASE_ALL, keys, args, (replies) => replies.map(released));
   }
 
   inspect(lease: string): Promise<StoredLease | undefined> {
@@ -273,7 +284,7 @@ export class RedisBackend implements ListingBackend {
   ): Promise<Granted | Refused> {
     const { names, owner, length, info } = wanted;
     const lease = names[0]!;
-    const keys = [lease, highestOf(lease)];
+    const keys = [lease, highestOf(lease), markOf(lease)];
     if (channel !== undefined) keys.push(waitersOf(lease));
     const args = [owner, String(length)];
     if (channel !== undefined || floor !== undefined || info) args.push(channel ?? '');
@@ -296,7 +307,8 @@ export class RedisBackend implements ListingBackend {
   ): Promise<Granted | Refused> {
     const { names, owner, length, info = '' } = wanted;
     const keys = names.flatMap((lease) => {
-      return channel === undefined ? [lease, highestOf(lease)] : [lease, highestOf(lease), waitersOf(lease)];
+      const named = [lease, highestOf(lease), markOf(lease)];
+      return channel === undefined ? named : [...named, waitersOf(lease)];
     });
     const floors = known.map((token) => String(token / MICROSECOND));
     const args = [owner, String(length), infoText(info), channel ?? '', ...floors];
@@ -307,10 +319,14 @@ export class RedisBackend implements ListingBackend {
   }
 
   #granted({ names, owner }: Wanted, replies: readonly unknown[]): Granted {
+    const signed = replies.map((token) => BigInt(String(token)));
+    const tokens = signed.map((token) => (token < 0n ? -token : token));
     return {
-      tokens: replies.map((token) => BigInt(String(token))),
+      tokens,
+      abandoned: signed.map((token) => token < 0n),
       giveBack: (place) => {
-        void this.#runDetached(RELEASE, names[place]!, [owner, String(replies[place])]);
+        const args = [owner, tokenText(tokens[place]!), '0'];
+        void this.#runDetached(RELEASE, releaseNames(names[place]!), args);
       },
     };
   }
@@ -332,10 +348,10 @@ export class RedisBackend implements ListingBackend {
     });
   }
 
-  /** Runs a script on a lease and its waiters in the background. Never rejects. */
-  async #runDetached(script: Script, lease: string, args: readonly string[]): Promise<void> {
+  /** Runs a script in the background. Never rejects. */
+  async #runDetached(script: Script, keys: readonly string[], args: readonly string[]): Promise<void> {
     try {
-      await this.#run(script, [lease, waitersOf(lease)], args, () => undefined);
+      await this.#run(script, keys, args, () => undefined);
     } catch {
       // The lease to give back, or this store's reservation, expires by itself.
     }
@@ -376,6 +392,11 @@ function leaseOf(reply: unknown): StoredLease | undefined {
   const [text, token, remaining] = reply as unknown[];
   const [owner = '', info = ''] = String(text).slice(1).split(BEFORE_INFO);
   return { owner, token: BigInt(String(token)), remaining: Number(remaining), info };
+}
+
+/** The KEYS of one lease for the scripts that release a lease. */
+function releaseNames(lease: string): readonly string[] {
+  return [lease, waitersOf(lease), markOf(lease)];
 }
 
 /** Formats a token as in the values of leases. */

@@ -14,6 +14,7 @@ const FNV_PRIME = 0x01000193;
  *
  *     stripelock:{17}:job:nightly     a lease
  *     stripelock:{17}?job:nightly     the stores that wait for the lease; absent if no store waits
+ *     stripelock:{17}!job:nightly     the lease's mark, which its holder's release deletes; see `SET_MARK`
  *     stripelock:{17}                 the highest token of bucket 17
  *
  * A prefix contains no braces.
@@ -42,8 +43,17 @@ export function highestOf(lease: string): string {
 
 /** The name of a lease's waiters, derived from the lease's name. */
 export function waitersOf(lease: string): string {
+  return otherOf(lease, '?');
+}
+
+/** The name of a lease's mark, derived from the lease's name. */
+export function markOf(lease: string): string {
+  return otherOf(lease, '!');
+}
+
+function otherOf(lease: string, sign: string): string {
   const end = lease.indexOf('}') + 1;
-  return `${lease.slice(0, end)}?${lease.slice(end + 1)}`;
+  return `${lease.slice(0, end)}${sign}${lease.slice(end + 1)}`;
 }
 
 /** The bucket of a text, by the FNV-1a hash. Clients of all versions must compute the same bucket. */

@@ -20,6 +20,9 @@ export interface Script {
  */
 export const RESERVED_FOR = 100;
 
+/** Milliseconds (one day) for which the mark of a lease is kept after the lease has expired. */
+const MARK_STAYS = 86_400_000;
+
 /**
  * Reads the value of a lease's key (KEYS[1]). The value consists of the token in 19 digits, a mark and the
  * owner. If the lease has an `info` text, {@link BEFORE_INFO} and this text follow. The mark is ';' if a
@@ -50,6 +53,24 @@ const refuseForeign = (key: string): string => `
 const REFUSE_FOREIGN = refuseForeign('KEYS[1]');
 
 /**
+ * The mark of a lease is a separate key that outlives the lease. The holder's release deletes the mark. So if
+ * the mark exists without a lease, the last holder left the key without a release: the key is abandoned. The
+ * mark's value is '1' if the current grant was of an abandoned key, else '0'.
+ *
+ * This function sets the mark for a grant. `isOwn`: whether the same owner already held the lease. Returns
+ * the sign for the token: '-' if the key was abandoned, else ''.
+ */
+const SET_MARK = `
+local function setMark(mark, isOwn, ttl)
+  local stays = string.format('%.0f', ttl + ${MARK_STAYS})
+  if redis.call('SET', mark, '0', 'NX', 'PX', stays) then return '' end
+  local value = isOwn and redis.call('GET', mark) or '1'
+  redis.call('SET', mark, value, 'PX', stays)
+  return value == '1' and '-' or ''
+end
+`;
+
+/**
  * Registers a channel as a waiter for a key that is leased to another owner or reserved for another channel.
  * Waiters are kept in order of arrival. Their list expires in `ends` milliseconds, together with the lease,
  * and the waiters then retry.
@@ -63,21 +84,22 @@ end
 `;
 
 /**
- * KEYS: the lease; the bucket's highest token in microseconds; and the lease's waiters, only if the caller
- * waits.
+ * KEYS: the lease; the bucket's highest token in microseconds; the lease's mark; and the lease's waiters,
+ * only if the caller waits.
  *
  * ARGV: the owner; the TTL in milliseconds; the caller's channel or ''; a lower bound for the token in
  * microseconds; {@link BEFORE_INFO} followed by the `info` text. The last three arguments are optional.
  *
- * Replies with the token, or with {milliseconds until another owner's lease ends}. In the latter case, if the
- * caller waits, the caller's channel is registered as a waiter for that time, in order of arrival.
+ * Replies with the token, or with {milliseconds until another owner's lease ends}. The token has a minus sign
+ * if the key was abandoned. If the lease is refused and the caller waits, the caller's channel is registered
+ * as a waiter until that lease ends, in order of arrival.
  *
  * A token counts nanoseconds but is computed in microseconds, because the server's TIME has microseconds, and
  * Lua's numbers are exact only up to 2^53 (the year 2255). Three zeros are then appended. Usually the clock
  * is ahead of all tokens, so comparing strings of 16 digits is enough. If the clock was set back, the new
  * token is the highest token plus one.
  */
-export const ACQUIRE = script(`${IS_OWN}${REGISTER}
+export const ACQUIRE = script(`${IS_OWN}${REGISTER}${SET_MARK}
 local call = redis.call
 local owner = ARGV[1] .. (ARGV[5] or '')
 local time = call('TIME')
@@ -95,25 +117,29 @@ if not ahead or ARGV[4] or #token ~= 16 then
   call('SET', KEYS[2], token)
 end
 token = token .. '000'
-if not KEYS[3] and call('SET', KEYS[1], token .. ':' .. owner, 'NX', 'PX', ARGV[2]) then return token end
+if not KEYS[4] and call('SET', KEYS[1], token .. ':' .. owner, 'NX', 'PX', ARGV[2]) then
+  return setMark(KEYS[3], false, ARGV[2]) .. token
+end
 local held = call('GET', KEYS[1])
 local mark = held and string.sub(held, 20, 20)
 if held and not isOwn(held, mark == '~' and ARGV[3] or ARGV[1]) then${REFUSE_FOREIGN}
   local ends = call('PTTL', KEYS[1])
-  if KEYS[3] then register(KEYS[1], KEYS[3], mark, string.sub(token, 1, 16), ARGV[3], ends) end
+  if KEYS[4] then register(KEYS[1], KEYS[4], mark, string.sub(token, 1, 16), ARGV[3], ends) end
   return {ends}
 end
+local sign = setMark(KEYS[3], held and mark ~= '~', ARGV[2])
 if mark ~= ';' then mark = ':' end
-if KEYS[3] then
-  call('ZREM', KEYS[3], ARGV[3])
-  if call('PEXPIRE', KEYS[3], ARGV[2]) == 1 then mark = ';' end
+if KEYS[4] then
+  call('ZREM', KEYS[4], ARGV[3])
+  if call('PEXPIRE', KEYS[4], ARGV[2]) == 1 then mark = ';' end
 end
 call('PSETEX', KEYS[1], ARGV[2], token .. mark .. owner)
-return token`);
+return sign .. token`);
 
 /**
- * ARGV: the owner; the TTL in milliseconds; and, only if the `info` text changes, {@link BEFORE_INFO} and the
- * new text. Never shortens a lease. Replies 1 if the owner holds the lease, else 0.
+ * KEYS: the lease, its mark. ARGV: the owner; the TTL in milliseconds; and, only if the `info` text changes,
+ * {@link BEFORE_INFO} and the new text. Never shortens a lease. Replies 1 if the owner holds the lease, else
+ * 0.
  */
 export const RENEW = script(`${HELD}${IS_OWN}
 if not held then return 0 end
@@ -121,6 +147,7 @@ if not isOwn(held, ARGV[1]) then${REFUSE_FOREIGN}
   return 0
 end
 local left = math.max(call('PTTL', KEYS[1]), tonumber(ARGV[2]))
+call('PEXPIRE', KEYS[2], string.format('%.0f', left + ${MARK_STAYS}))
 if ARGV[3] then
   call('PSETEX', KEYS[1], string.format('%.0f', left), string.sub(held, 1, 20) .. ARGV[1] .. ARGV[3])
   return 1
@@ -128,8 +155,8 @@ end
 return call('PEXPIRE', KEYS[1], string.format('%.0f', left))`);
 
 /**
- * ARGV: the owner, the TTL in milliseconds, the token. This is the only script that may shorten a lease.
- * Replies like `RENEW`.
+ * KEYS: the lease, its mark. ARGV: the owner, the TTL in milliseconds, the token. This is the only script
+ * that may shorten a lease. Replies like `RENEW`.
  */
 export const KEEP = script(`${HELD}${IS_OWN}
 if not held then return 0 end
@@ -137,6 +164,7 @@ if not isOwn(held, ARGV[1]) then${REFUSE_FOREIGN}
   return 0
 end
 if string.sub(held, 1, 19) ~= ARGV[3] then return 0 end
+call('DEL', KEYS[2])
 return call('PEXPIRE', KEYS[1], ARGV[2])`);
 
 /**
@@ -168,8 +196,10 @@ end
 `;
 
 /**
- * KEYS: the lease, its waiters. ARGV: the owner; and the token, if only the grant with that token may be
- * released. Replies 0 if the owner did not hold the lease, 2 if a waiter was notified, else 1.
+ * KEYS: the lease, its waiters, its mark. ARGV: the owner; the token, if only the grant with that token may
+ * be released; and a third argument only if the holder did not release the grant: '1' if the grant was used,
+ * else '0'. Such a grant leaves its mark if it was used or if it was of an abandoned key. Replies 0 if the
+ * owner did not hold the lease, 2 if a waiter was notified, else 1.
  */
 export const RELEASE = script(`${HELD}${IS_OWN}${WAKE}
 if not held then return 0 end
@@ -177,7 +207,11 @@ if not isOwn(held, ARGV[1]) then${REFUSE_FOREIGN}
   return 0
 end
 if ARGV[2] and string.sub(held, 1, 19) ~= ARGV[2] then return 0 end
-call('DEL', KEYS[1])
+if ARGV[3] == '1' or (ARGV[3] == '0' and call('GET', KEYS[3]) == '1') then
+  call('DEL', KEYS[1])
+else
+  call('DEL', KEYS[1], KEYS[3])
+end
 if string.sub(held, 20, 20) == ';' and wake(KEYS[1], KEYS[2]) then return 2 end
 return 1`);
 
@@ -205,12 +239,12 @@ return {string.sub(held, 20), string.sub(held, 1, 19), call('PTTL', KEYS[1])}`);
 
 /*
  * The scripts for several keys. Each is atomic, and on a cluster all its keys must be in one slot. KEYS has
- * one to three names for each key: first the lease, then the names that the script's comment lists.
+ * one to four names for each key: first the lease, then the names that the script's comment lists.
  */
 
 /**
- * The second name of each key is the bucket's highest token. If the caller waits, the third name is the
- * lease's waiters.
+ * The second name of each key is the bucket's highest token, and the third name is the lease's mark. If the
+ * caller waits, the fourth name is the lease's waiters.
  *
  * ARGV: the owner; the TTL in milliseconds; '' or {@link BEFORE_INFO} and the `info` text; the caller's
  * channel or ''; and for each key a lower bound for the token in microseconds, or '0'.
@@ -221,10 +255,10 @@ return {string.sub(held, 20), string.sub(held, 1, 19), call('PTTL', KEYS[1])}`);
  * reserved for the caller's channel is passed on to the next waiter for that key. All steps that can fail are
  * done before the first write of a lease.
  */
-export const ACQUIRE_ALL = script(`${IS_OWN}${REGISTER}${WAKE}
+export const ACQUIRE_ALL = script(`${IS_OWN}${REGISTER}${WAKE}${SET_MARK}
 local call = redis.call
 local channel = ARGV[4]
-local names = channel == '' and 2 or 3
+local names = channel == '' and 3 or 4
 local count = #KEYS / names
 local marks = {}
 local time = call('TIME')
@@ -237,11 +271,11 @@ for i = 1, count do
     marks[i] = string.sub(held, 20, 20)
     if not isOwn(held, marks[i] == '~' and channel or ARGV[1]) then
       local ends = call('PTTL', lease)
-      if channel ~= '' then register(lease, nameOf(i, 3), marks[i], time, channel, ends) end
+      if channel ~= '' then register(lease, nameOf(i, 4), marks[i], time, channel, ends) end
       for j = 1, i - 1 do
         if marks[j] == '~' then
           call('DEL', nameOf(j, 1))
-          wake(nameOf(j, 1), nameOf(j, 3))
+          wake(nameOf(j, 1), nameOf(j, 4))
         end
       end
       return {0, i - 1, ends}
@@ -265,10 +299,11 @@ end
 for i = 1, count do
   local mark = marks[i] == ';' and ';' or ':'
   if channel ~= '' then
-    call('ZREM', nameOf(i, 3), channel)
-    if call('PEXPIRE', nameOf(i, 3), ARGV[2]) == 1 then mark = ';' end
+    call('ZREM', nameOf(i, 4), channel)
+    if call('PEXPIRE', nameOf(i, 4), ARGV[2]) == 1 then mark = ';' end
   end
   call('PSETEX', nameOf(i, 1), ARGV[2], tokens[i + 1] .. mark .. ARGV[1] .. ARGV[3])
+  tokens[i + 1] = setMark(nameOf(i, 3), marks[i] and marks[i] ~= '~', ARGV[2]) .. tokens[i + 1]
 end
 return tokens`);
 
@@ -317,15 +352,17 @@ end
 return results`);
 
 /**
- * ARGV per lease: the owner; the TTL in milliseconds; and either '' to leave the `info` text unchanged, or
- * '=' followed by the new text, with {@link BEFORE_INFO} before it unless it is empty. For each lease, the
- * reply is 1, 0 or {@link UNDECIDED}.
+ * The second name of each key is the lease's mark. ARGV per lease: the owner; the TTL in milliseconds; and
+ * either '' to leave the `info` text unchanged, or '=' followed by the new text, with {@link BEFORE_INFO}
+ * before it unless it is empty. For each lease, the reply is 1, 0 or {@link UNDECIDED}.
  */
 export const RENEW_ALL = eachOwn(
-  1,
+  2,
   '',
   3,
-  `local left = string.format('%.0f', math.max(call('PTTL', lease), tonumber(ARGV[at + 2])))
+  `local left = math.max(call('PTTL', lease), tonumber(ARGV[at + 2]))
+    call('PEXPIRE', KEYS[2 * i], string.format('%.0f', left + ${MARK_STAYS}))
+    left = string.format('%.0f', left)
     local info = ARGV[at + 3]
     if info ~= '' then
       call('PSETEX', lease, left, string.sub(held, 1, 20) .. ARGV[at + 1] .. string.sub(info, 2))
@@ -336,17 +373,17 @@ export const RENEW_ALL = eachOwn(
 );
 
 /**
- * The second name of each key is the lease's waiters. ARGV per lease: the owner, and the required token or
- * ''. Replies for each lease like `RELEASE`, or {@link UNDECIDED}.
+ * The second name of each key is the lease's waiters, and the third name is its mark. ARGV per lease: the
+ * owner, and the required token or ''. Replies for each lease like `RELEASE`, or {@link UNDECIDED}.
  */
 export const RELEASE_ALL = eachOwn(
-  2,
+  3,
   WAKE,
   2,
   `local token = ARGV[at + 2]
     if token == '' or string.sub(held, 1, 19) == token then
-      call('DEL', lease)
-      result = string.sub(held, 20, 20) == ';' and wake(lease, KEYS[2 * i]) and 2 or 1
+      call('DEL', lease, KEYS[3 * i])
+      result = string.sub(held, 20, 20) == ';' and wake(lease, KEYS[3 * i - 1]) and 2 or 1
     end`,
 );
 

@@ -4,7 +4,7 @@ import type { HostUrl } from '../../common/types.js';
 import {
   checkNonEmpty,
   type ClosableLeaseStore,
-  type ExactLeaseStore,
+  type AbandonmentLeaseStore,
   type InfoLeaseStore,
   type LeaseStore,
   type LeaseStoreSource,
@@ -93,7 +93,7 @@ export function redisLeaseStore(
   SeveralKeysLeaseStore &
   InfoLeaseStore &
   ReopenableLeaseStore &
-  ExactLeaseStore &
+  AbandonmentLeaseStore &
   ListingLeaseStore &
   ClosableLeaseStore {
   const terms = checkTerms(options, NAMES);

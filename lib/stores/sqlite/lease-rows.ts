@@ -12,6 +12,11 @@ import { StoreClock, type ClockRow, type Reading } from './store-clock.js';
  */
 const PURGED_PER_ACQUISITION = 4n;
 const NANOSECONDS = 1_000_000n;
+/**
+ * Milliseconds (one day) for which an expired row is kept, so that the next holder sees that the key was
+ * abandoned.
+ */
+const REMEMBERED = 86_400_000n;
 /** The token of a row that reserves its key for a waiting store. Every lease has a higher token. */
 const RESERVED = 0n;
 /**
@@ -37,9 +42,15 @@ export interface WaiterRow {
 /**
  * The tables, and the operations on them. Each method that changes something is one transaction.
  *
- *     <table>           a row for each lease: key, owner, token, info, and when it expires on the store's clock
+ *     <table>           a row for each lease: key, owner, token, info, when it expires on the store's clock,
+ *                       and `abandoned`
  *     <table>_clock     one row: the store's clock, the wall clock at that time, and the highest token
  *     <table>_waiters   a row for each store that waits for a key, by order of arrival, with its expiry
+ *
+ * `abandoned` is 1 if the previous holder left the key without a release, else 0. When the current holder
+ * ends the lease, `abandoned` becomes NULL. So if the lease of a row has expired and `abandoned` is not NULL,
+ * the key was abandoned. A reservation keeps this for the next grant: its `abandoned` is 1 if the key was
+ * abandoned, else NULL.
  *
  * A release deletes the record of the first waiting store, and reserves the key for that store for
  * {@link RESERVED_FOR}. The reservation is a row that contains the store instead of an owner, and the token
@@ -128,9 +139,9 @@ export class LeaseRows {
     ttl: bigint,
     info: string | undefined,
     isAwaited: (key: string) => boolean,
-  ): readonly bigint[] | number {
+  ): GrantedRows | number {
     let refused = -1;
-    const tokens = this.#atTime((statements, now, wall, highest) => {
+    const granted = this.#atTime((statements, now, wall, highest) => {
       refused = this.#firstTaken(statements, keys, owner, now);
       if (refused >= 0) {
         const key = keys[refused]!;
@@ -139,16 +150,18 @@ export class LeaseRows {
       }
       const clock = wall * NANOSECONDS;
       const first = clock > highest ? clock : highest + 1n;
-      const given = keys.map((_, i) => first + BigInt(i));
-      statements.setClock.run(now, wall, given.at(-1)!);
-      statements.purge.run(now, PURGED_PER_ACQUISITION * BigInt(keys.length));
-      keys.forEach((key, i) => {
-        statements.put.run(key, owner, given[i]!, now + ttl, info ?? null);
+      const tokens = keys.map((_, i) => first + BigInt(i));
+      statements.setClock.run(now, wall, tokens.at(-1)!);
+      const abandoned = keys.map((key, i) => {
+        const isAbandoned = wasAbandoned(statements.lease.get(key), now);
+        statements.put.run(key, owner, tokens[i]!, now + ttl, info ?? null, isAbandoned ? 1n : 0n);
         if (isAwaited(key)) statements.forget.run(this.#store, key);
+        return isAbandoned;
       });
-      return given;
+      statements.purge.run(now - REMEMBERED, PURGED_PER_ACQUISITION * BigInt(keys.length));
+      return { tokens, abandoned };
     });
-    return tokens ?? refused;
+    return granted ?? refused;
   }
 
   renew(keys: readonly Renewing[]): readonly boolean[] {
@@ -177,14 +190,27 @@ export class LeaseRows {
       statements.setClock.run(now, wall, highest);
       return keys.map(({ name: key, owner, token = null }) => {
         if (Number(statements.remove.run(key, owner, now, token, token).changes) === 0) return false;
-        if (keeps(key)) return true;
-        const next = statements.firstWaiter.get(key, now)?.['store'] as string | undefined;
-        if (next !== undefined) {
-          statements.forget.run(next, key);
-          statements.put.run(key, next, RESERVED, now + RESERVED_FOR, null);
-        }
+        if (!keeps(key)) reserve(statements, key, now, null);
         return true;
       });
+    });
+  }
+
+  /** Frees the key of a grant that its holder did not release. Otherwise like {@link release}. */
+  takeBack(
+    { name: key, owner, token }: Releasing,
+    wasUsed: boolean,
+    keeps: (key: string) => boolean,
+  ): boolean {
+    return this.#atTime((statements, now, wall, highest) => {
+      statements.setClock.run(now, wall, highest);
+      const abandoned = statements.lease.get(key)?.['abandoned'] as bigint | null | undefined;
+      const removed = statements.remove.run(key, owner, now, token!, token!);
+      if (Number(removed.changes) === 0) return false;
+      const isAbandoned = typeof abandoned === 'bigint' && (wasUsed || abandoned === 1n);
+      if (isAbandoned) statements.put.run(key, owner, token!, now, null, 1n);
+      if (!keeps(key)) reserve(statements, key, now, isAbandoned ? 1n : null);
+      return true;
     });
   }
 
@@ -305,7 +331,8 @@ function create(connection: Connection, table: string): void {
   connection.prepareFile();
   connection.exec(
     `CREATE TABLE IF NOT EXISTS "${table}" (
-       key TEXT PRIMARY KEY, owner TEXT NOT NULL, token INTEGER NOT NULL, expires INTEGER NOT NULL, info TEXT
+       key TEXT PRIMARY KEY, owner TEXT NOT NULL, token INTEGER NOT NULL, expires INTEGER NOT NULL, info TEXT,
+       abandoned INTEGER
      ) WITHOUT ROWID;
      CREATE INDEX IF NOT EXISTS "${table}_expires" ON "${table}" (expires);
      CREATE TABLE IF NOT EXISTS "${table}_clock" (
@@ -316,6 +343,14 @@ function create(connection: Connection, table: string): void {
      );
      CREATE INDEX IF NOT EXISTS "${table}_waiters_key" ON "${table}_waiters" (key);`,
   );
+  const columns = connection.prepare(`SELECT 1 FROM pragma_table_info('${table}') WHERE name = 'abandoned'`);
+  if (columns.get() !== undefined) return;
+  try {
+    connection.exec(`ALTER TABLE "${table}" ADD COLUMN abandoned INTEGER`);
+  } catch (error) {
+    // Another process has added the column.
+    if (!/duplicate column/.test(String(error))) throw error;
+  }
 }
 
 function prepare(connection: Connection, table: string) {
@@ -325,22 +360,23 @@ function prepare(connection: Connection, table: string) {
     setClock: statement(
       `INSERT OR REPLACE INTO "${table}_clock" (id, time, wall, token) VALUES (1, ?, ?, ?)`,
     ),
-    lease: statement(`SELECT owner, token, expires, info FROM "${table}" WHERE key = ?`),
+    lease: statement(`SELECT owner, token, expires, info, abandoned FROM "${table}" WHERE key = ?`),
     list: statement(
       `SELECT key, owner, token, expires, info FROM "${table}"
        WHERE key >= ? AND key > ? AND key < ? AND expires > ? AND token <> ? ORDER BY key LIMIT ?`,
     ),
     encoding: statement('PRAGMA encoding'),
     put: statement(
-      `INSERT INTO "${table}" (key, owner, token, expires, info) VALUES (?, ?, ?, ?, ?) ON CONFLICT (key) DO UPDATE
-       SET owner = excluded.owner, token = excluded.token, expires = excluded.expires, info = excluded.info`,
+      `INSERT INTO "${table}" (key, owner, token, expires, info, abandoned) VALUES (?, ?, ?, ?, ?, ?)
+       ON CONFLICT (key) DO UPDATE SET owner = excluded.owner, token = excluded.token, expires = excluded.expires,
+         info = excluded.info, abandoned = excluded.abandoned`,
     ),
     extend: statement(
       `UPDATE "${table}" SET expires = max(expires, ?), info = coalesce(?, info)
        WHERE key = ? AND owner = ? AND expires > ?`,
     ),
     keep: statement(
-      `UPDATE "${table}" SET expires = ? WHERE key = ? AND owner = ? AND expires > ? AND token = ?`,
+      `UPDATE "${table}" SET expires = ?, abandoned = NULL WHERE key = ? AND owner = ? AND expires > ? AND token = ?`,
     ),
     remove: statement(
       `DELETE FROM "${table}" WHERE key = ? AND owner = ? AND expires > ? AND (? IS NULL OR token = ?)`,
@@ -364,6 +400,31 @@ function prepare(connection: Connection, table: string) {
     extendRecords: statement(`UPDATE "${table}_waiters" SET ends = ? WHERE store = ?`),
     purgeRecords: statement(`DELETE FROM "${table}_waiters" WHERE ends <= ?`),
   };
+}
+
+/** The tokens of the acquired keys, and whether each key was abandoned, in the order of the keys. */
+interface GrantedRows {
+  readonly tokens: readonly bigint[];
+  readonly abandoned: readonly boolean[];
+}
+
+/** Whether a grant that replaces the row is of an abandoned key. Undefined stands for a missing row. */
+function wasAbandoned(row: SqliteRow | undefined, now: bigint): boolean {
+  if (row === undefined) return false;
+  const abandoned = row['abandoned'] as bigint | null;
+  const isOwn = row['token'] !== RESERVED && (row['expires'] as bigint) > now;
+  return isOwn ? abandoned === 1n : abandoned !== null;
+}
+
+/**
+ * Reserves a freed key for the first waiting store. Does nothing if no store waits. `abandoned`: 1 if the key
+ * is abandoned, else null.
+ */
+function reserve(statements: Statements, key: string, now: bigint, abandoned: bigint | null): void {
+  const next = statements.firstWaiter.get(key, now)?.['store'] as string | undefined;
+  if (next === undefined) return;
+  statements.forget.run(next, key);
+  statements.put.run(key, next, RESERVED, now + RESERVED_FOR, null, abandoned);
 }
 
 function leaseOf(row: SqliteRow, now: bigint): StoredLease {

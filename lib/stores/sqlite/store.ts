@@ -4,12 +4,12 @@ import { invalidArgType, outOfRange, type LockError } from '../../common/errors.
 import { afterTurn } from '../../common/host.js';
 import { storeDenied } from '../../lease/contract/errors.js';
 import {
+  type AbandonmentLeaseStore,
   checkClock,
   checkNonEmpty,
   readClock,
   type Clock,
   type ClosableLeaseStore,
-  type ExactLeaseStore,
   type InfoLeaseStore,
   type LeaseStoreSource,
   type ReopenableLeaseStore,
@@ -103,7 +103,7 @@ export function sqliteLeaseStore(
   SeveralKeysLeaseStore &
   InfoLeaseStore &
   ReopenableLeaseStore &
-  ExactLeaseStore &
+  AbandonmentLeaseStore &
   ListingLeaseStore &
   ClosableLeaseStore {
   const terms = checkTerms(options, NAMES);
@@ -154,7 +154,7 @@ class SqliteBackend implements ListingBackend {
     for (const name of names) this.#releases.granted(name);
     // SQLite answers before any timer can fire. So an answer is never late, and no grant needs to be given
     // back.
-    return Promise.resolve({ tokens: answer, giveBack: () => undefined });
+    return Promise.resolve({ ...answer, giveBack: () => undefined });
   }
 
   renew(keys: readonly Renewing[]): Promise<readonly boolean[]> {
@@ -172,6 +172,12 @@ class SqliteBackend implements ListingBackend {
     const freed = this.#rows.release(keys, this.#releases.keeps);
     keys.filter((_, i) => freed[i]).forEach(({ name }) => this.#releases.wake(name));
     return Promise.resolve(freed.map((isFreed) => (isFreed ? 'freed' : 'not held')));
+  }
+
+  takeBack(key: Releasing, wasUsed: boolean): Promise<Release> {
+    const isFreed = this.#rows.takeBack(key, wasUsed, this.#releases.keeps);
+    if (isFreed) this.#releases.wake(key.name);
+    return Promise.resolve(isFreed ? 'freed' : 'not held');
   }
 
   inspect(name: string): Promise<StoredLease | undefined> {

@@ -25,15 +25,19 @@ LeaseTable::Grant LeaseTable::tryAcquire(const Claim& claim, Nanoseconds ttl, st
   if (remaining > 0 && entry->owner != claim.owner) return {.retryAfter = remaining};
   if (const Nanoseconds left = passTurn(claim.key, taker); left > 0) return {.retryAfter = left};
   if (entry) {
+    entry->abandoned = remaining > 0 ? entry->abandoned : !entry->kept;
+    entry->kept = false;
     times_.move(*entry, at + ttl);
   } else {
+    const bool abandoned = takeLapsed(claim.key);  // keeps L4
     entry = &entries_.add(std::make_unique<Entry>(claim.key));
     times_.add(*entry, at + ttl);  // keeps L2
+    entry->abandoned = abandoned;
   }
   entry->owner = claim.owner;
   entry->info = info;
   entry->token = nextToken_++;  // keeps L1
-  return {.token = entry->token};
+  return {.token = entry->token, .abandoned = entry->abandoned};
 }
 
 Nanoseconds LeaseTable::passTurn(const KeyView& key, const LeaseWatches& taker) {
@@ -71,6 +75,25 @@ bool LeaseTable::end(const Claim& claim, std::uint64_t token, Nanoseconds keepFo
   callWatches(claim.key, keepFor == 0, wakes);
   if (keepFor > 0) {
     times_.move(*entry, at + keepFor);
+    entry->kept = true;
+    entry->abandoned = false;
+  } else {
+    erase(*entry);
+  }
+  return true;
+}
+
+bool LeaseTable::takeBack(const Claim& claim, std::uint64_t token, bool wasUsed, const LeaseWatches* self) {
+  // Destroyed after `lock`, so it sends its wakes with the table unlocked.
+  WakeSet wakes(self ? &self->participant() : nullptr);
+  const Lock lock(mutex_);
+  const Nanoseconds at = resolve(claim.at);
+  sweep(at);
+  Entry* const entry = heldBy(claim, token, at);
+  if (!entry) return false;
+  callWatches(claim.key, true, wakes);
+  if (!entry->kept && (wasUsed || entry->abandoned)) {
+    lapse(*entry, at);
   } else {
     erase(*entry);
   }
@@ -172,8 +195,33 @@ void LeaseTable::erase(Entry& entry) {
   entries_.remove(entry);  // keeps L2
 }
 
+void LeaseTable::lapse(Entry& entry, Nanoseconds ended) {
+  Lapsed& lapsed = lapsed_.add(std::make_unique<Lapsed>(entry.key.view()));
+  lapses_.add(lapsed, ended);
+  erase(entry);
+  if (lapsed_.size() > kRemembered) forget(lapses_.least());  // keeps L4
+}
+
+bool LeaseTable::takeLapsed(const KeyView& key) {
+  Lapsed* const lapsed = lapsed_.find(key);
+  if (lapsed) forget(*lapsed);
+  return lapsed != nullptr;
+}
+
+void LeaseTable::forget(Lapsed& key) {
+  lapses_.remove(key);
+  lapsed_.remove(key);
+}
+
 void LeaseTable::sweep(Nanoseconds at, std::size_t most) {
-  for (std::size_t i = 0; i < most && !times_.empty() && times_.leastRank() <= at; ++i) erase(times_.least());
+  for (std::size_t i = 0; i < most && !times_.empty() && times_.leastRank() <= at; ++i) {
+    Entry& entry = times_.least();
+    if (entry.kept) {
+      erase(entry);
+    } else {
+      lapse(entry, times_.leastRank());
+    }
+  }
 }
 
 }  // namespace stripelock

@@ -13,6 +13,8 @@
 // L2  An entry is in the map and in the heap of times, or in neither. Its rank in the heap is the time when it expires.
 // L3  No expired key stays forever: each operation removes up to kSwept expired entries. An operation adds at most one
 //     entry, so expired entries are swept as fast as new ones can be made, and each operation is O(log n).
+// L4  A key without an entry is in lapsed_ if its last lease ended without a release, until the next grant of the key.
+//     lapsed_ has at most kRemembered keys. If it is full, the key whose lease ended first is removed.
 //
 // The caller passes the time, so that tests can advance it. If it passes kElapsed, the table reads elapsed() while it
 // is locked. That clock also counts while the machine is suspended, like the deadlines of the holders.
@@ -43,6 +45,8 @@ class LeaseTable {
   // How long after a release only the longest waiting thread may take the key. An event loop that is not blocked reacts
   // within this time. If the event loop is blocked, the other threads lose only this little time.
   static constexpr Nanoseconds kTurn = 5'000'000;
+  // The number of abandoned keys that the table remembers.
+  static constexpr std::size_t kRemembered = 1024;
 
   explicit LeaseTable(std::uint64_t firstToken) : nextToken_(firstToken) {}
 
@@ -58,6 +62,9 @@ class LeaseTable {
     // If not granted: the nanoseconds after which to retry even without a wake. By then the holder's lease has
     // expired, or the other thread's turn has ended.
     Nanoseconds retryAfter = 0;
+    // If granted: whether the key's last lease ended without a release. If the owner already held the key, the value is
+    // that of the owner's last grant.
+    bool abandoned = false;
   };
   // Grants nothing if another owner holds the key, or if another thread has the turn. If the same owner already holds
   // the key, that owner gets a new token. `info`: the text to keep with the lease; may be empty. `taker`: the watches
@@ -72,6 +79,9 @@ class LeaseTable {
   // call; 0 frees it at once. `self`: the watches of the calling thread, or nullptr. That thread is not woken, because
   // it checks its watches itself.
   bool end(const Claim& claim, std::uint64_t token, Nanoseconds keepFor, const LeaseWatches* self);
+  // Frees the key of a grant that its holder did not release, and notifies like end(). The key's next grant is
+  // abandoned if this grant was used or was itself abandoned. Returns false if the owner does not hold the grant.
+  bool takeBack(const Claim& claim, std::uint64_t token, bool wasUsed, const LeaseWatches* self);
 
   struct Info {
     std::string owner;
@@ -113,6 +123,15 @@ class LeaseTable {
     std::string info;
     std::uint64_t token = 0;
     std::uint32_t place = 0;
+    // See Grant::abandoned.
+    bool abandoned = false;
+    // Whether the holder has ended the lease, but keeps the key taken. The expiry of such an entry is not reported as
+    // an abandonment.
+    bool kept = false;
+  };
+  struct Lapsed : KeyNode<Lapsed> {
+    using KeyNode::KeyNode;
+    std::uint32_t place = 0;
   };
   // The threads that wait for a key, ordered by when they arrived or last had their turn.
   struct Waiting : KeyNode<Waiting> {
@@ -136,12 +155,20 @@ class LeaseTable {
   // now. Then the turn of the first thread begins.
   void callWatches(const KeyView& key, bool turn, WakeSet& wakes);
   void erase(Entry& entry);
+  // Removes the entry of a lease that ended at the time `ended` without a release, and adds its key to lapsed_.
+  void lapse(Entry& entry, Nanoseconds ended);
+  // Removes the key from lapsed_. Returns whether the key was there.
+  bool takeLapsed(const KeyView& key);
+  void forget(Lapsed& key);
   // Removes up to `most` expired entries.
   void sweep(Nanoseconds at, std::size_t most = kSwept);
 
   Mutex mutex_;
   KeyMap<Entry> entries_;
   IndexedHeap<Nanoseconds, Entry> times_;
+  KeyMap<Lapsed> lapsed_;
+  // The keys of lapsed_, ranked by when their leases ended.
+  IndexedHeap<Nanoseconds, Lapsed> lapses_;
   KeyMap<Waiting> waiting_;
   std::uint64_t nextToken_;
 };

@@ -90,6 +90,8 @@ describe('the addon', () => {
       () => addon.leaseRenew(leases, 'key', NaN, 'a', 1, wrong),
       () => addon.leaseEnd(leases, 'key', NaN, 'a', wrong, 0),
       () => addon.leaseEnd(leases, 'key', NaN, 'a', 1n, wrong),
+      () => addon.leaseTakeBack(leases, 'key', NaN, 'a', wrong, true),
+      () => addon.leaseTakeBack(leases, 'key', NaN, 'a', 1n, wrong),
       () => addon.leaseInspect(leases, 'key', wrong),
     ]) {
       expect(call).toThrow(refusal);

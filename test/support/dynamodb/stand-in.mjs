@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import http from 'node:http';
 
-/** @typedef {Record<string, { S?: string, N?: string }>} Item */
+/** @typedef {Record<string, { S?: string, N?: string, BOOL?: boolean }>} Item */
 /** @typedef {Record<string, any>} Input */
 
 /** Characters and bytes of the service's limits. */
@@ -204,10 +204,10 @@ export class StandIn {
     const { ExpressionAttributeNames: names, ExpressionAttributeValues: values } = input;
     const items = this.items(table);
     const name = nameIn(item);
-    for (const [attribute, { S, N, ...rest }] of Object.entries(/** @type {Item} */ (item))) {
+    for (const [attribute, { S, N, BOOL, ...rest }] of Object.entries(/** @type {Item} */ (item))) {
       const isNumber = N !== undefined && /^\d+$/.test(N) && N.length <= MOST_DIGITS;
-      if ((S === undefined) === !isNumber || Object.keys(rest).length > 0)
-        throw invalid(`attribute ${attribute}`);
+      const values = [S !== undefined, isNumber, typeof BOOL === 'boolean'].filter(Boolean);
+      if (values.length !== 1 || Object.keys(rest).length > 0) throw invalid(`attribute ${attribute}`);
     }
     if (JSON.stringify(item).length > LONGEST_ITEM)
       throw invalid('Item size has exceeded the maximum allowed size');
