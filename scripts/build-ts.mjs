@@ -17,6 +17,7 @@ const INPUTS = [
   'lib',
   'scripts/build',
   'scripts/build-ts.mjs',
+  'package.json',
   'tsconfig.json',
   'node_modules/.package-lock.json',
 ];

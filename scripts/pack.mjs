@@ -71,10 +71,10 @@ function addFoldersOfEntries(folder, manifest) {
     if (subpath === '.' || conditions.require === undefined) continue;
     const at = path.join(folder, subpath);
     const { types, default: main } = conditions.require;
-    mkdirSync(at);
+    mkdirSync(at, { recursive: true });
     writeJson(path.join(at, 'package.json'), {
-      main: path.posix.join('..', main),
-      types: path.posix.join('..', types),
+      main: path.posix.relative(subpath, main),
+      types: path.posix.relative(subpath, types),
     });
   }
 }

@@ -3,7 +3,8 @@ import { fileURLToPath } from 'node:url';
 import ts from 'typescript';
 import { describe, expect, it } from 'vitest';
 import { HEADER_INTS, METRIC_CELLS, REGISTRY_INDEX, TOKEN_CELL } from '../lib/engine/contract/layout.js';
-import { constantsOf } from './support/constants.js';
+import { COUNT, COUNTED_WAITS, LOCK_KINDS } from '../lib/engine/contract/counts.js';
+import { constantsOf, enumOf, nameInCpp } from './support/constants.js';
 import { copyForTest } from './support/package-copy.js';
 import { runProgram } from './support/programs.js';
 
@@ -36,6 +37,20 @@ describe('every metric', () => {
     });
     expect(cells.length).toBeGreaterThan(0);
     expect(METRIC_CELLS).toMatchObject(Object.fromEntries(cells));
+  });
+
+  it('of collect() has the same place in contract/counts.ts and core/table/registry.h, and so has each kind', () => {
+    const header = fileURLToPath(new URL('../native/core/table/registry.h', import.meta.url));
+    const [, list] = /enum Count : std::uint32_t \{([^}]*)\}/.exec(readFileSync(header, 'utf8'))!;
+    const names = [...list!.matchAll(/\bk(\w+),/g)].map(([, name]) => name!);
+    expect(names.pop()).toBe('Waits');
+    expect(Object.keys(COUNT).map((name) => nameInCpp(name.toUpperCase()))).toEqual(
+      names.map((name) => `k${name}`),
+    );
+    expect(Object.values(COUNT)).toEqual(names.map((_, place) => place));
+    expect(COUNTED_WAITS).toBe(names.length);
+    const kinds = LOCK_KINDS.map((kind) => nameInCpp(kind.toUpperCase().replace('-', '_')));
+    expect([...enumOf('core/table/registry.h', 'LockKind').keys()]).toEqual(kinds);
   });
 
   it('has a separate cell in the header, behind its integers', () => {

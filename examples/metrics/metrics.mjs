@@ -15,17 +15,17 @@ import {
 } from '@opentelemetry/sdk-metrics';
 import { Registry } from 'prom-client';
 import { StripedLock } from 'stripelock';
-import { observeLocks } from './opentelemetry.mjs';
-import { exportLocks } from './prometheus.mjs';
+import { observe } from 'stripelock/metrics/opentelemetry';
+import { register } from 'stripelock/metrics/prom-client';
 
 const WORKERS = 3;
 
 function servePrometheus(port) {
-  const register = new Registry();
-  exportLocks(register);
+  const registry = new Registry();
+  register(registry);
   const server = createServer(async (request, response) => {
     if (request.url !== '/metrics') return response.writeHead(404).end();
-    response.writeHead(200, { 'Content-Type': register.contentType }).end(await register.metrics());
+    response.writeHead(200, { 'Content-Type': registry.contentType }).end(await registry.metrics());
   });
   // Port 0: any free port.
   server.listen(port, '127.0.0.1', () => {
@@ -37,7 +37,7 @@ function printOpenTelemetry() {
   const exporter = new ConsoleMetricExporter();
   const reader = new PeriodicExportingMetricReader({ exporter, exportIntervalMillis: 1000 });
   metrics.setGlobalMeterProvider(new MeterProvider({ readers: [reader] }));
-  observeLocks(metrics.getMeter('stripelock'));
+  observe(metrics.getMeter('stripelock'));
 }
 
 const [, , argument = '0'] = process.argv;

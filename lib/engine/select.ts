@@ -2,6 +2,7 @@ import { fromEnvironment } from '../common/environment.js';
 import { LockError } from '../common/errors.js';
 import { warnOnce } from '../common/warnings.js';
 import type { ContentionEngine } from './contract/contention.js';
+import { createThreadCounts, type LockCounts, type LockKind, type ThreadCounts } from './contract/counts.js';
 import type { Engine, EngineName, LockTable } from './contract/engine.js';
 import {
   ENGINE_INDEX,
@@ -20,7 +21,6 @@ import type { LeaseEngine } from './contract/lease-table.js';
 import type { ProcessLockEngine } from './contract/process-locks.js';
 import type { TerminalSignals } from './contract/terminal-signals.js';
 import type { WebLockEngine } from './contract/web-locks.js';
-import type { LockCounts } from './contract/wait-times.js';
 import { corrupt, spanOf, type TableMemory, type TableShape } from './contract/table-memory.js';
 import { JavaScriptEngine, openKeyedTable } from './javascript/engine.js';
 import { JavaScriptLeases } from './javascript/leases.js';
@@ -135,6 +135,14 @@ export function lockCounts(): LockCounts[] {
   return nativeFor('metrics of all threads need').lockCounts();
 }
 
+/**
+ * This thread's counts of one kind and name, which are part of {@link lockCounts}. Without the addon, no code
+ * reads them. That is not an error, because leases and web locks work without the addon.
+ */
+export function threadCounts(kind: LockKind, name: string): ThreadCounts {
+  return usableNative()?.threadCounts(kind, name) ?? createThreadCounts();
+}
+
 /** The engine that profiles lock contention in all threads. */
 export function contentionEngine(): ContentionEngine {
   return nativeFor('profiles of contention need').contention;
@@ -153,8 +161,13 @@ function nativeFor(need: string): NonNullable<typeof native> {
  * available. That is not an error, because callers can work without this clock.
  */
 export function engineClock(): (() => number) | undefined {
+  return usableNative()?.leases.elapsed;
+}
+
+/** As {@link nativeOrUndefined}, but without its errors. */
+function usableNative(): typeof native {
   try {
-    return nativeOrUndefined()?.leases.elapsed;
+    return nativeOrUndefined();
   } catch (error) {
     if (error instanceof LockError) return undefined;
     throw error;

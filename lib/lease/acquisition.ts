@@ -1,5 +1,6 @@
 import { awaitAbort, forgetAbort, type Abortable } from '../common/abort.js';
 import { queueMicrotask } from '../common/host.js';
+import { addCount, COUNT, addWait, type Count } from '../engine/contract/counts.js';
 import { isPermanent, LeaseStoreError, leaseTimeout, messageOf } from './contract/errors.js';
 import type { LeaseTerms, Wait } from './contract/options.js';
 import type { Hold } from './hold.js';
@@ -78,6 +79,9 @@ export class Acquisition implements Due, Abortable {
   /** The time when the timeout expires, in milliseconds of real time. */
   readonly endsAt: number;
   readonly #grants: LeaseSource;
+  readonly #since: number;
+  /** Whether it counts as waiting: it could not be granted at once. */
+  #isWaiting = false;
   readonly #keys: readonly string[];
   readonly #terms: LeaseTerms;
   readonly #wait: Wait;
@@ -111,6 +115,7 @@ export class Acquisition implements Due, Abortable {
     this.#wait = wait;
     const { timeout, signal } = wait;
     const now = grants.waiting.schedule.now();
+    this.#since = now;
     this.endsAt = now + timeout;
     this.#requester = grants.newRequester();
     this.promise = new Promise((resolve, reject) => {
@@ -138,9 +143,16 @@ export class Acquisition implements Due, Abortable {
    * one of the keys. Rejects if the store fails.
    */
   once(): Promise<Lease | undefined> {
+    return this.#once(COUNT.refused);
+  }
+
+  /** `refused`: what it counts as if another owner has one of the keys. */
+  #once(refused: Count): Promise<Lease | undefined> {
     this.#attempt(false).then(
       () => {
-        if (this.#settle()) this.#resolve(undefined);
+        if (!this.#settle()) return;
+        addCount(this.#grants.counts, refused);
+        this.#resolve(undefined);
       },
       (error: unknown) => this.fail(error),
     );
@@ -149,7 +161,7 @@ export class Acquisition implements Due, Abortable {
 
   async #onceOrTimeout(): Promise<Lease> {
     try {
-      const lease = await this.once();
+      const lease = await this.#once(COUNT.timeouts);
       if (lease) return lease;
     } catch (error) {
       if (this.#wait.signal?.aborted === true || !(error instanceof LeaseStoreError)) throw error;
@@ -185,17 +197,20 @@ export class Acquisition implements Due, Abortable {
       this.#isPutOff = true;
       schedule.set(this, schedule.now() + Math.min(late, this.#wait.timeout));
     } else {
-      this.fail(this.timeoutError());
+      this.fail(this.timeoutError(), COUNT.timeouts);
     }
   }
 
   /** Called when the signal aborts. */
   abort(reason: unknown): void {
-    this.fail(reason);
+    this.fail(reason, COUNT.aborts);
   }
 
-  fail(reason: unknown): void {
-    if (this.#settle()) this.#reject(reason);
+  /** `count`: what it counts as, besides a store's failure. */
+  fail(reason: unknown, count?: Count): void {
+    if (!this.#settle()) return;
+    if (count !== undefined) addCount(this.#grants.counts, count);
+    this.#reject(reason);
   }
 
   /** The error for an acquisition that was not granted in time. */
@@ -264,6 +279,7 @@ export class Acquisition implements Due, Abortable {
     this.#asking = false;
     this.#failure = error;
     if (isPermanent(error)) this.fail(error);
+    else this.#countWaiting();
     this.#ended();
     throw error;
   }
@@ -271,13 +287,14 @@ export class Acquisition implements Due, Abortable {
   #ended(): void {
     if (this.#settled) this.#giveBack();
     // The timeout was extended only to wait for this answer, which has not granted all keys.
-    else if (this.#isPutOff) this.fail(this.timeoutError());
+    else if (this.#isPutOff) this.fail(this.timeoutError(), COUNT.timeouts);
     else if (this.#requester.isSpent) this.#replaceRequester();
   }
 
   #wasRefused({ refused: key }: Refusal): void {
     this.#refused = key;
     this.#refusedAt = this.#grants.waiting.schedule.now();
+    this.#countWaiting();
     if (this.#settled || this.#at === undefined || this.#at === key) return;
     const inOrder = ++this.#round >= ROUNDS;
     this.#move(inOrder ? this.#keys[0]! : key, !inOrder);
@@ -304,7 +321,24 @@ export class Acquisition implements Due, Abortable {
 
   #join(key: string, wasRefused: boolean): void {
     this.#at = key;
+    if (this.#grants.lines.first(key) !== undefined) this.#countWaiting();
     this.#grants.lines.join(key, this, wasRefused);
+  }
+
+  /** Call when the acquisition must wait: behind others in its queue, or after a refusal or a failure. */
+  #countWaiting(): void {
+    if (this.#isWaiting || this.#settled || this.#at === undefined) return;
+    this.#isWaiting = true;
+    const { counts } = this.#grants;
+    addCount(counts, COUNT.contended);
+    addCount(counts, COUNT.waiting);
+  }
+
+  #countWaited(): void {
+    if (!this.#isWaiting) return;
+    const { counts, waiting } = this.#grants;
+    addCount(counts, COUNT.waiting, -1);
+    addWait(counts, waiting.schedule.now() - this.#since);
   }
 
   /**
@@ -334,6 +368,7 @@ export class Acquisition implements Due, Abortable {
   #settle(mayBeFree = false): boolean {
     if (this.#settled) return false;
     this.#settled = true;
+    this.#countWaited();
     const { waiting, lines } = this.#grants;
     if (this.#at !== undefined) {
       waiting.schedule.clear(this);

@@ -2,6 +2,7 @@ import { localNow } from '../common/elapsed.js';
 import type { LockError } from '../common/errors.js';
 import { pause, settledWithin } from '../common/timers.js';
 import { PendingOperations } from '../common/pending-operations.js';
+import type { ThreadCounts } from '../engine/contract/counts.js';
 import { isPermanent, storeFailure } from './contract/errors.js';
 import type { Backoff } from './contract/options.js';
 import { EXPIRED, type Hold } from './hold.js';
@@ -16,6 +17,8 @@ const MOST_RELEASES = 50;
 
 /** A manager's record of the grants to its owners. */
 export interface KnownGrants {
+  /** Counts of the manager's thread, for metrics. */
+  readonly counts: ThreadCounts;
   /**
    * Whether owners are stable: the same owner has several leases in turn. The store cannot distinguish two
    * leases of such an owner, so an operation on one lease must not overtake an earlier operation on another.
@@ -67,6 +70,11 @@ export class Heartbeat {
     this.#backoff = backoff;
     this.#grants = grants;
     this.#ending = ending;
+  }
+
+  /** Undefined in a thread that only renews what another one holds. That thread counts. */
+  get counts(): ThreadCounts | undefined {
+    return this.#grants?.counts;
   }
 
   get stableOwners(): boolean {

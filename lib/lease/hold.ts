@@ -3,6 +3,7 @@ import { leaseChannels, type LeaseMessage } from '../common/diagnostics.js';
 import { quotedKeys, type LockError } from '../common/errors.js';
 import { afterTurn, HostFinalizationRegistry, queueMicrotask } from '../common/host.js';
 import { warn } from '../common/warnings.js';
+import { addCount, COUNT, type Count } from '../engine/contract/counts.js';
 import { LeaseLostError } from './contract/errors.js';
 import type { FencingToken } from './contract/lease-store.js';
 import type { Backoff, LeaseTerms } from './contract/options.js';
@@ -488,20 +489,25 @@ export class Hold implements Due, Grant {
   }
 
   announceGrant(waited: number): void {
+    this.#count(COUNT.acquired);
+    this.#count(COUNT.held);
     if (!leaseChannels.acquired.hasSubscribers) return;
     leaseChannels.acquired.publish({ ...this.#message, ttl: this.terms.ttl, waited });
   }
 
   announceRenewal(ttl: number): void {
+    this.#count(COUNT.renewals);
     if (leaseChannels.renewed.hasSubscribers) leaseChannels.renewed.publish({ ...this.#message, ttl });
   }
 
   announceFailure(operation: 'renew' | 'release', error: LockError): void {
+    this.#count(COUNT.failures);
     if (!leaseChannels.failed.hasSubscribers) return;
     leaseChannels.failed.publish({ ...this.#message, operation, error, remaining: this.remaining });
   }
 
   protected wasLost(reason: string, error = this.lostError(reason)): void {
+    this.#count(COUNT.losses);
     this.heartbeat.lost(this);
     if (leaseChannels.lost.hasSubscribers) leaseChannels.lost.publish({ ...this.#message, reason });
     for (const listener of this.#listeners ?? []) listener.abort(error);
@@ -541,6 +547,12 @@ export class Hold implements Due, Grant {
   #end(reason: string): void {
     this.#ended = reason;
     this.heartbeat.schedule.clear(this);
+    this.#count(COUNT.held, -1);
+  }
+
+  #count(count: Count, by = 1): void {
+    const { counts } = this.heartbeat;
+    if (counts !== undefined) addCount(counts, count, by);
   }
 
   /** The time when a timer renews the hold; Infinity for never. */

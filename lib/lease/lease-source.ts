@@ -5,6 +5,8 @@ import { quotedKeys, keyName, type LockError } from '../common/errors.js';
 import { pause } from '../common/timers.js';
 import { PendingOperations } from '../common/pending-operations.js';
 import { randomName } from '../common/random-name.js';
+import { addCount, COUNT, type ThreadCounts } from '../engine/contract/counts.js';
+import { closeCounts, openCounts } from '../engine/open-counts.js';
 import { engineClock } from '../engine/select.js';
 import { BackgroundStore } from './renewing-thread.js';
 import {
@@ -56,6 +58,7 @@ export class LeaseSource implements KnownGrants {
   readonly schedule: Schedule<Hold>;
   readonly backoff: Backoff;
   readonly stableOwners: boolean;
+  readonly counts: ThreadCounts;
   /**
    * The waiting acquisitions, and the schedule of their attempts and timeouts. The schedule keeps the process
    * alive. It uses real time, even if the manager has a `clock`.
@@ -101,6 +104,7 @@ export class LeaseSource implements KnownGrants {
   constructor(store: LeaseStore, settings: ManagerSettings) {
     const clock = engineClock();
     if (clock) setClock(clock);
+    this.counts = openCounts('lease', settings.name, this);
     this.schedule = new Schedule(settings.clock, false, localNow);
     this.backoff = settings.backoff;
     this.#reentrant = settings.reentrant;
@@ -219,6 +223,7 @@ export class LeaseSource implements KnownGrants {
   /** From now on, refuses all attempts, and releases all grants that still arrive. */
   refuse(): void {
     this.#isClosed = true;
+    closeCounts(this.counts, this);
   }
 
   /** Rejects the waiting acquisitions. Resolves when no lease is held any more, or when the signal aborts. */
@@ -426,7 +431,7 @@ export class LeaseSource implements KnownGrants {
         else hold?.mayBeReplaced();
       });
       const failure = storeFailure('acquire', keys, error);
-      for (const key of keys) announceUnheldFailure('acquire', key, owner, failure);
+      for (const key of keys) this.#announceUnheldFailure('acquire', key, owner, failure);
       throw failure;
     }
     if (typeof answer === 'number') {
@@ -506,7 +511,7 @@ export class LeaseSource implements KnownGrants {
         : this.#requests.takeBack(key, owner, token, false);
     const released = freed.catch((error: unknown) => {
       const failure = storeFailure('release', key, error);
-      announceUnheldFailure('release', key, owner, failure);
+      this.#announceUnheldFailure('release', key, owner, failure);
       throw failure;
     });
     return this.#operations.add(released);
@@ -528,6 +533,19 @@ export class LeaseSource implements KnownGrants {
       if (result.status === 'rejected' && this.#isClosed) this.#lateFailure ??= result.reason;
     }
   }
+
+  /** Publishes to `stripelock:lease:failed`, about a key that this manager does not hold. */
+  #announceUnheldFailure(
+    operation: 'acquire' | 'release',
+    key: string,
+    owner: string,
+    error: LockError,
+  ): void {
+    addCount(this.counts, COUNT.failures);
+    if (!leaseChannels.failed.hasSubscribers) return;
+    const nothing = { token: undefined, remaining: undefined };
+    leaseChannels.failed.publish({ key, operation, error, holder: owner, threadId, ...nothing });
+  }
 }
 
 function keyAt(keys: readonly string[], place: number): string {
@@ -548,16 +566,4 @@ function checkTokens(keys: readonly string[], tokens: unknown): void {
 
 function failBackground(keys: readonly string[], error: unknown): never {
   throw storeFailure('renew in the background', keys, error);
-}
-
-/** Publishes a failure on the channel `stripelock:lease:failed`, for a key that has no hold. */
-function announceUnheldFailure(
-  operation: 'acquire' | 'release',
-  key: string,
-  owner: string,
-  error: LockError,
-): void {
-  if (!leaseChannels.failed.hasSubscribers) return;
-  const nothing = { token: undefined, remaining: undefined };
-  leaseChannels.failed.publish({ key, operation, error, holder: owner, threadId, ...nothing });
 }

@@ -1,38 +1,75 @@
+import type { LockKind } from '../engine/contract/counts.js';
 import { WAIT_BOUNDS } from '../engine/contract/wait-times.js';
 import { lockCounts } from '../engine/select.js';
+import { instrumentsOf } from './instruments.js';
 
-/** The counters of all locks with one name, summed over the threads of the process. */
+export type { LockKind };
+
+/** The counts of all locks of one kind with one name, summed over the threads of the process. */
 export interface LockMetrics {
   /**
-   * The name of the locks. Empty for locks without a name. If locks with more than 1000 different names were
-   * closed, those with further names are counted here, too.
+   * `lock`: `StripedLock` and `KeyedLock`. `process`: `ProcessLock`, counted only for this process. `lease`:
+   * the leases of `LeaseManager`s. `web-lock`: the locks of a `LockManager`.
+   */
+  readonly kind: LockKind;
+  /**
+   * The name of the locks. Empty for locks without a name. A `ProcessLock` without a name has its path, a
+   * `LeaseManager` the name `leases`, and a `LockManager` the name `web-locks`. If more than 1000 names have
+   * ended, or a thread has managers with more than 1000 names, further names are counted as the empty name.
    */
   readonly name: string;
-  /** The number of open locks with this name. */
+  /** The number of open locks with this name; for leases and web locks the open managers, in each thread that has one. */
   readonly locks: number;
-  /** The number of keys that are held now. For a `StripedLock`, the number of stripes. */
+  /**
+   * The number of keys that are held now. For a `StripedLock`, the number of stripes. For a `LockManager`, the
+   * number of holders of all names.
+   */
   readonly held: number;
   /** The number of acquisitions that wait now. */
   readonly waiting: number;
   /**
-   * The number of acquisitions that had to wait. This counter and the counters below never decrease, even if
-   * locks are closed or threads end.
+   * The number of acquisitions that had to wait. A lease counts here if its first attempt was refused or
+   * failed. This counter and the counters below never decrease, even if locks are closed or threads end.
    */
   readonly contended: number;
   /** The number of acquisitions that timed out. */
   readonly timeouts: number;
   /** The number of acquisitions that were aborted by their signal. */
   readonly aborts: number;
-  /** The number of acquisitions that were refused as deadlocks. */
+  /** The number of acquisitions that were refused as deadlocks. Always 0 for leases and web locks. */
   readonly deadlocks: number;
-  /** The number of stripes or keys that were freed because the holding thread ended. */
+  /**
+   * The number of stripes, keys or names that were freed because the holding thread ended. The leases of such
+   * a thread end with their TTL.
+   */
   readonly abandoned: number;
   /**
-   * The durations of all waits that started after the first call of {@link collect}
-   * and have ended, with any outcome.
+   * The durations of all waits that have ended, with any outcome. For `lock` and `process`, only waits that
+   * started after the first call of {@link collect}.
    */
   readonly waits: WaitTimes;
 }
+
+/** The counts of all leases of managers with one name. The counts of renewals include background renewals. */
+export interface LeaseMetrics extends LockMetrics {
+  readonly kind: 'lease';
+  /** The number of keys that the store granted. If acquisitions share a key, the key counts once. */
+  readonly acquired: number;
+  /**
+   * The number of attempts without a wait, by `tryAcquire` or with `ifAvailable`, that failed because a key
+   * was held.
+   */
+  readonly refused: number;
+  /** The number of renewals that succeeded. */
+  readonly renewals: number;
+  /** The number of operations on one key that failed, because the store failed or did not answer in time. */
+  readonly failures: number;
+  /** The number of leases that ended without a release. Closing a manager ends the leases that it holds. */
+  readonly losses: number;
+}
+
+/** A member of the result of {@link collect}. */
+export type Metrics = (LockMetrics & { readonly kind: Exclude<LockKind, 'lease'> }) | LeaseMetrics;
 
 /** A histogram of the durations of waits. */
 export interface WaitTimes {
@@ -50,28 +87,33 @@ export interface WaitTimes {
 }
 
 const NANOSECONDS = 1e9;
-
 /**
- * Returns the counters of all `StripedLock`s, `KeyedLock`s and `ProcessLock`s, by name. They include all
- * threads of the process that use this package. For a `ProcessLock`, they include only this process. A
- * `ProcessLock` without a name is listed by its path.
+ * Returns the counters of all `StripedLock`s, `KeyedLock`s, `ProcessLock`s, leases and web locks, by kind and
+ * name. They include all threads of the process that use this package, but no other process.
  *
  * Any thread may call this, and the other threads need no code for it. Like `lock.stats()`, it reads every
  * stripe or key that was ever used. That takes a few milliseconds for a million.
  *
- * After the first call, all threads measure their waits. This costs some tenths of a microsecond per waiting
+ * Each thread counts its own leases and web locks. So the result does not include a grant or a loss that a
+ * blocked event loop has not processed yet.
+ *
+ * After the first call, all threads measure their waits for locks. This costs some tenths of a microsecond per waiting
  * acquisition. Other acquisitions cost nothing extra.
  *
  * Throws a LockError (ERR_LOCK_ENGINE) without the addon.
  */
-export function collect(): LockMetrics[] {
-  return lockCounts().map(({ nanoseconds, waits, ...counts }) => ({
-    ...counts,
-    waits: {
-      bounds: WAIT_BOUNDS,
-      counts: waits,
-      count: waits.reduce((sum, each) => sum + each, 0),
-      sum: nanoseconds / NANOSECONDS,
-    },
-  }));
+export function collect(): Metrics[] {
+  return lockCounts().map(({ kind, name, waits, ...counts }) => {
+    return {
+      kind,
+      name,
+      ...Object.fromEntries(instrumentsOf(kind).map(({ field }) => [field, counts[field]])),
+      waits: {
+        bounds: WAIT_BOUNDS,
+        counts: waits,
+        count: waits.reduce((sum, each) => sum + each, 0),
+        sum: counts.nanoseconds / NANOSECONDS,
+      },
+    } as Metrics;
+  });
 }

@@ -1,3 +1,5 @@
+import type { LockKind } from '../engine/contract/counts.js';
+
 /** How a field of `LockMetrics` is exported, following OpenTelemetry's conventions. */
 export interface LockInstrument {
   /**
@@ -16,13 +18,22 @@ export interface LockInstrument {
     'locks' | 'held' | 'waiting' | 'contended' | 'timeouts' | 'aborts' | 'deadlocks' | 'abandoned';
 }
 
+/** How a field that only `LeaseMetrics` has is exported. */
+export interface LeaseInstrument extends Omit<LockInstrument, 'field'> {
+  /** The exported field. */
+  readonly field: 'acquired' | 'refused' | 'renewals' | 'failures' | 'losses';
+}
+
+/** The attribute with the kind of lock: `lock`, `process`, `lease` or `web-lock`. */
+export const KIND_ATTRIBUTE = 'stripelock.lock.kind';
+
 /**
  * The attribute of all instruments, which is the lock's name. Keys are never attributes,
  * because their number is unlimited.
  */
 export const LOCK_ATTRIBUTE = 'stripelock.lock.name';
 
-/** All instruments except the histogram. */
+/** All instruments of all kinds of locks, except the histogram. */
 export const LOCK_INSTRUMENTS: readonly LockInstrument[] = [
   instrument('stripelock.lock.count', 'gauge', '{lock}', 'Locks that are open now.', 'locks'),
   instrument('stripelock.lock.held', 'gauge', '{key}', 'Keys or stripes held now.', 'held'),
@@ -64,6 +75,32 @@ export const LOCK_INSTRUMENTS: readonly LockInstrument[] = [
   ),
 ];
 
+/** The further instruments of leases. */
+export const LEASE_INSTRUMENTS: readonly LeaseInstrument[] = [
+  instrument('stripelock.lease.acquisitions', 'counter', '{key}', 'Keys that stores granted.', 'acquired'),
+  instrument(
+    'stripelock.lease.refusals',
+    'counter',
+    '{attempt}',
+    'Attempts without a wait for a key that was held.',
+    'refused',
+  ),
+  instrument('stripelock.lease.renewals', 'counter', '{key}', 'Renewals that succeeded.', 'renewals'),
+  instrument(
+    'stripelock.lease.failures',
+    'counter',
+    '{key}',
+    'Operations of stores that failed or got no answer in time.',
+    'failures',
+  ),
+  instrument('stripelock.lease.losses', 'counter', '{key}', 'Leases that ended without a release.', 'losses'),
+];
+
+/** The instruments that export a kind of lock. */
+export function instrumentsOf(kind: LockKind): readonly (LockInstrument | LeaseInstrument)[] {
+  return kind === 'lease' ? [...LOCK_INSTRUMENTS, ...LEASE_INSTRUMENTS] : LOCK_INSTRUMENTS;
+}
+
 /** The histogram `waits`, in seconds. */
 export const WAIT_HISTOGRAM: Pick<LockInstrument, 'name' | 'unit' | 'description'> = {
   name: 'stripelock.lock.wait.duration',
@@ -71,12 +108,12 @@ export const WAIT_HISTOGRAM: Pick<LockInstrument, 'name' | 'unit' | 'description
   description: 'How long acquisitions waited that could not be had at once.',
 };
 
-function instrument(
+function instrument<Field>(
   name: string,
   kind: LockInstrument['kind'],
   unit: string,
   description: string,
-  field: LockInstrument['field'],
-): LockInstrument {
+  field: Field,
+): Omit<LockInstrument, 'field'> & { readonly field: Field } {
   return { name, kind, unit, description, field };
 }

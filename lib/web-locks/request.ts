@@ -2,6 +2,7 @@ import { threadId } from 'node:worker_threads';
 import { awaitAbort, forgetAbort, type Abortable } from '../common/abort.js';
 import { webLockChannel, type WebLockMessage } from '../common/diagnostics.js';
 import { defer, performance } from '../common/host.js';
+import { addCount, COUNT, addWait, type Count, type ThreadCounts } from '../engine/contract/counts.js';
 import type { Mode } from '../engine/contract/mode.js';
 import type { WebLockHow, WebLockRequester } from '../engine/contract/web-locks.js';
 import type { RequestOptions } from './arguments.js';
@@ -70,6 +71,8 @@ export class LockRequest implements WebLockRequester, Abortable, Expiring {
   /** The error of the failure. In stage `BROKEN` it may also be a promise that is rejected with the error. */
   #reason: unknown = undefined;
   #result: CallbackResult | undefined = undefined;
+  /** The time at which the request began to wait. Undefined if it does not count as waiting. */
+  #waitsSince: number | undefined = undefined;
   /**
    * The time at which the request was made or, later, granted. Undefined if the channel has no subscriber.
    */
@@ -96,11 +99,16 @@ export class LockRequest implements WebLockRequester, Abortable, Expiring {
     const promise = defer(() => this.#afterCall(timeout), undefined) as Promise<unknown>;
     try {
       const how: WebLockHow = steal ? 'steal' : ifAvailable || timeout === 0 ? 'ifAvailable' : 'wait';
-      const answer = this.#manager.locks.request(this.#name, this.#mode, how, this);
+      const { counts, locks } = this.#manager;
+      const answer = locks.request(this.#name, this.#mode, how, this);
       if (answer === 'held') {
         this.#stage = GRANTED;
+        addCount(counts, COUNT.held);
       } else if (answer === 'pending') {
         this.#stage = PENDING;
+        addCount(counts, COUNT.contended);
+        addCount(counts, COUNT.waiting);
+        this.#waitsSince = performance.now();
         return this.#wait(timeout) ?? promise;
       } else {
         this.#stage = UNAVAILABLE;
@@ -114,11 +122,12 @@ export class LockRequest implements WebLockRequester, Abortable, Expiring {
 
   granted(): void {
     if (this.#stage !== PENDING) return;
-    this.#stage = GRANTED;
+    this.#endWait(GRANTED, COUNT.held);
     this.#wake!(this);
   }
 
   stolen(): void {
+    if (!this.#isStolen && (this.#stage === GRANTED || this.#stage === RUNNING)) this.#wasHeld();
     this.#isStolen = true;
     // The standard requires this: the callback of a granted request is called even if the
     // lock was stolen since the grant.
@@ -131,7 +140,7 @@ export class LockRequest implements WebLockRequester, Abortable, Expiring {
     if (this.#stage === PENDING) {
       this.#withdraw();
       this.#reason = reason;
-      this.#stage = ABORTED;
+      this.#endWait(ABORTED, COUNT.aborts);
     }
     if (this.#stage === ABORTED) this.#wake!(this);
   }
@@ -139,8 +148,28 @@ export class LockRequest implements WebLockRequester, Abortable, Expiring {
   expire(): void {
     if (this.#stage !== PENDING) return;
     // If the request was granted in the meantime, the engine no longer notifies it.
-    this.#stage = this.#manager.locks.cancel(this) ? TIMED_OUT : GRANTED;
+    if (this.#manager.locks.cancel(this)) this.#endWait(TIMED_OUT, COUNT.timeouts);
+    else this.#endWait(GRANTED, COUNT.held);
     this.#wake!(this);
+  }
+
+  #endWait(stage: number, count: Count): void {
+    this.#stage = stage;
+    const { counts } = this.#manager;
+    addCount(counts, count);
+    this.#countWaited(counts);
+  }
+
+  #countWaited(counts: ThreadCounts): void {
+    if (this.#waitsSince === undefined) return;
+    addCount(counts, COUNT.waiting, -1);
+    addWait(counts, performance.now() - this.#waitsSince);
+    this.#waitsSince = undefined;
+  }
+
+  /** The lock ended: it was released or stolen. */
+  #wasHeld(): void {
+    addCount(this.#manager.counts, COUNT.held, -1);
   }
 
   /**
@@ -168,6 +197,7 @@ export class LockRequest implements WebLockRequester, Abortable, Expiring {
   #afterCall(timeout: number): unknown {
     if (this.#stage === BROKEN) {
       this.#withdraw();
+      this.#countWaited(this.#manager.counts);
       this.#forget();
       if (this.#reason instanceof Promise) return this.#reason;
       throw this.#reason;
@@ -176,6 +206,7 @@ export class LockRequest implements WebLockRequester, Abortable, Expiring {
     if (this.#wake !== undefined) return undefined;
     if (this.#stage === GRANTED) return this.#run();
     const isLate = timeout === 0;
+    if (isLate) addCount(this.#manager.counts, COUNT.timeouts);
     this.#publish(isLate ? 'timeout' : 'unavailable');
     if (isLate) throw timeoutError(timeout);
     const callback = this.#callback;
@@ -197,6 +228,8 @@ export class LockRequest implements WebLockRequester, Abortable, Expiring {
     if (signal?.aborted === true) {
       this.#stage = ABORTED;
       this.#manager.locks.release(this);
+      if (!this.#isStolen) this.#wasHeld();
+      addCount(this.#manager.counts, COUNT.aborts);
       this.#publish('aborted');
       throw signal.reason;
     }
@@ -257,6 +290,7 @@ export class LockRequest implements WebLockRequester, Abortable, Expiring {
     if (this.#isStolen) throw stolenError();
     // The release comes first, so the next request is granted before this one's promise settles.
     const kept = this.#manager.locks.release(this);
+    this.#wasHeld();
     this.#publish(kept ? 'released' : 'stolen');
     if (!kept) throw stolenError();
   }

@@ -113,6 +113,17 @@ class Call {
     out = {env_, values_[index]};
     return true;
   }
+  // A Float64Array whose address the core may keep.
+  bool toSharedDoubles(std::size_t index, Napi::Float64Array& out) const {
+    napi_typedarray_type type{};
+    if (napi_get_typedarray_info(env_, values_[index], &type, nullptr, nullptr, nullptr, nullptr) !=
+            napi_ok ||
+        type != napi_float64_array || !isInSharedMemory(env_, values_[index])) {
+      return false;
+    }
+    out = {env_, values_[index]};
+    return true;
+  }
   // A string, as UTF-8.
   bool toText(std::size_t index, std::string& out) const {
     if (!has(index) || typeOf(index) != napi_string) return false;

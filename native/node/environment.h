@@ -10,6 +10,7 @@
 
 #include <napi.h>
 
+#include <forward_list>
 #include <memory>
 #include <vector>
 
@@ -64,6 +65,13 @@ class Environment {
   // Does the same for the table's array of acquisitions that wait in JavaScript.
   Napi::Value openLocals(std::uint32_t table, Napi::Int32Array locals);
 
+  // Counts in the given cells of shared memory until the thread ends.
+  void openCounts(const MetricName& name, Napi::Float64Array cells) {
+    counts_.push_front(Napi::Persistent(cells));
+    Registry::instance().openCounts(*participant_, name,
+                                    static_cast<CountCell*>(static_cast<void*>(cells.Data())));
+  }
+
   // Blocks the thread. During the wait, an interrupt of the host, such as a debugger's, may run JavaScript.
   SyncOutcome acquireSync(napi_env env, Membership& membership, const Request& request);
   // Whether this thread started the running contention profile, which stops when the thread ends.
@@ -96,6 +104,8 @@ class Environment {
   // The index is the number. Unused numbers are null here and listed in freeNumbers_.
   std::vector<std::unique_ptr<OpenTable>> tables_;
   std::vector<std::uint32_t> freeNumbers_;
+  // Keep the memory of the thread's counts alive.
+  std::forward_list<Napi::Reference<Napi::Float64Array>> counts_;
 };
 
 }  // namespace stripelock

@@ -12,6 +12,8 @@ namespace stripelock {
 
 namespace {
 
+constexpr auto kLastKind = static_cast<std::uint32_t>(LockKind::kWebLock);
+
 // holders(table, stripe): the ids of the threads that hold the stripe
 napi_value holders(napi_env env, napi_callback_info info) {
   const Call call(env, info, 2);
@@ -30,28 +32,40 @@ napi_value held(napi_env env, napi_callback_info info) {
   return call.unsignedInteger(countHeld(membership->table()));
 }
 
-// metrics(): for each lock name: [name, locks, held, waiting, contended, timeouts, aborts, deadlocks, abandoned,
-// nanoseconds waited, waits of each range …]. Waits are measured from the first call on
+// metrics(): for each kind and name: [kind, name, locks, held, waiting, contended, timeouts, aborts, deadlocks, abandoned,
+// acquired, refused, renewals, failures, losses, nanoseconds waited, waits of each range …]. Waits for locks are measured
+// from the first call on
 napi_value metrics(napi_env environment, napi_callback_info) {
   const Napi::Env env = environment;
   Registry& registry = Registry::instance();
   registry.observe(kObserveMetrics, true);
   Napi::Array result = Napi::Array::New(env);
   std::uint32_t at = 0;
-  for (const auto& [name, of] : registry.metrics()) {
+  for (const auto& [key, of] : registry.metrics()) {
     Napi::Array row = Napi::Array::New(env);
     std::uint32_t column = 0;
-    row.Set(column++, Napi::String::New(env, name));
-    const auto add = [&](std::uint64_t count) {
+    row.Set(column++, Napi::Number::New(env, static_cast<double>(key.kind)));
+    row.Set(column++, Napi::String::New(env, key.name));
+    for (const std::uint64_t count : of.cells)
       row.Set(column++, Napi::Number::New(env, static_cast<double>(count)));
-    };
-    for (const std::uint64_t count : {of.locks, of.held, of.waiting, of.contended, of.timeouts, of.aborts,
-                                      of.deadlocks, of.abandoned, of.nanoseconds})
-      add(count);
-    for (const std::uint64_t count : of.waits) add(count);
     result.Set(at++, row);
   }
   return result;
+}
+
+// openCounts(kind, name, cells): adds a thread's counts of leases or web locks to metrics(). `cells` is a shared
+// Float64Array with the columns of metrics(), from `locks` on
+napi_value openCounts(napi_env env, napi_callback_info info) {
+  const Call call(env, info, 3);
+  std::uint32_t kind = 0;
+  std::string name;
+  Napi::Float64Array cells;
+  if (!call.started() || !call.toIndex(0, kLastKind, kind) || !call.toText(1, name) ||
+      !call.toSharedDoubles(2, cells) || cells.ElementLength() != LockMetrics::kCells) {
+    return call.refuse("expected a kind, a name and a shared Float64Array of the right size");
+  }
+  call.environment().openCounts({.kind = static_cast<LockKind>(kind), .name = std::move(name)}, cells);
+  return nullptr;
 }
 
 // locals(table): [waiting, contended], the counts of acquisitions that wait in JavaScript, in all threads
@@ -179,6 +193,7 @@ void addInspection(Napi::Env env, Napi::Object exports) {
   addFunction(env, exports, "holders", holders);
   addFunction(env, exports, "held", held);
   addFunction(env, exports, "metrics", metrics);
+  addFunction(env, exports, "openCounts", openCounts);
   addFunction(env, exports, "locals", locals);
   addFunction(env, exports, "counts", counts);
   addFunction(env, exports, "inspect", inspectTable);

@@ -141,6 +141,7 @@ export const mutants = {
     'Order.GivesASlot*',
   ],
   'metrics-forget-the-ended': ['', 'LockMetrics.StayWhenTheLast*'],
+  'metrics-forget-threads': ['', 'LockMetrics.KeepWhatAThreadCounted*'],
   'S1-frees-what-others-know': ['', 'FreeSpans.DoNotGetTheMemoryOfATableThatASecondThreadHasOpened'],
 
   // ── Wake-ups, and grants that are not collected ──

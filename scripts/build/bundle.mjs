@@ -282,10 +282,10 @@ const namesIn = (text) =>
 
 /**
  * @param {string} text Of an entry point.
- * @param {string} file
+ * @param {string} file As the entry point imports it.
  */
 const handedOnFrom = (text, file) =>
-  text.replaceAll(/ from '[^']+';/g, ` from './${file}';`).replace(/^\/\/# sourceMappingURL.*\n?/m, '');
+  text.replaceAll(/ from '[^']+';/g, ` from '${file}';`).replace(/^\/\/# sourceMappingURL.*\n?/m, '');
 
 /**
  * The files of one entry point.
@@ -295,19 +295,22 @@ const handedOnFrom = (text, file) =>
  * @param {string} types
  */
 function facesOf(name, code, types) {
+  const base = path.posix.basename(name);
+  /** To the folder of all bundles, from the one of this entry point. */
+  const up = '../'.repeat(name.split('/').length - 1) || './';
   const assignments = namesIn(code).map((each) => `exports.${each} = all.${each};\n`);
   const always = {
-    [`${name}.mjs`]: `export { ${namesIn(code).join(', ')} } from './${name}.cjs';\n`,
-    [`${name}.d.cts`]: handedOnFrom(types, `${ALL}.cjs`),
-    [`${name}.d.mts`]: `export * from './${name}.cjs';\n`,
+    [`${name}.mjs`]: `export { ${namesIn(code).join(', ')} } from './${base}.cjs';\n`,
+    [`${name}.d.cts`]: handedOnFrom(types, `${up}${ALL}.cjs`),
+    [`${name}.d.mts`]: `export * from './${base}.cjs';\n`,
   };
   if (name === TESTING) return always;
   const own = { [PROFILE]: CONTENTION, [FILE]: LOCKED_FILE }[name];
   const from = own ?? (isOfStores(code) ? STORES : ALL);
   return {
     ...always,
-    [`${name}.cjs`]: `'use strict';\n\nconst all = require('./${from}.cjs');\n\n${assignments.join('')}`,
-    [`esm/${name}.mjs`]: handedOnFrom(code, `${from}.mjs`),
+    [`${name}.cjs`]: `'use strict';\n\nconst all = require('${up}${from}.cjs');\n\n${assignments.join('')}`,
+    [`esm/${name}.mjs`]: handedOnFrom(code, `${up}${from}.mjs`),
   };
 }
 

@@ -1,16 +1,18 @@
 // Compiles lib/ in memory.
 
-import { readdirSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import path from 'node:path';
 
 import ts from 'typescript';
 
 import { packageRoot } from '../addon-inputs.mjs';
 
-/** The entry points: what `exports` of package.json names. */
-export const entries = readdirSync(path.join(packageRoot, 'lib'))
-  .filter((name) => name.endsWith('.ts'))
-  .map((name) => path.basename(name, '.ts'));
+const manifest = JSON.parse(readFileSync(path.join(packageRoot, 'package.json'), 'utf8'));
+
+/** The entry points, as paths in lib/: what `exports` of package.json names. */
+export const entries = Object.keys(manifest.exports)
+  .filter((name) => name !== './package.json')
+  .map((name) => (name === '.' ? 'index' : name.slice('./'.length)));
 
 /** The entry point that only users' tests load. */
 export const TESTING = 'testing';

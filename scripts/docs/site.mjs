@@ -11,6 +11,7 @@ import path from 'node:path';
 import { Application, Converter, LogLevel } from 'typedoc';
 
 import { isMain, packageRoot } from '../addon-inputs.mjs';
+import { entries } from '../build/compile.mjs';
 import { loadTool } from '../large-tools.mjs';
 import { groups, pagesIn } from './pages.mjs';
 
@@ -24,7 +25,7 @@ const inPackage = (name) => path.join(packageRoot, name);
 /** @type {import('typedoc').TypeDocOptions} */
 const options = {
   name: 'stripelock',
-  entryPoints: [inPackage('lib/*.ts')],
+  entryPoints: entries.map((name) => inPackage(`lib/${name}.ts`)),
   tsconfig: inPackage('tsconfig.json'),
   readme: inPackage('README.md'),
   includeVersion: true,

@@ -26,7 +26,7 @@ async function scrape(url: string): Promise<Samples> {
   return samples;
 }
 
-const LABEL = 'stripelock_lock_name="accounts"';
+const LABEL = 'stripelock_lock_kind="lock",stripelock_lock_name="accounts"';
 
 /** Samples that must come to be above zero as the example continues. */
 const RISING = [
@@ -116,8 +116,8 @@ it('the metrics example and the page of the recipes serve the same names and lab
   const example = `
     import { register } from 'prom-client';
     import { KeyedLock } from 'stripelock';
-    import { exportLocks } from './examples/metrics/prometheus.mjs';
-    exportLocks(register);
+    import { register as exportTo } from 'stripelock/metrics/prom-client';
+    exportTo(register);
     const lock = new KeyedLock({ name: 'accounts' });
     process.stdout.write(await register.metrics());
     lock.stats();

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { describe, expect, it } from 'vitest';
-import { KeyedLock, StripedLock } from 'stripelock';
-import { collect, LOCK_INSTRUMENTS, type LockMetrics } from 'stripelock/metrics';
+import { KeyedLock, LeaseManager, StripedLock } from 'stripelock';
+import { collect, LEASE_INSTRUMENTS, LOCK_INSTRUMENTS, type LockMetrics } from 'stripelock/metrics';
 import { METRIC_CELLS } from '../../lib/engine/contract/layout.js';
 import { runProgram } from '../support/programs.js';
 import { startThread } from '../support/threads.js';
@@ -94,10 +94,19 @@ describe('collect', () => {
 
   it('has each metric of stats(), and each of its numbers in an instrument', () => {
     new KeyedLock({ name: 'fields' });
-    const { name: _, waits: __, ...numbers } = metricsOf('fields');
+    const { kind: _, name: __, waits: ___, ...numbers } = metricsOf('fields');
     expect(LOCK_INSTRUMENTS.map(({ field }) => field).sort()).toEqual(Object.keys(numbers).sort());
     expect(Object.keys(numbers)).toEqual(expect.arrayContaining(Object.keys(METRIC_CELLS)));
     const rising = LOCK_INSTRUMENTS.filter(({ kind }) => kind === 'counter').map(({ field }) => field);
     expect(rising).toEqual(['contended', 'timeouts', 'aborts', 'deadlocks', 'abandoned']);
+  });
+
+  it('has each further number of leases in an instrument', () => {
+    new LeaseManager({ name: 'fields of leases' });
+    const { kind: _, name: __, waits: ___, ...numbers } = metricsOf('fields of leases');
+    const instruments = [...LOCK_INSTRUMENTS, ...LEASE_INSTRUMENTS];
+    expect(instruments.map(({ field }) => field).sort()).toEqual(Object.keys(numbers).sort());
+    expect(new Set(instruments.map(({ name }) => name)).size).toBe(instruments.length);
+    expect(LEASE_INSTRUMENTS.filter(({ kind }) => kind !== 'counter')).toEqual([]);
   });
 });

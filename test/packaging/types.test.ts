@@ -23,6 +23,8 @@ const compilers = {
 /** Uses all entry points; every line that is marked as an error must be one. */
 const source = `
   import { LeaseManager, LockTimeoutError, StripedLock, type Guard } from 'stripelock';
+  import { observe } from 'stripelock/metrics/opentelemetry';
+  import { register } from 'stripelock/metrics/prom-client';
   import { mysqlLeaseStore } from 'stripelock/mysql';
   import { postgresLeaseStore } from 'stripelock/postgres';
   import { redisLeaseStore } from 'stripelock/redis';
@@ -69,6 +71,14 @@ const source = `
     // @ts-expect-error no such mode exists
     await locks.request('a', { mode: 'write' }, () => undefined);
     return (await locks.query()).held;
+  }
+  export function metrics(meter: Parameters<typeof observe>[0], registry: Parameters<typeof register>[0]) {
+    // @ts-expect-error a meter creates instruments
+    observe({});
+    // @ts-expect-error a registry is no meter
+    observe(registry);
+    const ends: (() => void)[] = [observe(meter), register(registry)];
+    return ends;
   }
   export const all = [wrong, LockTimeoutError, new LockTimeoutError('', ['a'], 1, 2, []).keys];
 `;

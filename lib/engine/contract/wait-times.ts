@@ -11,25 +11,14 @@ export const WAIT_BOUNDS: readonly number[] = [
 const MILLISECONDS = 1000;
 const NANOSECONDS = 1e6;
 
-/** The counters of all locks that have the same name, summed over the threads of the process. */
-export interface LockCounts {
-  readonly name: string;
-  readonly locks: number;
-  readonly held: number;
-  readonly waiting: number;
-  readonly contended: number;
-  readonly timeouts: number;
-  readonly aborts: number;
-  readonly deadlocks: number;
-  readonly abandoned: number;
-  readonly nanoseconds: number;
-  /** The number of waits in each range of the histogram: see {@link WAIT_BOUNDS}. */
-  readonly waits: readonly number[];
+/** The range of a wait of this many milliseconds. */
+export function rangeOf(waited: number): number {
+  const range = WAIT_BOUNDS.findIndex((bound) => waited <= bound * MILLISECONDS);
+  return range < 0 ? WAIT_RANGES - 1 : range;
 }
 
 /** Adds a wait of this many milliseconds to the lock's histogram. */
 export function countWait(cells: BigInt64Array, waited: number): void {
-  const range = WAIT_BOUNDS.findIndex((bound) => waited <= bound * MILLISECONDS);
-  Atomics.add(cells, WAIT_TIMES + (range < 0 ? WAIT_RANGES - 1 : range), 1n);
+  Atomics.add(cells, WAIT_TIMES + rangeOf(waited), 1n);
   Atomics.add(cells, WAITED_NANOSECONDS, BigInt(Math.round(waited * NANOSECONDS)));
 }

@@ -88,6 +88,7 @@ export interface Addon extends LeaseAddon, WebLockAddon, ProcessLockAddon, Signa
   open(words: Int32Array, stripes: number, exact?: boolean, limit?: number, name?: string): number;
   close(table: number): void;
   metrics(): (string | number)[][];
+  openCounts(kind: number, name: string, cells: Float64Array): void;
   startProfile(threshold: number, every: number, names: readonly string[]): boolean;
   stopProfile(): void;
   drawn(): number;

@@ -2,10 +2,19 @@ import workerThreads from 'node:worker_threads';
 import { HostFinalizationRegistry } from '../../common/host.js';
 import { LockError } from '../../common/errors.js';
 import { ENGINE_PROTOCOL, type Engine, type LockTable } from '../contract/engine.js';
+import {
+  COUNT,
+  COUNTED_WAITS,
+  createThreadCounts,
+  LOCK_KINDS,
+  type CountName,
+  type LockCounts,
+  type LockKind,
+  type ThreadCounts,
+} from '../contract/counts.js';
 import { createMemory, fillHeader } from '../contract/header.js';
 import { byteLengthFor, ENGINE_NATIVE, REGISTRY_INDEX } from '../contract/layout.js';
 import type { TerminalSignals } from '../contract/terminal-signals.js';
-import type { LockCounts } from '../contract/wait-times.js';
 import { spanOf, type TableMemory, type TableShape, type TableSpan } from '../contract/table-memory.js';
 import { loadAddon, type Addon } from './addon.js';
 import { NativeContention } from './contention.js';
@@ -69,6 +78,8 @@ function startEngine(addon: Addon): NativeEngine {
   }
 }
 
+/** The number of names for which a thread has separate counts of leases and web locks. The others count as the empty name. */
+const MOST_NAMES = 1000;
 /** The memory of a table that other threads cannot open. */
 const NO_MEMORY: TableMemory = { arena: undefined, buffer: undefined, offset: 0, local: undefined };
 /**
@@ -94,6 +105,8 @@ export class NativeEngine implements Engine {
    */
   #made: TableMemory | undefined;
   readonly #tables = new Map<number, WeakRef<NativeTable>>();
+  /** By kind and name. */
+  readonly #counts = new Map<string, ThreadCounts>();
   readonly #closed = new HostFinalizationRegistry((table: number) => {
     this.#addon.close(table);
   });
@@ -125,27 +138,32 @@ export class NativeEngine implements Engine {
   }
 
   /**
-   * Returns the counters of all locks of the process. The first call also starts the measurement of wait
-   * times.
+   * Returns the counters of all locks of the process. The first call also starts the measurement of waits for
+   * locks.
    */
   lockCounts(): LockCounts[] {
-    return this.#addon.metrics().map(([name, ...counts]) => {
-      const [locks, held, waiting, contended, timeouts, aborts, deadlocks, abandoned, nanoseconds, ...waits] =
-        counts as [number, number, number, number, number, number, number, number, number, ...number[]];
+    return this.#addon.metrics().map(([kind, name, ...row]) => {
+      const numbers = row as number[];
+      const counts = Object.entries(COUNT).map(([count, place]) => [count, numbers[place]]);
       return {
+        kind: LOCK_KINDS[kind as number]!,
         name: name as string,
-        locks,
-        held,
-        waiting,
-        contended,
-        timeouts,
-        aborts,
-        deadlocks,
-        abandoned,
-        nanoseconds,
-        waits,
+        ...(Object.fromEntries(counts) as Record<CountName, number>),
+        waits: numbers.slice(COUNTED_WAITS),
       };
     });
+  }
+
+  /** This thread's counts of one kind and name. They are part of {@link lockCounts}, also after the thread has ended. */
+  threadCounts(kind: LockKind, name: string): ThreadCounts {
+    const key = `${kind} ${name}`;
+    let counts = this.#counts.get(key);
+    if (counts !== undefined) return counts;
+    if (this.#counts.size >= MOST_NAMES && name !== '') return this.threadCounts(kind, '');
+    counts = createThreadCounts();
+    this.#addon.openCounts(LOCK_KINDS.indexOf(kind), name, counts);
+    this.#counts.set(key, counts);
+    return counts;
   }
 
   get processLocks(): NativeProcessLocks {

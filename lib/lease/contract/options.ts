@@ -65,6 +65,11 @@ export interface TryAcquireLeaseOptions extends Omit<LeaseOptions, 'renew'>, Lea
 /** Options of a manager, and the defaults for its leases. */
 export interface LeaseManagerOptions {
   /**
+   * The name of the leases in metrics, where the counts of all managers with the same name are added up.
+   * Default: `leases`.
+   */
+  name?: string;
+  /**
    * The store of the leases. Default: a new `MemoryLeaseStore`, with the manager's `clock` if there is one.
    */
   store?: LeaseStore;
@@ -260,6 +265,7 @@ interface Given extends Pick<LeaseTerms, 'ttl' | 'maxHold' | 'minHold' | 'info'>
 
 /** The checked options that concern a manager itself, not the terms of its leases. */
 interface OwnSettings {
+  readonly name: string;
   readonly store: LeaseStore | undefined;
   readonly holder: string | undefined;
   readonly reentrant: boolean;
@@ -302,6 +308,7 @@ const TERMS: Checks<Given> = {
   info: checkInfo,
 };
 const OWN: Checks<OwnSettings> = {
+  name: checkNonEmpty,
   store: checkStore,
   holder: checkNonEmpty,
   reentrant: checkBoolean,
@@ -330,6 +337,7 @@ const DEFAULT_TERMS: Given = {
   info: undefined,
 };
 const DEFAULT_SETTINGS: OwnSettings = {
+  name: 'leases',
   store: undefined,
   holder: undefined,
   reentrant: false,

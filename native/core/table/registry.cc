@@ -1,7 +1,6 @@
 #include "core/table/registry.h"
 
 #include <algorithm>
-#include <functional>
 #include <random>
 #include <utility>
 
@@ -14,6 +13,9 @@ namespace {
 // The host's number for its main thread.
 constexpr std::int32_t kMainThread = 0;
 
+// 2^63: larger doubles do not fit into an integer.
+constexpr double kLargestCount = 9223372036854775808.0;
+
 // The counts of a table: its cells, plus the locals of its members.
 LockMetrics countedBy(Table& table) {
   // ~Membership moves a count from the locals to the cell under this mutex.
@@ -22,27 +24,46 @@ LockMetrics countedBy(Table& table) {
     return static_cast<std::uint64_t>(table.cell(index).load());
   };
   LockMetrics counted;
-  counted.contended = cell(kContendedCell);
-  counted.timeouts = cell(kTimeoutsCell);
-  counted.aborts = cell(kAbortsCell);
-  counted.deadlocks = cell(kDeadlocksCell);
-  counted.abandoned = cell(kAbandonedCell);
-  for (std::uint32_t i = 0; i < kWaitRanges; ++i) counted.waits[i] = cell(kWaitTimes + i);
-  counted.nanoseconds = cell(kWaitedNanoseconds);
+  counted[LockMetrics::kContended] = cell(kContendedCell);
+  counted[LockMetrics::kTimeouts] = cell(kTimeoutsCell);
+  counted[LockMetrics::kAborts] = cell(kAbortsCell);
+  counted[LockMetrics::kDeadlocks] = cell(kDeadlocksCell);
+  counted[LockMetrics::kAbandoned] = cell(kAbandonedCell);
+  counted[LockMetrics::kNanoseconds] = cell(kWaitedNanoseconds);
+  for (std::uint32_t i = 0; i < kWaitRanges; ++i) counted[LockMetrics::kWaits + i] = cell(kWaitTimes + i);
   for (const Membership* member : table.members)
-    counted.contended += member->localsAt(localContendedIndex(table.stripes()));
+    counted[LockMetrics::kContended] += member->localsAt(localContendedIndex(table.stripes()));
   return counted;
 }
 
-// Adds or subtracts the monotonic counters: all counts except `locks`, `held` and `waiting`.
-template <typename Operation>
-void combine(LockMetrics& to, const LockMetrics& counted, Operation operation) {
-  for (std::uint64_t LockMetrics::*const count :
-       {&LockMetrics::contended, &LockMetrics::timeouts, &LockMetrics::aborts, &LockMetrics::deadlocks,
-        &LockMetrics::abandoned, &LockMetrics::nanoseconds}) {
-    to.*count = operation(to.*count, counted.*count);
+// Adds the counts from `first` on, or subtracts them.
+void add(LockMetrics& to, const LockMetrics& counted, std::uint32_t first) {
+  for (std::uint32_t i = first; i < LockMetrics::kCells; ++i) to[i] += counted[i];
+}
+void subtract(LockMetrics& from, const LockMetrics& counted) {
+  for (std::uint32_t i = LockMetrics::kContended; i < LockMetrics::kCells; ++i) from[i] -= counted[i];
+}
+
+bool hasCounted(const LockMetrics& metrics) {
+  std::uint64_t any = 0;
+  for (std::uint32_t i = LockMetrics::kContended; i < LockMetrics::kCells; ++i) any |= metrics[i];
+  return any != 0;
+}
+
+// The counts of one thread's cells.
+LockMetrics countedIn(const CountCell* cells) {
+  LockMetrics counted;
+  for (std::uint32_t i = 0; i < LockMetrics::kCells; ++i) {
+    const double count = cells[i].load(std::memory_order_relaxed);
+    // JavaScript can write any number to its cells.
+    if (count >= 0 && count < kLargestCount)
+      counted[i] = static_cast<std::uint64_t>(static_cast<std::int64_t>(count));
   }
-  for (std::uint32_t i = 0; i < kWaitRanges; ++i) to.waits[i] = operation(to.waits[i], counted.waits[i]);
+  return counted;
+}
+
+MetricName nameOf(const Table& table) {
+  return {.kind = table.gate() ? LockKind::kProcess : LockKind::kLock, .name = table.name()};
 }
 
 }  // namespace
@@ -92,6 +113,14 @@ void Registry::leave(Participant& participant) {
   participant.arena.reset();
   // No word names the slot anymore, so the next thread that gets the slot inherits nothing.
   const Lock lock(mutex_);
+  threadCounts_.remove_if([&](const ThreadCounts& counts) {
+    if (counts.thread != &participant) return false;
+    LockMetrics counted = countedIn(counts.cells);
+    counted[LockMetrics::kAbandoned] += counted[LockMetrics::kHeld];
+    // mutant: metrics-forget-threads
+    addEnded(counts.name, counted);
+    return true;
+  });
   freeSlots_.push_back(participant.slot());
 }
 
@@ -147,21 +176,30 @@ void Registry::close(Membership& membership) {
   end(membership);
 }
 
-std::map<std::string, LockMetrics> Registry::metrics() {
+std::map<MetricName, LockMetrics> Registry::metrics() {
   const Lock lock(mutex_);
-  std::map<std::string, LockMetrics> all = ended_;
+  std::map<MetricName, LockMetrics> all;
+  for (const auto& [name, counted] : ended_) add(all[name], counted, LockMetrics::kContended);
   for (const auto& [memory, shared] : tables_) {
     Table& table = *shared.table;
-    LockMetrics& of = all[table.name()];
-    combine(of, countedBy(table), std::plus<>());
-    combine(of, shared.before, std::minus<>());
-    ++of.locks;
-    of.held += countHeld(table);
+    LockMetrics& of = all[nameOf(table)];
+    add(of, countedBy(table), LockMetrics::kContended);
+    subtract(of, shared.before);
+    ++of[LockMetrics::kLocks];
+    of[LockMetrics::kHeld] += countHeld(table);
     // The cell may be negative for a moment: see AsyncWaits::countWaiting().
     const std::int64_t queued = std::max<std::int64_t>(table.cell(kWaitingCell).load(), 0);
-    of.waiting += static_cast<std::uint64_t>(queued) + countLocals(table).waiting;
+    of[LockMetrics::kWaiting] += static_cast<std::uint64_t>(queued) + countLocals(table).waiting;
+  }
+  for (const ThreadCounts& counts : threadCounts_) {
+    add(all[counts.name], countedIn(counts.cells), LockMetrics::kLocks);
   }
   return all;
+}
+
+void Registry::openCounts(Participant& participant, const MetricName& name, const CountCell* cells) {
+  const Lock lock(mutex_);
+  threadCounts_.push_front({.thread = &participant, .name = name, .cells = cells});
 }
 
 void Registry::observe(std::uint32_t bit, bool on, std::vector<std::string> names) {
@@ -174,11 +212,16 @@ void Registry::observe(std::uint32_t bit, bool on, std::vector<std::string> name
 void Registry::addEnded(const SharedTable& shared) {
   Table& table = *shared.table;
   LockMetrics counted = countedBy(table);
-  combine(counted, shared.before, std::minus<>());
-  if (counted.contended + counted.timeouts + counted.aborts + counted.deadlocks + counted.abandoned == 0)
-    return;
-  const bool hasRoom = ended_.size() < kMostNames || ended_.contains(table.name());
-  combine(ended_[hasRoom ? table.name() : std::string()], counted, std::plus<>());
+  subtract(counted, shared.before);
+  addEnded(nameOf(table), counted);
+}
+
+void Registry::addEnded(const MetricName& name, const LockMetrics& counted) {
+  if (!hasCounted(counted)) return;
+  const bool hasRoom = ended_.size() < kMostNames || ended_.contains(name);
+  MetricName kept = name;
+  if (!hasRoom) kept.name.clear();
+  add(ended_[kept], counted, LockMetrics::kContended);
 }
 
 std::uint32_t Registry::observedOf(const Table& table) const {

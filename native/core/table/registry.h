@@ -3,6 +3,8 @@
 #pragma once
 
 #include <array>
+#include <compare>
+#include <forward_list>
 #include <map>
 #include <memory>
 #include <optional>
@@ -16,17 +18,42 @@
 
 namespace stripelock {
 
+// The kinds of locks whose counts are kept apart.
+enum class LockKind : std::uint8_t { kLock, kProcess, kLease, kWebLock };
+
+struct MetricName {
+  LockKind kind;
+  std::string name;
+  auto operator<=>(const MetricName&) const = default;
+};
+
+// The counts of one kind and name. Leases alone have those from kAcquired to kLosses.
 struct LockMetrics {
-  std::uint64_t locks = 0;
-  std::uint64_t held = 0;
-  std::uint64_t waiting = 0;
-  std::uint64_t contended = 0;
-  std::uint64_t timeouts = 0;
-  std::uint64_t aborts = 0;
-  std::uint64_t deadlocks = 0;
-  std::uint64_t abandoned = 0;
-  std::array<std::uint64_t, kWaitRanges> waits{};
-  std::uint64_t nanoseconds = 0;
+  // In the order in which JavaScript has them. The first three rise and fall, and the others never fall. The ranges of the
+  // histogram follow.
+  enum Count : std::uint32_t {
+    kLocks,
+    kHeld,
+    kWaiting,
+    kContended,
+    kTimeouts,
+    kAborts,
+    kDeadlocks,
+    kAbandoned,
+    kAcquired,
+    kRefused,
+    kRenewals,
+    kFailures,
+    kLosses,
+    kNanoseconds,
+    kWaits,
+  };
+  static constexpr std::uint32_t kCells = kWaits + kWaitRanges;
+
+  std::uint64_t& operator[](std::uint32_t count) { return cells[count]; }
+  std::uint64_t operator[](std::uint32_t count) const { return cells[count]; }
+
+  std::array<std::uint64_t, kCells> cells{};
 };
 
 // The number of threads that can use locks at the same time.
@@ -55,10 +82,15 @@ class Registry {
                    const std::shared_ptr<Gate>& gate = nullptr);
   void close(Membership& membership);
 
-  // The counts of all locks by name, including closed locks. No count ever falls, except the current numbers: locks,
-  // held and waiting. Closed locks keep up to kMostNames separate names; any further names are counted as the empty
-  // name. The call reads the words of all locks. Meanwhile no lock can be opened or closed.
-  std::map<std::string, LockMetrics> metrics();
+  // The counts of all locks by kind and name, including closed locks. No count ever falls, except the current numbers:
+  // locks, held and waiting. Locks and threads that have ended keep up to kMostNames separate names; any further names
+  // are counted as the empty name of their kind. The call reads the words of all locks. Meanwhile no lock can be opened
+  // or closed.
+  std::map<MetricName, LockMetrics> metrics();
+
+  // Adds the LockMetrics::kCells cells at `cells` to metrics(), until the thread leaves. After that, the registry keeps
+  // their counts, and counts the keys that the thread still held as abandoned. The memory must stay valid until then.
+  void openCounts(Participant& participant, const MetricName& name, const CountCell* cells);
 
   // Sets or clears a bit of kObservedInt in the memory of all tables with one of these names, also of tables opened
   // later. Without names, of all tables. Each thread's JavaScript reads the bit at its next wait.
@@ -79,6 +111,12 @@ class Registry {
     std::uint32_t bit;
     std::vector<std::string> names;
   };
+  // Counts of leases or web locks, which a thread keeps in JavaScript.
+  struct ThreadCounts {
+    const Participant* thread;
+    MetricName name;
+    const CountCell* cells;
+  };
   struct SharedTable {
     std::shared_ptr<Table> table;
     std::uint32_t members = 0;
@@ -94,6 +132,8 @@ class Registry {
   std::uint32_t observedOf(const Table& table) const;
   // Call it when the last thread has left the table. Adds its counts to ended_.
   void addEnded(const SharedTable& shared);
+  // Adds monotonic counters to ended_.
+  void addEnded(const MetricName& name, const LockMetrics& counted);
   // `processEnds`: true if the process is ending. Then no thread will read the words again, so they stay as they are.
   void end(Membership& membership, bool processEnds = false);
   // Whether only one thread uses locks.
@@ -104,8 +144,9 @@ class Registry {
   Mutex mutex_;
   std::unordered_map<void*, SharedTable> tables_;
   std::vector<Observation> observations_;
-  // The counts of closed tables, by name.
-  std::map<std::string, LockMetrics> ended_;
+  std::forward_list<ThreadCounts> threadCounts_;
+  // The counts of closed tables, and of threads that ended.
+  std::map<MetricName, LockMetrics> ended_;
   std::vector<std::uint32_t> freeSlots_;
   std::uint32_t usedSlots_ = 0;
   std::array<std::atomic<Participant*>, kMaxSlots + 1> participants_{};

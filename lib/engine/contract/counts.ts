@@ -1,0 +1,69 @@
+import { WAIT_RANGES } from './layout.js';
+import { rangeOf } from './wait-times.js';
+
+/** In the order of `LockKind` in `native/core/table/registry.h`. */
+export const LOCK_KINDS = ['lock', 'process', 'lease', 'web-lock'] as const;
+
+/** The kinds of locks whose counts are kept apart. */
+export type LockKind = (typeof LOCK_KINDS)[number];
+
+/**
+ * The place of each count in a row of the addon's `metrics()`, and in the cells of a thread. `LockMetrics` in
+ * `registry.h` has the same order. The ranges of the histogram follow.
+ */
+export const COUNT = {
+  locks: 0,
+  held: 1,
+  waiting: 2,
+  contended: 3,
+  timeouts: 4,
+  aborts: 5,
+  deadlocks: 6,
+  abandoned: 7,
+  acquired: 8,
+  refused: 9,
+  renewals: 10,
+  failures: 11,
+  losses: 12,
+  nanoseconds: 13,
+} as const;
+
+export type CountName = keyof typeof COUNT;
+
+/** The place of a count. */
+export type Count = (typeof COUNT)[CountName];
+
+/** The place of the first range. */
+export const COUNTED_WAITS = Object.keys(COUNT).length;
+
+/** The counts of all locks of one kind with one name, summed over the threads of the process. */
+export interface LockCounts extends Readonly<Record<CountName, number>> {
+  readonly kind: LockKind;
+  readonly name: string;
+  /** The number of waits in each range. */
+  readonly waits: readonly number[];
+}
+
+/**
+ * What one thread counts for the leases or web locks of one name, in the places of {@link COUNT}. Only this thread writes
+ * it, so a count costs one plain store. The addon reads it from any thread, and keeps its counts when the thread ends.
+ */
+export type ThreadCounts = Float64Array;
+
+const NANOSECONDS = 1e6;
+
+export function createThreadCounts(): ThreadCounts {
+  const cells = COUNTED_WAITS + WAIT_RANGES;
+  return new Float64Array(new SharedArrayBuffer(cells * Float64Array.BYTES_PER_ELEMENT));
+}
+
+/** `by`: 1 or -1. */
+export function addCount(counts: ThreadCounts, count: Count, by = 1): void {
+  counts[count]! += by;
+}
+
+/** Counts a wait of this many milliseconds that has ended. */
+export function addWait(counts: ThreadCounts, waited: number): void {
+  counts[COUNTED_WAITS + rangeOf(waited)]! += 1;
+  counts[COUNT.nanoseconds]! += Math.max(0, waited * NANOSECONDS);
+}
