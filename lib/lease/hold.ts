@@ -367,9 +367,9 @@ export class Hold implements Due, Grant {
     else collected.register(lease, this, lease);
   }
 
-  /** Call when the lease is released. Undoes {@link keep}. */
-  drop(lease: object): void {
-    this.#wasUsed = true;
+  /** Call when the lease is released. Undoes {@link keep}. `wasUsed`: false if its caller never got the lease. */
+  drop(lease: object, wasUsed: boolean): void {
+    if (wasUsed) this.#wasUsed = true;
     if (this.#kept === lease) this.#kept = undefined;
     else collected.unregister(lease);
   }

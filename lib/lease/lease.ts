@@ -34,6 +34,8 @@ export class Lease implements AsyncDisposable {
    */
   protected readonly threadBound = THREAD_BOUND;
   readonly #holds: readonly Hold[];
+  /** False if the acquisition was aborted before its caller got the lease. */
+  #wasUsed = true;
   #controller: AbortController | undefined = undefined;
   /** The result of the last call of {@link release}; undefined before the first call. */
   #releasing: Promise<boolean> | undefined = undefined;
@@ -202,7 +204,7 @@ export class Lease implements AsyncDisposable {
       for (const hold of holds) hold.removeLossListener(controller);
     }
     if (this.#others !== undefined) for (const hold of holds) hold.removeLossListener(this.#others);
-    for (const hold of holds) hold.drop(this);
+    for (const hold of holds) hold.drop(this, this.#wasUsed);
     const last = holds.filter((hold) => hold.leave()).reverse();
     this.#toFree = last;
     const isWhole = last.length === holds.length;
@@ -234,6 +236,7 @@ export class Lease implements AsyncDisposable {
   static {
     createLease = (holds) => new Lease(holds);
     giveBackLease = (lease) => {
+      lease.#wasUsed = false;
       for (const hold of lease.#holds) hold.markUnused();
       return lease.release();
     };

@@ -219,6 +219,22 @@ describe.each([
     expect(await next()).toBe(abandoned);
   });
 
+  it('acquisitions that share the key, and are aborted before they are used, change nothing', async () => {
+    // In some of these turns, both have the key, and neither has called its function yet.
+    for (let turn = 0; turn < 20; turn++) {
+      const { manager, next } = await scene(keys, { reentrant: true });
+      const abort = new AbortController();
+      let used = false;
+      const use = (): void => void (used = true);
+      const asked = [1, 2].map(() => manager.withLease('key', { signal: abort.signal }, use));
+      for (let i = 0; i < turn; i++) await undefined;
+      abort.abort(new Error('enough'));
+      await Promise.allSettled(asked);
+      await turns();
+      expect([turn, await next()]).toEqual([turn, abandoned && !used]);
+    }
+  });
+
   it('an acquisition of several keys that is refused changes nothing', async () => {
     const { store, manager, next } = await scene(keys);
     await store.inner.tryAcquire('other', 'someone', 10 * TTL);

@@ -217,12 +217,15 @@ export class DynamodbBackend implements ListingBackend {
     return this.#change(key, operation, freed);
   }
 
-  /** Ends an unreleased grant. If the key is now abandoned, its item is the same as after an expiry. */
+  /**
+   * Ends an unreleased grant. If the key is now abandoned, its item is the same as after an expiry, but without an
+   * owner: a renewal with an earlier time from the service would find a lease that has not expired.
+   */
   #takeBack(key: Releasing, wasUsed: boolean, operation: Asking): Promise<boolean> {
     return this.#change(key, operation, (lease) => {
       const { entry, at } = lease;
       const isAbandoned = entry.abandoned !== undefined && (wasUsed || entry.abandoned);
-      return isAbandoned ? { ...entry, ends: at, info: undefined } : freed(lease);
+      return isAbandoned ? { ...entry, owner: undefined, ends: at, info: undefined } : freed(lease);
     });
   }
 

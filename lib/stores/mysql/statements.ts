@@ -122,13 +122,14 @@ export function statementsOf(table: string) {
     release: (key: Releasing): string =>
       change(`owner = '', expires = 0, info = NULL, abandoned = NULL`, key),
     /**
-     * Takes a grant back. If the key counts as abandoned, the row is left as if the lease had expired.
+     * Takes a grant back. If the key counts as abandoned, the row is left as if the lease had expired, but without an
+     * owner, because a renewal that waited for the row would find a lease that has not expired at its own time.
      * `abandoned` is assigned last, because the other assignments read it; see `acquire`.
      */
     takeBack(key: Releasing, wasUsed: boolean): string {
       const stays = wasUsed ? 'abandoned IS NOT NULL' : 'COALESCE(abandoned, 0) = 1';
       return change(
-        `owner = IF(${stays}, owner, ''), expires = IF(${stays}, ${CLOCK}, 0), info = NULL, abandoned = IF(${stays}, 1, NULL)`,
+        `owner = '', expires = IF(${stays}, ${CLOCK}, 0), info = NULL, abandoned = IF(${stays}, 1, NULL)`,
         key,
       );
     },
