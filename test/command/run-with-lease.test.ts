@@ -162,7 +162,7 @@ if (redisCommand === undefined) {
 
     it('a lost lease sends another signal if asked to, and SIGKILL after the grace', async () => {
       const trap = `trap 'echo got it' USR1; trap '' TERM; echo runs; while :; do sleep 0.05; done`;
-      const started = run('--ttl', '3s', '--on-loss', 'usr1', '--grace', '1s', '--', 'bash', '-c', trap);
+      const started = run('--ttl', '3s', '--on-loss', 'usr1', '--grace', '5s', '--', 'bash', '-c', trap);
       await started.says(/runs/);
       await revoke();
       await started.says(/got it/);
