@@ -227,7 +227,7 @@ describe.each([
       let used = false;
       const use = (): void => void (used = true);
       const asked = [1, 2].map(() => manager.withLease('key', { signal: abort.signal }, use));
-      for (let i = 0; i < turn; i++) await undefined;
+      for (let i = 0; i < turn; i++) await Promise.resolve();
       abort.abort(new Error('enough'));
       await Promise.allSettled(asked);
       await turns();

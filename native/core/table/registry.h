@@ -3,12 +3,12 @@
 #pragma once
 
 #include <array>
-#include <compare>
 #include <forward_list>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <unordered_map>
 #include <vector>
 
@@ -24,7 +24,10 @@ enum class LockKind : std::uint8_t { kLock, kProcess, kLease, kWebLock };
 struct MetricName {
   LockKind kind;
   std::string name;
-  auto operator<=>(const MetricName&) const = default;
+  // Sorts by kind, then by name.
+  bool operator<(const MetricName& other) const {
+    return std::tie(kind, name) < std::tie(other.kind, other.name);
+  }
 };
 
 // The counts of one kind and name. Leases alone have those from kAcquired to kLosses.
