@@ -58,15 +58,6 @@ export const mutants = {
   ],
   'process-keeps-a-taken-turn': ['', 'Process.KeepsAKeyNoLongerFor*'],
   'process-wakes-one-reader': ['return;', 'Process.WakesAllProcesses*'],
-  'G5-wakes-the-awake': ['const bool isAwake = false;', 'Process.WakesAProcessOnce*'],
-  'G5-keeps-the-old-count': ['', 'Process.WakesAProcessOnce*'],
-  'process-locks-before-it-looks': ['', 'Process.DoesNotLockAKeyThat*'],
-  'process-looks-only-before-it-locks': ['int before = kNoSlot;', 'Process.WakesOnly*'],
-  'asks-the-gate-twice': ['const bool isRefused = false;', 'Process.AsksForAKeyOnce*'],
-  'asks-as-if-it-did-not-wait': [
-    'if (position == request_.count && enter(false)) return granted();',
-    'Process.KeepsAFreeKeyOfAList*',
-  ],
   'process-wakes-those-behind': ['page_.wakeNext(key.byte);', 'Process.WakesOnly*'],
   'process-looks-before-it-locks': [
     'if (FileError().fault != FileFault::kNone) {',

@@ -1166,41 +1166,6 @@ TEST(Process, KeepsTheTurnsOfAListWhileItWaitsForOneOfItsKeys) {
   }
 }
 
-TEST(Process, KeepsAFreeKeyOfAListWhileItBlocksForAnother) {
-  const Folder folder;
-  const NoSlices noSlices;
-  Member one(folder.file());
-  Other other(folder.file());
-  // Bytes are locked from the highest one down.
-  std::string high = "a";
-  std::string low = "b";
-  if (other.byteOf(high) < other.byteOf(low)) std::swap(high, low);
-  EXPECT_TRUE(other.hold(low));
-  BlockedMember blocked(one, ask({high, low}));
-  EXPECT_TRUE(eventually([&] { return other.page().goesBefore(other.byteOf(high), false, 0) != kNoSlot; }));
-  other.free(low);
-  EXPECT_EQ(blocked.join().status, Result::kGranted);
-}
-
-TEST(Process, AsksForAKeyOnceBeforeItBlocks) {
-  const Folder folder;
-  const NoSlices noSlices;
-  static std::atomic<int> locks{0};
-  Member one(folder.file());
-  Other other(folder.file());
-  EXPECT_TRUE(other.hold("a"));
-  locks.store(0);
-  onSeam([](const char* point) {
-    if (std::string_view(point) == "process: before it locks") locks.fetch_add(1);
-  });
-  BlockedMember blocked(one, ask({"a"}));
-  EXPECT_TRUE(eventually([&] { return other.page().mayBeAwaited(other.byteOf("a")); }));
-  EXPECT_EQ(locks.load(), 1);
-  onSeam(nullptr);
-  other.free("a");
-  EXPECT_EQ(blocked.join().status, Result::kGranted);
-}
-
 TEST(Process, DoesNotStarveAListByHoldersThatTakeItsKeysInTurns) {
   const Folder folder;
   const UsualSlices usual;
@@ -1319,100 +1284,24 @@ TEST(Process, DoesNotLetReadersPassAWriterOfAnotherProcess) {
 
 TEST(Process, WakesOnlyTheProcessThatItLetsGoFirst) {
   const Folder folder;
-  static Other* writer = nullptr;
   Member one(folder.file());
   Other reader(folder.file());
-  Other theWriter(folder.file());
-  writer = &theWriter;
+  Other writer(folder.file());
   reader.enrol("a", true);
   // In the portable build no process can wake another one.
   WakeWord word;
-  word.use(writer->page().wakeWord());
+  word.use(writer.page().wakeWord());
   // A stopped test does not count: the writer must have tried a short time ago.
   EXPECT_TRUE(eventually([&] {
-    writer->withdraw("a");
+    writer.withdraw("a");
+    writer.enrol("a");
     const std::uint32_t wakesOfReader = reader.page().wakeWord()->load();
-    const std::uint32_t wakesOfWriter = writer->page().wakeWord()->load();
-    // The writer comes between the first look of the reader and its lock.
-    onSeam([](const char* point) {
-      if (std::string_view(point) == "process: before it locks") writer->enrol("a");
-    });
-    const bool passed = one.mayHave("a", true);
-    onSeam(nullptr);
-    if (passed) return false;
+    const std::uint32_t wakesOfWriter = writer.page().wakeWord()->load();
+    if (one.mayHave("a", true)) return false;
     EXPECT_EQ(reader.page().wakeWord()->load(), wakesOfReader);
-    EXPECT_EQ(writer->page().wakeWord()->load() > wakesOfWriter, word.isReachable());
+    EXPECT_EQ(writer.page().wakeWord()->load() > wakesOfWriter, word.isReachable());
     return true;
   }));
-}
-
-TEST(Process, DoesNotLockAKeyThatIsKeptForAnotherProcess) {
-  const Folder folder;
-  static std::atomic<int> locks{0};
-  Member one(folder.file());
-  Other other(folder.file());
-  // A stopped test does not count: a turn ends after a while by itself.
-  EXPECT_TRUE(eventually([&] {
-    other.withdraw("a");
-    const std::uint32_t held = one.hold("a");
-    other.enrol("a");
-    waitUntilNobodyMayPass();
-    const Nanoseconds freed = now();
-    one.release(held);
-    locks.store(0);
-    onSeam([](const char* point) {
-      if (std::string_view(point) == "process: before it locks") locks.fetch_add(1);
-    });
-    const bool passed = one.mayHave("a");
-    onSeam(nullptr);
-    if (now() - freed >= kTurnFor / 2) return false;
-    EXPECT_FALSE(passed);
-    EXPECT_EQ(locks.load(), 0);
-    return true;
-  }));
-}
-
-TEST(Process, WakesAProcessOnceUntilItTriesAgain) {
-  const Folder folder;
-  Other waits(folder.file());
-  Other releases(folder.file());
-  const std::uint64_t byte = waits.byteOf("a");
-  WakeWord word;
-  word.use(waits.page().wakeWord());
-  const std::uint32_t one = word.isReachable() ? 1 : 0;
-  const std::uint32_t before = word.wakes();
-  for (std::uint32_t tries = 1; tries <= 3; ++tries) {
-    waits.enrol("a");
-    for (int release = 0; release < 3; ++release) releases.page().wakeNext(byte);
-    EXPECT_EQ(word.wakes() - before, tries * one);
-  }
-  // The process is awake for another key, and has not tried for this one since.
-  waits.enrol("a");
-  waits.page().wake(waits.page().slot());
-  releases.page().wakeNext(byte);
-  EXPECT_EQ(word.wakes() - before, 4 * one);
-}
-
-TEST(Process, FindsTheLastOfManyReleasesThatWakeItInVain) {
-  for (int round = 0; round < 20; ++round) {
-    const Folder folder;
-    const NoSlices noSlices;
-    Member one(folder.file());
-    Other other(folder.file());
-    EXPECT_TRUE(other.hold("a"));
-    BlockedMember blocked(one, ask({"a"}));
-    EXPECT_TRUE(awaitWaits(one, 1));
-    bool isHeld = true;
-    for (int release = 0; isHeld && release < 200; ++release) {
-      other.free("a");
-      // The blocked thread may be faster.
-      isHeld = other.hold("a");
-    }
-    if (isHeld) other.free("a");
-    EXPECT_TRUE(eventually([&] { return blocked.decided(); }));
-    wakeAll(other);
-    EXPECT_EQ(blocked.join().status, Result::kGranted);
-  }
 }
 
 TEST(Process, KeepsAKeyNoLongerForAProcessThatTookItsTurn) {

@@ -244,23 +244,12 @@ LockFile::Answer ProcessFile::lockPermit(Key& key, std::uint32_t& permit, int& n
   return LockFile::Answer::kRefused;
 }
 
-int ProcessFile::comesFirst(const Key& key, const Ask& ask) {
-  static_cast<void>(refresh());
-  if (!page_.mayBeAwaited(key.byte)) return kNoSlot;
-  return page_.goesBefore(key.byte, isShared(ask.mode), toElapsed(ask.since));
-}
-
 ProcessFile::Locked ProcessFile::lock(Key& key, const Ask& ask, std::uint32_t& permit, FileError& error) {
   const bool shared = isShared(ask.mode);
   if (replaced_) {
     error = {FileFault::kReplaced, 0};
     return Locked::kFailed;
   }
-  // A short lock could make an attempt of a process that comes first fail, so this process first checks whether there is
-  // one. With permits, there may be enough for both.
-  // mutant: process-locks-before-it-looks
-  if (!hasPermits(limit_) && comesFirst(key, ask) != kNoSlot) return Locked::kNo;
-  STRIPELOCK_SEAM("process: before it locks");
   int number = 0;
   switch (hasPermits(limit_) ? lockPermit(key, permit, number) : file_->lock(key.byte, shared, number)) {
     case LockFile::Answer::kRefused:
@@ -281,9 +270,8 @@ ProcessFile::Locked ProcessFile::lock(Key& key, const Ask& ask, std::uint32_t& p
     return Locked::kFailed;
   }
   key.permits[permit] = true;
-  // Another holder may have given the turn between the first look and the lock.
-  // mutant: process-looks-only-before-it-locks
-  int before = comesFirst(key, ask);
+  int before =
+      page_.mayBeAwaited(key.byte) ? page_.goesBefore(key.byte, shared, toElapsed(ask.since)) : kNoSlot;
   // This process may go first if enough permits are free for all processes with a turn.
   // mutant: process-keeps-all-permits
   if (before != kNoSlot && hasPermits(limit_) && areFree(key, page_.countKept(key.byte))) before = kNoSlot;
@@ -293,7 +281,7 @@ ProcessFile::Locked ProcessFile::lock(Key& key, const Ask& ask, std::uint32_t& p
     // woken too, processes behind it could wake each other in a loop.
     file_->unlock(byte);
     // mutant: process-wakes-those-behind
-    page_.wakeWaiter(before, key.byte);
+    page_.wake(before);
     return Locked::kNo;
   }
   key.shared = shared;
@@ -514,20 +502,18 @@ void ProcessFile::ceded(std::uint32_t stripe, const Participant* blocked) {
   if (keyAt(stripe).watched) wakeWatcher(keyAt(stripe));
 }
 
-ProcessFile::Obstacle ProcessFile::findObstacle(std::uint32_t stripe, const ProcessPage::Wait& wait) {
+bool ProcessFile::isRefused(std::uint32_t stripe, const ProcessPage::Wait& wait) {
   Key& key = keyAt(stripe);
-  if (refresh()) return Obstacle::kNone;
+  if (refresh()) return false;
   key.waitsSince = wait.since;
   key.enrolled = true;
   page_.enrol(key.byte, wait);
   for (const Kept& kept : kept_) {
     if (kept.waitsFor == stripe) static_cast<void>(page_.keepTurn(kept.byte, wait));
   }
-  if (hasPermits(limit_))
-    return areFree(key, page_.countKept(key.byte) + 1) ? Obstacle::kNone : Obstacle::kHolder;
-  if (page_.goesBefore(key.byte, wait.shared, wait.since) != kNoSlot) return Obstacle::kWaiter;
-  const bool isHeld = key.holders == 0 && file_->lockedElsewhere(key.byte, 1, wait.shared);
-  return isHeld ? Obstacle::kHolder : Obstacle::kNone;
+  if (hasPermits(limit_)) return !areFree(key, page_.countKept(key.byte) + 1);
+  if (page_.goesBefore(key.byte, wait.shared, wait.since) != kNoSlot) return true;
+  return key.holders == 0 && file_->lockedElsewhere(key.byte, 1, wait.shared);
 }
 
 bool ProcessFile::staysCeded(std::uint32_t stripe) {
@@ -542,8 +528,8 @@ bool ProcessFile::staysCeded(std::uint32_t stripe) {
     if (!key.watched) return false;
     // If the system cannot start the file's thread, the stripe is reopened. Then the waiter tries, and its acquisition
     // fails.
-    const ProcessPage::Wait wait{first.shared && !hasPermits(limit_), toElapsed(first.since), first.threadId};
-    if (findObstacle(stripe, wait) != Obstacle::kNone && (key.attendant || isRunning_ || watch()))
+    if (isRefused(stripe, {first.shared && !hasPermits(limit_), toElapsed(first.since), first.threadId}) &&
+        (key.attendant || isRunning_ || watch()))
       return true;
   }
   STRIPELOCK_SEAM("process: before it reopens");
@@ -561,8 +547,7 @@ bool ProcessFile::sleep(const Ask& ask, std::uint32_t stripe, Participant& block
   // The number of wakes is read before the check of the key, so that a wake after the check ends the sleep.
   static_cast<void>(refresh());
   const std::uint32_t seen = wakeWord_.wakes();
-  const Obstacle obstacle = findObstacle(stripe, {isShared(ask.mode), toElapsed(ask.since), ask.threadId});
-  if (obstacle == Obstacle::kNone) {
+  if (!isRefused(stripe, {isShared(ask.mode), toElapsed(ask.since), ask.threadId})) {
     lock.unlock();
     STRIPELOCK_SEAM("process: before it reopens");
     ask.table.reopen(stripe);
@@ -572,16 +557,12 @@ bool ProcessFile::sleep(const Ask& ask, std::uint32_t stripe, Participant& block
   const Nanoseconds most = std::min(patience(stripe, poll), deadline.point() - now());
   if (most <= 0) return true;
   // A process that uses the key continuously releases it again soon. So the thread spins first, because waking a
-  // sleeping thread would cost that process more than its acquisition and its release. But a process that comes first
-  // may need this processor.
-  bool isWoken = false;
-  if (obstacle == Obstacle::kHolder) {
-    ++users_;
-    lock.unlock();
-    isWoken = blocked.patience.spin([&] { return wakeWord_.wakes() != seen; }, [] { return true; });
-    lock.lock();
-    drop(1);
-  }
+  // sleeping thread would cost that process more than its acquisition and its release.
+  ++users_;
+  lock.unlock();
+  const bool isWoken = blocked.patience.spin([&] { return wakeWord_.wakes() != seen; }, [] { return true; });
+  lock.lock();
+  drop(1);
   if (isWoken || !blocked.parker().redirect(wakeWord_)) return true;
   // mutant: process-reads-late
   wakeWord_.sleep(lock, seen, most);

@@ -161,8 +161,6 @@ class ProcessFile final : public Gate, public std::enable_shared_from_this<Proce
     return hasPermits(limit_) ? holders : std::min(holders, 1U);
   }
   bool isShared(Mode mode) const { return isCounted(mode) && !hasPermits(limit_); }
-  // The slot of the process that comes before this acquisition, or kNoSlot.
-  int comesFirst(const Key& key, const Ask& ask);
   // Sets `permit` to the locked permit.
   Locked lock(Key& key, const Ask& ask, std::uint32_t& permit, FileError& error);
   // Locks the byte of any free permit.
@@ -193,10 +191,8 @@ class ProcessFile final : public Gate, public std::enable_shared_from_this<Proce
   Nanoseconds patience(std::uint32_t stripe, Nanoseconds poll);
   // Call it with nothing locked.
   std::shared_ptr<Table> table();
-  // What keeps this process from a key: nothing, a holder, or a waiter that comes first.
-  enum class Obstacle : std::uint8_t { kNone, kHolder, kWaiter };
-  // Writes the wait for a watched key into the page, and then checks the key.
-  Obstacle findObstacle(std::uint32_t stripe, const ProcessPage::Wait& wait);
+  // Writes the wait for a watched key into the page. Returns true if another process holds the key, or comes first.
+  bool isRefused(std::uint32_t stripe, const ProcessPage::Wait& wait);
   // Call it before an access to the page. Repairs the file if another program has truncated it. Within kFresh after a
   // check, returns the result of that check.
   FileError refresh();
