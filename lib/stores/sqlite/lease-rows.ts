@@ -158,7 +158,9 @@ export class LeaseRows {
         if (isAwaited(key)) statements.forget.run(this.#store, key);
         return isAbandoned;
       });
-      statements.purge.run(now - REMEMBERED, PURGED_PER_ACQUISITION * BigInt(keys.length));
+      const most = PURGED_PER_ACQUISITION * BigInt(keys.length);
+      statements.purge.run(now - REMEMBERED, most);
+      statements.purgeEnded.run(now, most);
       return { tokens, abandoned };
     });
     return granted ?? refused;
@@ -343,6 +345,15 @@ function create(connection: Connection, table: string): void {
      );
      CREATE INDEX IF NOT EXISTS "${table}_waiters_key" ON "${table}_waiters" (key);`,
   );
+  addAbandoned(connection, table);
+  // Rows that no next holder needs to see. There are few of them, because a release deletes its row.
+  connection.exec(
+    `CREATE INDEX IF NOT EXISTS "${table}_ended" ON "${table}" (expires) WHERE abandoned IS NULL`,
+  );
+}
+
+/** Adds the column to a table that version 1.0 has created. */
+function addAbandoned(connection: Connection, table: string): void {
   const columns = connection.prepare(`SELECT 1 FROM pragma_table_info('${table}') WHERE name = 'abandoned'`);
   if (columns.get() !== undefined) return;
   try {
@@ -383,6 +394,10 @@ function prepare(connection: Connection, table: string) {
     ),
     purge: statement(
       `DELETE FROM "${table}" WHERE key IN (SELECT key FROM "${table}" WHERE expires <= ? ORDER BY expires LIMIT ?)`,
+    ),
+    purgeEnded: statement(
+      `DELETE FROM "${table}" WHERE key IN (
+         SELECT key FROM "${table}" WHERE abandoned IS NULL AND expires <= ? ORDER BY expires LIMIT ?)`,
     ),
     isRecorded: statement(`SELECT 1 FROM "${table}_waiters" WHERE store = ? AND key = ? AND ends > ?`),
     record: statement(
