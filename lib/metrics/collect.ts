@@ -69,7 +69,12 @@ export interface LeaseMetrics extends LockMetrics {
 }
 
 /** A member of the result of {@link collect}. */
-export type Metrics = (LockMetrics & { readonly kind: Exclude<LockKind, 'lease'> }) | LeaseMetrics;
+export type Metrics =
+  | (LockMetrics & {
+      /** Any kind except `lease`. */
+      readonly kind: Exclude<LockKind, 'lease'>;
+    })
+  | LeaseMetrics;
 
 /** A histogram of the durations of waits. */
 export interface WaitTimes {

@@ -1,11 +1,11 @@
 import { WAIT_RANGES } from './layout.js';
 import { rangeOf } from './wait-times.js';
 
-/** In the order of `LockKind` in `native/core/table/registry.h`. */
-export const LOCK_KINDS = ['lock', 'process', 'lease', 'web-lock'] as const;
-
 /** The kinds of locks whose counts are kept apart. */
-export type LockKind = (typeof LOCK_KINDS)[number];
+export type LockKind = 'lock' | 'process' | 'lease' | 'web-lock';
+
+/** In the order of `LockKind` in `native/core/table/registry.h`. */
+export const LOCK_KINDS: readonly LockKind[] = ['lock', 'process', 'lease', 'web-lock'];
 
 /**
  * The place of each count in a row of the addon's `metrics()`, and in the cells of a thread. `LockMetrics` in
