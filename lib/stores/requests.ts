@@ -52,6 +52,12 @@ export class Operation {
   }
 }
 
+/** The time limit of an operation, or of background work. Background work has no limit, and so no `onLate`. */
+export type TimeLimit = Pick<Operation, 'isLate'> & Partial<Pick<Operation, 'onLate'>>;
+
+/** The time limit of background requests, which are never late, because no caller waits for the answers. */
+export const NEVER_LATE: TimeLimit = { isLate: false };
+
 /** The properties of a backend that {@link Requests} uses. */
 export interface Asked {
   /** The name of the server, for messages. */

@@ -1,7 +1,4 @@
-import type { Operation } from './requests.js';
-
-/** The time limit of an operation. Work in the background has none, so it has no `onLate`. */
-export type TimeLimit = Pick<Operation, 'isLate'> & Partial<Pick<Operation, 'onLate'>>;
+import type { TimeLimit } from './requests.js';
 
 /**
  * Work that the operations of a store share, such as creating its tables. Operations that need it at the same time wait

@@ -2,9 +2,9 @@ import { createHash } from 'node:crypto';
 import { invalidArgType, outOfRange } from '../common/errors.js';
 import { checkNonEmpty } from '../lease/contract/lease-store.js';
 import { encodeText, MARK } from './exact-text.js';
-import type { Operation } from './requests.js';
+import type { Operation, TimeLimit } from './requests.js';
 import type { Release } from './server-store.js';
-import { SharedWork, type TimeLimit } from './shared-work.js';
+import { SharedWork } from './shared-work.js';
 
 /** Parts shared by the stores that keep leases in a database table. */
 

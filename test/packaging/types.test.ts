@@ -75,7 +75,7 @@ const source = `
   export function metrics(meter: Parameters<typeof observe>[0], registry: Parameters<typeof register>[0]) {
     // @ts-expect-error a meter creates instruments
     observe({});
-    // @ts-expect-error a registry is no meter
+    // @ts-expect-error a registry is not a meter
     observe(registry);
     const ends: (() => void)[] = [observe(meter), register(registry)];
     return ends;

@@ -84,7 +84,7 @@ import {
  * - WRITER_AT, which keeps readers out, and LASTING_AT, which refuses readers whose thread already has a
  *   shared hold. A live writer renews both at each poll. Both are ignored when they are older than twice the
  *   longest poll interval.
- * - WRITES_SINCE. A reader clears it after it has given way to the dead writer in vain.
+ * - WRITES_SINCE. A reader that has given way to the dead writer clears it.
  */
 
 /** Offsets in a stripe's line, in integers from its word. */

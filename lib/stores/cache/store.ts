@@ -8,7 +8,7 @@ import {
   type ExactLeaseStore,
   type InfoLeaseStore,
 } from '../../lease/contract/lease-store.js';
-import { NOT_ASKED, type Operation } from '../requests.js';
+import { NOT_ASKED, type Operation, type TimeLimit } from '../requests.js';
 import { checkTerms, ServerStore } from '../server-store.js';
 import type {
   Attempt,
@@ -111,11 +111,10 @@ interface Found<C> {
   readonly cas: C;
 }
 
-type Limit = Pick<Operation, 'isLate'>;
 /**
  * A limit that has already passed. This limit allows a single try, without a retry after a concurrent write.
  */
-const ONCE: Limit = { isLate: true };
+const ONCE: TimeLimit = { isLate: true };
 
 class CacheBackend<C> implements Backend {
   readonly title = 'the cache';
@@ -186,7 +185,7 @@ class CacheBackend<C> implements Backend {
     return { ...record, owner: record.owner, remaining: record.ends - this.#now() };
   }
 
-  #free(name: string, owner: string, limit: Limit, token?: FencingToken): Promise<boolean> {
+  #free(name: string, owner: string, limit: TimeLimit, token?: FencingToken): Promise<boolean> {
     return this.#change(name, owner, limit, token, (record) => {
       return [{ owner: undefined, token: record.token, ends: 0, info: '' }, TOKEN_KEPT];
     });
@@ -199,7 +198,7 @@ class CacheBackend<C> implements Backend {
   async #change(
     name: string,
     owner: string,
-    limit: Limit,
+    limit: TimeLimit,
     token: FencingToken | undefined,
     change: (record: Record) => [record: Record, ttl: number],
   ): Promise<boolean> {

@@ -5,7 +5,7 @@ import { LeaseStoreError, storeDenied } from '../../lease/contract/errors.js';
 import type { FencingToken } from '../../lease/contract/lease-store.js';
 import { isInRange, type TextRange } from '../exact-text.js';
 import { inGroups, type Ask, type ListingBackend, type StoredKey } from '../listing.js';
-import { NOT_ASKED } from '../requests.js';
+import { NEVER_LATE, NOT_ASKED, type TimeLimit } from '../requests.js';
 import type {
   Attempt,
   Granted,
@@ -60,17 +60,6 @@ const DENIED: ReadonlySet<unknown> = new Set([
   'ValidationException',
 ]);
 
-/** The part of an operation that the backend uses. */
-interface Asking {
-  readonly isLate: boolean;
-}
-
-/**
- * The operation for background requests. This operation is never late, because no caller waits for the
- * answers.
- */
-const ASIDE: Asking = { isLate: false };
-
 /** An item as it was read. */
 interface Seen {
   readonly name: string;
@@ -122,7 +111,7 @@ export class DynamodbBackend implements ListingBackend {
   async acquire(
     { names, owner, length, info }: Wanted,
     { known }: Attempt,
-    operation: Asking,
+    operation: TimeLimit,
   ): Promise<Granted | Refused> {
     const seen = await inGroups(names, AT_ONCE, (name) => this.#read(name));
     const place = seen.findIndex((one) => isHeld(one) && one.entry.owner !== owner);
@@ -138,12 +127,12 @@ export class DynamodbBackend implements ListingBackend {
     await this.#write(changes, operation);
     const tokens = changes.map(({ after }) => after.token);
     const giveBack = (i: number): void => {
-      this.#takeBack({ name: names[i]!, owner, token: tokens[i] }, false, ASIDE).catch(ignore);
+      this.#takeBack({ name: names[i]!, owner, token: tokens[i] }, false, NEVER_LATE).catch(ignore);
     };
     return { tokens, abandoned, giveBack };
   }
 
-  renew(keys: readonly Renewing[], operation: Asking): Promise<readonly (boolean | undefined)[]> {
+  renew(keys: readonly Renewing[], operation: TimeLimit): Promise<readonly (boolean | undefined)[]> {
     return each(keys, ({ name, owner, length, info }) => {
       return this.#change({ name, owner, token: undefined }, operation, (lease) => {
         const ends = Math.max(lease.entry.ends, this.#endOf(lease, length));
@@ -152,17 +141,17 @@ export class DynamodbBackend implements ListingBackend {
     });
   }
 
-  keep({ names, owner, length, tokens }: Wanted, operation: Asking): Promise<boolean> {
+  keep({ names, owner, length, tokens }: Wanted, operation: TimeLimit): Promise<boolean> {
     return this.#change({ name: names[0]!, owner, token: tokens![0] }, operation, (lease) => {
       return { ...lease.entry, ends: this.#endOf(lease, length), abandoned: undefined };
     });
   }
 
-  release(keys: readonly Releasing[], operation: Asking): Promise<readonly (Release | undefined)[]> {
+  release(keys: readonly Releasing[], operation: TimeLimit): Promise<readonly (Release | undefined)[]> {
     return each(keys, (key) => releaseOf(this.#free(key, operation)));
   }
 
-  takeBack(key: Releasing, wasUsed: boolean, operation: Asking): Promise<Release> {
+  takeBack(key: Releasing, wasUsed: boolean, operation: TimeLimit): Promise<Release> {
     return releaseOf(this.#takeBack(key, wasUsed, operation));
   }
 
@@ -213,7 +202,7 @@ export class DynamodbBackend implements ListingBackend {
     return { name, entry: output.Item && entryOf(output.Item), at: dateOf(output) };
   }
 
-  #free(key: Releasing, operation: Asking): Promise<boolean> {
+  #free(key: Releasing, operation: TimeLimit): Promise<boolean> {
     return this.#change(key, operation, freed);
   }
 
@@ -221,7 +210,7 @@ export class DynamodbBackend implements ListingBackend {
    * Ends an unreleased grant. If the key is now abandoned, its item is the same as after an expiry, but without an
    * owner: a renewal with an earlier time from the service would find a lease that has not expired.
    */
-  #takeBack(key: Releasing, wasUsed: boolean, operation: Asking): Promise<boolean> {
+  #takeBack(key: Releasing, wasUsed: boolean, operation: TimeLimit): Promise<boolean> {
     return this.#change(key, operation, (lease) => {
       const { entry, at } = lease;
       const isAbandoned = entry.abandoned !== undefined && (wasUsed || entry.abandoned);
@@ -232,7 +221,7 @@ export class DynamodbBackend implements ListingBackend {
   /** Changes a lease. Returns false if the owner does not hold the required grant. */
   async #change(
     { name, owner, token }: Releasing,
-    operation: Asking,
+    operation: TimeLimit,
     after: (lease: Lease) => Entry,
   ): Promise<boolean> {
     const seen = await this.#read(name);
@@ -243,7 +232,7 @@ export class DynamodbBackend implements ListingBackend {
   }
 
   /** Writes all items or none. Rejects if an item has changed since it was read. */
-  async #write(changes: readonly Change[], operation: Asking): Promise<void> {
+  async #write(changes: readonly Change[], operation: TimeLimit): Promise<void> {
     if (operation.isLate) throw NOT_ASKED;
     const version = randomUUID();
     const puts = changes.map(({ name, entry, after }) => putting(this.#table, name, entry, after, version));

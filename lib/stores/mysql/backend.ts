@@ -3,7 +3,7 @@ import { warnOnce } from '../../common/warnings.js';
 import { storeDenied } from '../../lease/contract/errors.js';
 import type { FencingToken } from '../../lease/contract/lease-store.js';
 import { polledReleases } from '../polled-releases.js';
-import type { Operation } from '../requests.js';
+import { NEVER_LATE, type Operation, type TimeLimit } from '../requests.js';
 import type { TextRange } from '../exact-text.js';
 import { listByPages, pageOf, type Ask, type ListingBackend, type StoredKey } from '../listing.js';
 import type {
@@ -16,7 +16,6 @@ import type {
   Renewing,
   Wanted,
 } from '../server-store.js';
-import type { TimeLimit } from '../shared-work.js';
 import { ignore, nameOfKey, repeatable, Upkeep } from '../tables.js';
 import { errnoOf, leavesUsable, type Answer, type Connection } from './clients.js';
 import { LOWEST_TOKEN, OUT_OF_RANGE, statementsOf, type Statements } from './statements.js';
@@ -25,12 +24,6 @@ import { LOWEST_TOKEN, OUT_OF_RANGE, statementsOf, type Statements } from './sta
 const LONGEST_KEY = 512;
 /** The maximum of the server's setting `lock_wait_timeout`, in seconds. */
 const LONGEST_WAIT = 31_536_000;
-/**
- * The operation for background statements. This operation is never late, because no caller waits for the
- * answers.
- */
-const ASIDE: TimeLimit = { isLate: false };
-
 /**
  * Errors of statements that changed nothing and could not determine the holder. The reasons are: a deadlock;
  * a wait for a locked row that timed out; a row that changed under MariaDB's snapshot isolation; a commit
@@ -212,7 +205,7 @@ export class MysqlBackend implements ListingBackend {
 
   /** Returns the names in the list that any owner holds. */
   async #held(names: readonly string[]): Promise<ReadonlySet<string>> {
-    return namesIn(await this.#run(this.#statements.held(names), ASIDE));
+    return namesIn(await this.#run(this.#statements.held(names), NEVER_LATE));
   }
 
   #granting({ names, owner }: Wanted, token: FencingToken, abandoned: ReadonlySet<string>): Granted {
@@ -221,7 +214,7 @@ export class MysqlBackend implements ListingBackend {
     this.#isFlushKnown = true;
     const giveBack = (place: number): void => {
       const key = { name: names[place]!, owner, token };
-      this.#run(this.#statements.takeBack(key, false), ASIDE).catch(ignore);
+      this.#run(this.#statements.takeBack(key, false), NEVER_LATE).catch(ignore);
     };
     return { tokens: names.map(() => token), abandoned: names.map((name) => abandoned.has(name)), giveBack };
   }
@@ -233,19 +226,19 @@ export class MysqlBackend implements ListingBackend {
    */
   async #purge(): Promise<void> {
     const { old, purge, raiseFloor } = this.#statements;
-    const { rows } = await this.#run(old, ASIDE);
+    const { rows } = await this.#run(old, NEVER_LATE);
     if (rows.length === 0) return;
     const floor = BigInt(textOf(rows[0]!['floor']));
     const tokens = rows.map(({ token }) => BigInt(textOf(token)));
     const covered = rows.filter((_, i) => tokens[i]! <= floor).map(({ name }) => name as Buffer);
-    if (covered.length > 0) await this.#run(purge(covered, floor), ASIDE);
+    if (covered.length > 0) await this.#run(purge(covered, floor), NEVER_LATE);
     const highest = highestOf(tokens);
-    if (highest > floor) await this.#run(raiseFloor(highest), ASIDE);
+    if (highest > floor) await this.#run(raiseFloor(highest), NEVER_LATE);
   }
 
   /** Warns if the server may lose leases when it is killed. Called once per store, after its first grant. */
   async #checkFlush(): Promise<void> {
-    const [row] = (await this.#run(this.#statements.flush, ASIDE)).rows;
+    const [row] = (await this.#run(this.#statements.flush, NEVER_LATE)).rows;
     if (Number(row?.['flush']) === 0) warnOnce('STRIPELOCK_MYSQL_FLUSH', FORGETS);
   }
 
@@ -260,7 +253,7 @@ export class MysqlBackend implements ListingBackend {
   }
 
   async #create(): Promise<void> {
-    for (const sql of this.#statements.schema) await this.#connection.run(this.#limit + sql, ASIDE);
+    for (const sql of this.#statements.schema) await this.#connection.run(this.#limit + sql, NEVER_LATE);
   }
 }
 

@@ -1,5 +1,5 @@
 import { invalidArgType, LockError } from '../../common/errors.js';
-import { NOT_ASKED } from '../requests.js';
+import { NOT_ASKED, type TimeLimit } from '../requests.js';
 import { ignore } from '../tables.js';
 
 export type Row = Readonly<Record<string, unknown>>;
@@ -21,7 +21,7 @@ export interface Connection {
    * Runs a statement as a separate transaction. Rejects with a LockError (ERR_LEASE_IN_TRANSACTION) inside a
    * transaction of the caller. The statement is not sent if the operation is late.
    */
-  run(sql: string, operation: { readonly isLate: boolean }): Promise<Answer>;
+  run(sql: string, operation: TimeLimit): Promise<Answer>;
   /** Removes the listeners that were added to the client. */
   close?(): void;
 }
@@ -140,12 +140,7 @@ const MARIADB = {
 const sendByMariadb: Send = async (client, sql) =>
   answerOf(await client.query({ ...MARIADB, sql }), client.info?.status ?? 0);
 
-async function runOn(
-  client: Client,
-  send: Send,
-  sql: string,
-  operation: { readonly isLate: boolean },
-): Promise<Answer> {
+async function runOn(client: Client, send: Send, sql: string, operation: TimeLimit): Promise<Answer> {
   if (operation.isLate) throw NOT_ASKED;
   const answer = await send(client, sql);
   // The status is checked after the statement, because a BEGIN may have been in flight before the statement.
@@ -163,7 +158,7 @@ class PoolConnection implements Connection {
     this.#send = send;
   }
 
-  async run(sql: string, operation: { readonly isLate: boolean }): Promise<Answer> {
+  async run(sql: string, operation: TimeLimit): Promise<Answer> {
     const client = await this.#pool.getConnection();
     let isUsable = true;
     try {
@@ -192,7 +187,7 @@ class ClientConnection implements Connection {
     client.on('error', ignore);
   }
 
-  run(sql: string, operation: { readonly isLate: boolean }): Promise<Answer> {
+  run(sql: string, operation: TimeLimit): Promise<Answer> {
     const result = this.#last.then(() => runOn(this.#client, this.#send, sql, operation).catch(explain));
     this.#last = result.catch(ignore);
     return result;

@@ -2,7 +2,7 @@ import { codeOf, type LockError } from '../../common/errors.js';
 import { LONGEST_DELAY } from '../../common/timers.js';
 import { storeDenied } from '../../lease/contract/errors.js';
 import { polledReleases } from '../polled-releases.js';
-import type { Operation } from '../requests.js';
+import { NEVER_LATE, type Operation, type TimeLimit } from '../requests.js';
 import type { TextRange } from '../exact-text.js';
 import { listByPages, pageOf, type Ask, type ListingBackend, type StoredKey } from '../listing.js';
 import type {
@@ -15,7 +15,6 @@ import type {
   Renewing,
   Wanted,
 } from '../server-store.js';
-import type { TimeLimit } from '../shared-work.js';
 import { ignore, nameOfKey, repeatable, Upkeep } from '../tables.js';
 import type { ReleaseFeed } from '../wakers.js';
 import { inTransaction, type Connection, type Statement, type Terms, type Value } from './connection.js';
@@ -49,12 +48,6 @@ const NO_TABLE: ReadonlySet<unknown> = new Set(['42P01', '42703']);
 const DENIED: ReadonlySet<unknown> = new Set(['42501', '28000', '28P01', '3D000', '3F000']);
 /** The SQLSTATE for a statement inside a transaction in which an earlier statement failed. */
 const TRANSACTION_FAILED = '25P02';
-/**
- * The operation for background statements. This operation is never late, because no caller waits for the
- * answers.
- */
-const ASIDE: TimeLimit = { isLate: false };
-
 /** Leases as rows of a table. Each operation is one statement in an implicit transaction. */
 export class PostgresBackend implements ListingBackend {
   readonly title = 'PostgreSQL';
@@ -67,7 +60,7 @@ export class PostgresBackend implements ListingBackend {
    */
   readonly #limit: string;
   readonly #upkeep = new Upkeep(() =>
-    this.#ask(this.#statements.schema(this.#limit), [], { prepare: false, operation: ASIDE }),
+    this.#ask(this.#statements.schema(this.#limit), [], { prepare: false, operation: NEVER_LATE }),
   );
   #prepare = true;
 
@@ -200,7 +193,7 @@ export class PostgresBackend implements ListingBackend {
 
   /** Returns the names in the list that any owner holds. */
   async #held(names: readonly string[]): Promise<ReadonlySet<string>> {
-    const rows = await this.#run(this.#statements.held, [JSON.stringify(names)], ASIDE);
+    const rows = await this.#run(this.#statements.held, [JSON.stringify(names)], NEVER_LATE);
     return new Set(rows.map((row) => exactTextIn(row, 'key')));
   }
 
@@ -246,7 +239,7 @@ export class PostgresBackend implements ListingBackend {
    * not stop it.
    */
   #runAside(statement: Statement, values: readonly Value[]): void {
-    this.#connection.run(statement, values, { prepare: this.#prepare, operation: ASIDE }).catch(ignore);
+    this.#connection.run(statement, values, { prepare: this.#prepare, operation: NEVER_LATE }).catch(ignore);
   }
 }
 

@@ -1,4 +1,5 @@
 import { LockError } from '../../common/errors.js';
+import type { TimeLimit } from '../requests.js';
 import type { ReleaseListener } from '../wakers.js';
 
 /** A statement, and the name under which the server may prepare it. Different texts have different names. */
@@ -15,7 +16,7 @@ export interface Terms {
   /** Whether the server may prepare the statement under its name. */
   readonly prepare: boolean;
   /** The operation that the statement belongs to. If the operation is late, the statement is not sent. */
-  readonly operation: { readonly isLate: boolean };
+  readonly operation: TimeLimit;
 }
 
 /** The client operations that the store uses, independent of the library. */

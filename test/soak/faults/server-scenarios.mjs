@@ -91,7 +91,7 @@ export async function sessionsAreTerminated(world, terminate) {
 }
 
 /**
- * By another client.
+ * Another client locks the rows.
  *
  * @param {World} world
  * @param {{ lockFor(milliseconds: number): Promise<unknown> }} backend
