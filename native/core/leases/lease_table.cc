@@ -64,7 +64,9 @@ bool LeaseTable::renew(const Claim& claim, Nanoseconds ttl, const std::string_vi
   return true;
 }
 
-bool LeaseTable::end(const Claim& claim, std::uint64_t token, Nanoseconds keepFor, const LeaseWatches* self) {
+template <typename Change>
+bool LeaseTable::endBy(const Claim& claim, std::uint64_t token, bool frees, const LeaseWatches* self,
+                       Change change) {
   // Destroyed after `lock`, so it sends its wakes with the table unlocked.
   WakeSet wakes(self ? &self->participant() : nullptr);
   const Lock lock(mutex_);
@@ -72,32 +74,31 @@ bool LeaseTable::end(const Claim& claim, std::uint64_t token, Nanoseconds keepFo
   sweep(at);
   Entry* const entry = heldBy(claim, token, at);
   if (!entry) return false;
-  callWatches(claim.key, keepFor == 0, wakes);
-  if (keepFor > 0) {
-    times_.move(*entry, at + keepFor);
-    entry->kept = true;
-    entry->abandoned = false;
-  } else {
-    erase(*entry);
-  }
+  callWatches(claim.key, frees, wakes);
+  change(*entry, at);
   return true;
 }
 
+bool LeaseTable::end(const Claim& claim, std::uint64_t token, Nanoseconds keepFor, const LeaseWatches* self) {
+  return endBy(claim, token, keepFor == 0, self, [&](Entry& entry, Nanoseconds at) {
+    if (keepFor > 0) {
+      times_.move(entry, at + keepFor);
+      entry.kept = true;
+      entry.abandoned = false;
+    } else {
+      erase(entry);
+    }
+  });
+}
+
 bool LeaseTable::takeBack(const Claim& claim, std::uint64_t token, bool wasUsed, const LeaseWatches* self) {
-  // Destroyed after `lock`, so it sends its wakes with the table unlocked.
-  WakeSet wakes(self ? &self->participant() : nullptr);
-  const Lock lock(mutex_);
-  const Nanoseconds at = resolve(claim.at);
-  sweep(at);
-  Entry* const entry = heldBy(claim, token, at);
-  if (!entry) return false;
-  callWatches(claim.key, true, wakes);
-  if (!entry->kept && (wasUsed || entry->abandoned)) {
-    lapse(*entry, at);
-  } else {
-    erase(*entry);
-  }
-  return true;
+  return endBy(claim, token, true, self, [&](Entry& entry, Nanoseconds at) {
+    if (!entry.kept && (wasUsed || entry.abandoned)) {
+      lapse(entry, at);
+    } else {
+      erase(entry);
+    }
+  });
 }
 
 void LeaseTable::callWatches(const KeyView& key, bool turn, WakeSet& wakes) {

@@ -149,6 +149,10 @@ class LeaseTable {
   Entry* held(const KeyView& key, Nanoseconds at);
   // The key's entry if this owner holds it with a grant that has the token; else null. Token 0 accepts any grant.
   Entry* heldBy(const Claim& claim, std::uint64_t token, Nanoseconds at);
+  // Changes the entry of the grant by `change`, and notifies the threads that watch the key. `frees`: whether the key is
+  // then free. The other arguments and the result are those of end().
+  template <typename Change>
+  bool endBy(const Claim& claim, std::uint64_t token, bool frees, const LeaseWatches* self, Change change);
   // If `taker` may take the free key, ends the turn and returns 0. Otherwise returns the time after which to retry.
   Nanoseconds passTurn(const KeyView& key, const LeaseWatches& taker);
   // Notifies the threads that watch the key. `wakes`: sent after the table is unlocked. `turn`: true if the key is free
