@@ -12,8 +12,8 @@ export interface ClientPackage<N extends string> {
  * directory. Returns undefined if none is installed.
  */
 export function loadClientPackage<N extends string>(names: readonly N[]): ClientPackage<N> | undefined {
-  // Loaded through `process`, because webpack replaces calls that it recognizes as `createRequire` (see
-  // `binaries.ts`).
+  // This code gets `createRequire` through `process`, because webpack replaces calls that it recognizes as
+  // `createRequire` (see `binaries.ts`).
   const { createRequire } = process.getBuiltinModule('node:module');
   // In a CommonJS bundle made by esbuild, `import.meta` is empty, so its `url` is undefined.
   const here = import.meta.url as string | undefined;

@@ -10,7 +10,7 @@ import { compareKeys } from '../common/key-order.js';
  * or starts with the mark. The encoded text is the mark, followed by the string's UTF-16 in hexadecimal.
  */
 export const MARK = '\u{10ffff}';
-/** A cheap first test. Most keys and owners match it and need no encoding. */
+/** A cheap first test: a text that matches needs no encoding. Most keys and owners match. */
 const PLAIN = /^[\w.:/@-]*$/;
 const NEEDS_MARK = /[\0\p{Surrogate}]/u;
 const HEXADECIMAL = /^[\da-f]*$/;

@@ -10,8 +10,8 @@ interface Last {
   /** The token that the owner received. */
   readonly given: FencingToken;
   /**
-   * The token that the store has for the grant. This token is higher than `given` if the owner made another
-   * attempt that timed out, and the store still granted that attempt.
+   * The token that the store has for the grant. This token is higher than `given` if another attempt of the
+   * owner timed out, but the store granted that attempt.
    */
   stored: FencingToken;
 }
@@ -57,7 +57,7 @@ export class HighestTokens {
 
   /**
    * Records that a grant was released, or that the server no longer has the grant. If `token` is undefined,
-   * this applies to whichever grant the owner has.
+   * any grant of the owner counts as ended.
    */
   ended(name: string, owner: string, token: FencingToken | undefined): void {
     const last = this.#last.get(name);

@@ -32,7 +32,7 @@ export class LateGrants {
   }
 
   /**
-   * Calls `verdict` with the index of each key, as soon as no attempt of this owner for this key is pending.
+   * For each key, calls `verdict` with the key's index once no attempt of the owner for that key is pending.
    */
   decide({ names, owner }: Owned, verdict: (place: number) => void): void {
     names.forEach((name, place) => this.#decide({ owner, name, verdict: () => verdict(place) }));

@@ -17,8 +17,8 @@ export type Ask = <T>(request: (operation: Operation) => Promise<T>) => Promise<
 /** The server-specific half of a store that can enumerate leases. */
 export interface ListingBackend extends Backend {
   /**
-   * Returns the held leases with texts in the ranges, ordered by range and then by text, but only the first
-   * `most` of them.
+   * Returns the first `most` held leases whose texts are in the ranges. The leases are ordered by range, then
+   * by text.
    */
   list(ranges: readonly TextRange[], most: number, ask: Ask): Promise<readonly StoredKey[]>;
 }
@@ -42,8 +42,8 @@ export interface Page {
 const PAGE = 1000;
 
 /**
- * Lists leases page by page, so that no single request takes long. The function `page` returns the next
- * leases of a range, up to the number that it receives as `most`.
+ * Lists leases page by page, so that no single request takes long. The function `page` returns at most `most`
+ * leases from the start of the given range.
  */
 export async function listByPages(
   ranges: readonly TextRange[],
@@ -68,8 +68,8 @@ export function pageOf(leases: readonly StoredKey[], most: number): Page {
 }
 
 /**
- * Calls `ask` for each item, for up to `atOnce` items at the same time. Returns the answers in the order of
- * the items.
+ * Calls `ask` for each item. At most `atOnce` calls are pending at the same time. Returns the answers in the
+ * order of the items.
  */
 export async function inGroups<I, T>(
   items: readonly I[],

@@ -15,7 +15,7 @@ const RETRY = 1000;
  * keys with one request. The store counts as unsubscribed, so a release through this store wakes the store's
  * own waiters at once. The next poll finds releases through other stores.
  *
- * `heldOf` returns the names in the list that are held.
+ * `heldOf` returns the names of those keys that are held.
  */
 export function polledReleases(
   heldOf: (names: readonly string[]) => Promise<ReadonlySet<string>>,

@@ -45,7 +45,7 @@ const DEFAULT_TIMEOUT = 1000;
 export interface Owned {
   readonly names: readonly string[];
   readonly owner: string;
-  /** For each key, the token of the required grant. Undefined accepts any grant. */
+  /** For each key, the token of the required grant. If undefined, any grant of the owner matches. */
   readonly tokens?: readonly FencingToken[] | undefined;
 }
 
@@ -149,9 +149,9 @@ export interface Backend extends Asked {
   listen?(name: string, listener: () => void): () => void;
   acquire(wanted: Wanted, attempt: Attempt, operation: Operation): Promise<Granted | Refused>;
   /**
-   * Extends leases, and never shortens a lease. Returns for each key whether the owner holds the key. The
-   * result is undefined for a key if a request for several keys could not determine this. The store then
-   * sends a separate request for that key.
+   * Extends leases, and never shortens a lease. Returns for each key whether the owner holds the key. If a
+   * request for several keys cannot determine the result for a key, that result is undefined, and the store
+   * sends a separate request for the key.
    */
   renew(keys: readonly Renewing[], operation: Operation): Promise<readonly (boolean | undefined)[]>;
   /**
@@ -437,7 +437,7 @@ function concealed(source: LeaseStoreSource): LeaseStoreSource {
   return source;
 }
 
-/** A lease store that can also list leases, over a server that can enumerate keys. */
+/** A lease store that can also list leases, for servers that can enumerate keys. */
 export class ListingServerStore extends ServerStore<ListingBackend> implements ListingLeaseStore {
   async list(options?: ListLeasesOptions): Promise<readonly ListedLease[]> {
     const { prefix, limit } = resolveList(options);
@@ -446,7 +446,7 @@ export class ListingServerStore extends ServerStore<ListingBackend> implements L
   }
 }
 
-/** A lease store that also has operations on several keys, over a server that supports these. */
+/** A lease store that also has operations on several keys, for servers that support such operations. */
 export class SeveralServerStore
   extends ListingServerStore
   implements SeveralKeysLeaseStore, BatchingLeaseStore

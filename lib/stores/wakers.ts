@@ -57,7 +57,7 @@ export class Waiters {
 
   /**
    * Wakes the first waiter, and moves this waiter to the end, so that the next call wakes another waiter. The
-   * woken waiter may send no attempt, or its attempt may be refused.
+   * woken waiter might not make an attempt, or its attempt might be refused.
    */
   wake(): void {
     const [first] = this.all;
@@ -69,8 +69,7 @@ export class Waiters {
 
   wakeIn(milliseconds: number): void {
     clearTimeout(this.#timer);
-    // The wait is limited to the longest delay of a timer. Waking a waiter too early does no harm, because
-    // each waiter also polls.
+    // The wait is limited to the longest delay of a timer. A waiter that is woken too early just retries.
     this.#timer = setTimeout(() => this.wake(), Math.min(milliseconds, LONGEST_DELAY)).unref();
   }
 
@@ -109,13 +108,13 @@ class AwaitedKey extends Waiters {
  *     idle → opening → subscribed ⇄ interrupted → (retryAfter) → opening
  *
  * The subscription stays open while there are waiters, and for {@link LINGER} milliseconds after the last
- * waiter has left. After the last waiter for a key has left, the key is remembered for the same time. If a
- * waiter for a remembered key arrives, its attempt also registers this store as waiting, which saves a
- * separate request. This attempt also cannot miss a release that is reported before the attempt's answer.
+ * waiter has left. After the last waiter for a key has left, the key is remembered for the same time. An
+ * attempt to acquire a remembered key also registers this store as waiting, which saves a separate request. A
+ * release that is reported before the answer to this attempt is not missed either.
  */
 export class Wakers {
   readonly #feed: ReleaseFeed | undefined;
-  /** The keys with waiters, by topic. */
+  /** The keys with waiters, and the remembered keys, by topic. */
   readonly #keys = new Map<string, AwaitedKey>();
   #listener: ReleaseListener | undefined;
   #end: (() => unknown) | undefined;

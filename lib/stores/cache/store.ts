@@ -193,7 +193,7 @@ class CacheBackend<C> implements Backend {
 
   /**
    * Changes the record of a key. Resolves to false if the owner does not hold the key. `token`: the required
-   * grant's token; undefined accepts any.
+   * grant's token. If undefined, any grant of the owner matches.
    */
   async #change(
     name: string,

@@ -27,7 +27,8 @@ const MOST_KEYS = 100;
 /** The maximum number of keys that one operation reads or writes at the same time. */
 const AT_ONCE = 25;
 /**
- * Milliseconds by which a `Date` header may be behind the clock, because it is rounded down to whole seconds.
+ * Milliseconds by which a `Date` header may be behind the clock, because the header is rounded down to whole
+ * seconds.
  */
 const SECOND = 1000;
 const NANOSECONDS = 1_000_000n;
@@ -184,7 +185,7 @@ export class DynamodbBackend implements ListingBackend {
 
   /**
    * The end to write for a lease that lasts `length` milliseconds. The end is computed from the latest
-   * possible time of the service, because clients compare it with the earliest possible time.
+   * possible time of the service, because clients compare the end with the earliest possible time.
    */
   #endOf({ at }: Seen, length: number): number {
     return at + SECOND + this.#skew + length;
@@ -207,8 +208,9 @@ export class DynamodbBackend implements ListingBackend {
   }
 
   /**
-   * Ends an unreleased grant. If the key is now abandoned, its item is the same as after an expiry, but without an
-   * owner: a renewal with an earlier time from the service would find a lease that has not expired.
+   * Ends an unreleased grant. If the key is now abandoned, its item is the same as after an expiry, but
+   * without an owner. If the owner stayed, a later renewal could find the lease unexpired, because that
+   * renewal may get an earlier time from the service.
    */
   #takeBack(key: Releasing, wasUsed: boolean, operation: TimeLimit): Promise<boolean> {
     return this.#change(key, operation, (lease) => {

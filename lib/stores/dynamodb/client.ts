@@ -60,7 +60,7 @@ export function keepDates({ middlewareStack }: Client): void {
     if (date !== undefined) Object.defineProperty(handled.output, DATE, { value: date });
     return handled;
   };
-  // With this priority, the middleware wraps the middleware that creates the output.
+  // With this priority, this middleware wraps the one that creates the output.
   middlewareStack.add(middleware, {
     step: 'deserialize',
     priority: 'high',
@@ -69,7 +69,7 @@ export function keepDates({ middlewareStack }: Client): void {
   });
 }
 
-/** The service's time in milliseconds when it sent the answer, rounded down to a whole second. */
+/** The service's time when it sent the answer, in milliseconds, rounded down to a whole second. */
 export function dateOf(output: object): number {
   const date = Date.parse(String((output as { readonly [DATE]?: string })[DATE]));
   if (Number.isNaN(date)) throw new Error('the answer has no Date header');

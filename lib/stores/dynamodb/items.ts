@@ -65,7 +65,7 @@ export function putting(
     version: { S: version },
     token: { N: String(token) },
     ends: { N: String(ends) },
-    // A time in seconds. The service removes the item after this time if the table's time to live uses this
+    // A time in seconds. The service removes the item after this time if `removeAt` is the table's TTL
     // attribute.
     removeAt: { N: String(Math.ceil(ends / 1000) + TOKEN_KEPT) },
     ...(owner !== undefined && { owner: { S: owner } }),

@@ -94,7 +94,7 @@ interface AttemptState extends AttemptRequest {
 interface Step<W extends Owned = Wanted> {
   readonly name: string;
   readonly wanted: W;
-  /** The token of the required grant; undefined accepts any grant. */
+  /** The token of the required grant. If undefined, any grant of the owner matches. */
   readonly token: bigint | undefined;
   /** The last known grant of the key. */
   found: Grant | undefined;
@@ -102,9 +102,9 @@ interface Step<W extends Owned = Wanted> {
 }
 
 /**
- * Leases in etcd. Each held key is bound to a separate etcd lease. Each change is made by a transaction that
- * compares the revisions that were read before. So a transaction that is executed late or twice changes
- * nothing. Simultaneous operations share a request.
+ * Leases in etcd. Each held key is bound to a separate etcd lease. Each change is a transaction that first
+ * compares each key's revision with the revision that was read. So a transaction that is executed late or
+ * twice changes nothing. Simultaneous operations share a request.
  */
 export class EtcdBackend implements ListingBackend {
   readonly title = TITLE;
@@ -196,8 +196,8 @@ export class EtcdBackend implements ListingBackend {
   async #stateOf(kv: KeyValue, operation: Operation): Promise<StoredKey | undefined> {
     const grant = parse(kv);
     if (grant === undefined) return undefined;
-    // If that etcd lease has ended, a renewal may have bound the key to another etcd lease. So the key is
-    // read again.
+    // If the grant's etcd lease has ended, a renewal may have bound the key to another etcd lease. So the key
+    // is read again.
     const held = (await this.#heldAs(grant, operation)) ?? (await this.inspect(kv.key!, operation));
     return held && { text: this.#names.textOf(kv.key!), ...held };
   }

@@ -74,8 +74,8 @@ export function parse(kv: KeyValue): Grant | undefined {
 }
 
 /**
- * The token of a grant. Tokens rise with the revision. If the cluster loses all its data, tokens keep rising
- * if the new base is greater.
+ * The token of a grant. Tokens rise with the revision. After a loss of all data in the cluster, tokens keep
+ * rising only if the new base is greater.
  */
 export function tokenOf(base: string, revision: string): bigint {
   return BigInt(base) + BigInt(revision);
@@ -182,8 +182,8 @@ export class TokenBase {
   }
 
   /**
-   * Returns the base that was read last, or reads it. The base may be outdated, so each transaction compares
-   * it.
+   * Returns the base that was read last, or reads it. This base may be outdated, so each transaction compares
+   * it with the stored base.
    */
   async get(operation: Operation): Promise<string> {
     return this.#known ?? (await this.#read(operation));
@@ -221,7 +221,7 @@ export class TokenBase {
   }
 }
 
-/** A key that this store wrote last, as far as the store knows. */
+/** A key whose last known write was made by this store. */
 export interface HeldKey {
   readonly grant: Grant;
   readonly lease: EtcdLease;

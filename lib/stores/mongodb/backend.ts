@@ -276,8 +276,8 @@ export class MongodbBackend implements ListingBackend {
       if (typeof documentKey?._id === 'string') released(documentKey._id);
     });
     stream.on('error', lost);
-    // The driver usually resumes an interrupted stream by itself. If it cannot, the stream only ends or
-    // closes.
+    // The driver usually resumes an interrupted stream by itself. If the driver cannot do so, the stream
+    // emits only these events.
     for (const event of ['end', 'close']) {
       stream.on(event, () => {
         isSubscribed = false;

@@ -58,7 +58,7 @@ const IS_LEASE = {
   ],
 };
 
-/** An expression: whether the last holder has not ended its lease. The lease may have expired. */
+/** An expression that is true if the last holder did not end its lease. That lease may have expired. */
 const NOT_ENDED = { $gt: ['$abandoned', null] };
 
 /**
@@ -110,7 +110,7 @@ export function acquiring(owner: string, milliseconds: number, info: string, abo
 
 /**
  * A filter that matches the key's unexpired lease if it belongs to this owner. `token`: the required grant's
- * token; undefined accepts any.
+ * token. If undefined, any grant of the owner matches.
  */
 export function heldBy(_id: string, owner: string, token?: FencingToken): object {
   const lease = token === undefined ? { _id, owner } : { _id, owner, token };

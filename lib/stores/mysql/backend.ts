@@ -183,8 +183,8 @@ export class MysqlBackend implements ListingBackend {
   }
 
   /**
-   * Reads the keys. Returns a refusal for the first key that another owner holds. If no other owner holds a
-   * key, returns the state of the keys.
+   * Reads the keys. Returns a refusal for the first key that another owner holds. If there is no such key,
+   * returns the state of the keys.
    */
   async #look({ names, owner }: Wanted, operation: Operation): Promise<Refused | Seen> {
     const { rows } = await this.#run(this.#statements.look(names, owner), operation);
@@ -203,7 +203,7 @@ export class MysqlBackend implements ListingBackend {
     return namesIn(await this.#run(this.#statements.owned(keys), operation));
   }
 
-  /** Returns the names in the list that any owner holds. */
+  /** Returns the names of those keys that are held. */
   async #held(names: readonly string[]): Promise<ReadonlySet<string>> {
     return namesIn(await this.#run(this.#statements.held(names), NEVER_LATE));
   }
@@ -220,9 +220,9 @@ export class MysqlBackend implements ListingBackend {
   }
 
   /**
-   * Deletes only old rows with tokens that are not above the floor, and then raises the floor for the next
-   * purge. A client that creates a deleted row again reads the floor, so the new token is higher than the
-   * deleted one.
+   * Deletes only old rows whose tokens are not above the floor, and then raises the floor for the next purge.
+   * A client that creates a deleted row again reads the floor, so the new token is higher than the deleted
+   * one.
    */
   async #purge(): Promise<void> {
     const { old, purge, raiseFloor } = this.#statements;

@@ -43,8 +43,8 @@ const KEPT = 60_000_000;
  */
 const REMEMBERED = 86_400_000_000;
 /**
- * SQL for whether a grant that replaces the row is of an abandoned key: 1 or 0. The column `abandoned` is 1
- * if the previous holder left the key without a release, else 0. When the current holder ends the lease,
+ * SQL that is 1 if the next grant of the row's key is of an abandoned key, else 0. The column `abandoned` is
+ * 1 if the previous holder left the key without a release, else 0. When the current holder ends the lease,
  * `abandoned` becomes NULL.
  */
 const IS_ABANDONED = `IF(${NOT_EXPIRED}, COALESCE(abandoned, 0), abandoned IS NOT NULL)`;
@@ -122,9 +122,10 @@ export function statementsOf(table: string) {
     release: (key: Releasing): string =>
       change(`owner = '', expires = 0, info = NULL, abandoned = NULL`, key),
     /**
-     * Takes a grant back. If the key counts as abandoned, the row is left as if the lease had expired, but without an
-     * owner, because a renewal that waited for the row would find a lease that has not expired at its own time.
-     * `abandoned` is assigned last, because the other assignments read it; see `acquire`.
+     * Takes a grant back. If the key counts as abandoned, the row is left as if the lease had expired, but
+     * without an owner. If the owner stayed, a renewal that started earlier and waited for the row could
+     * succeed, because it compares `expires` with the time at which it started. `abandoned` is assigned last,
+     * because the other assignments read it; see `acquire`.
      */
     takeBack(key: Releasing, wasUsed: boolean): string {
       const stays = wasUsed ? 'abandoned IS NOT NULL' : 'COALESCE(abandoned, 0) = 1';
@@ -228,11 +229,11 @@ function statementsForPurge(
 ) {
   const isOld = `expires <= ${CLOCK} - IF(abandoned IS NULL, ${KEPT}, ${REMEMBERED})`;
   return {
-    /** Reads the rows that a purge may remove, and the floor. Scans the table without locking rows. */
+    /** Reads the floor, and the rows that a purge may remove. Scans the table without locking rows. */
     old: `SELECT name, CAST(token AS CHAR) AS token,
         CAST(COALESCE((SELECT f.token FROM ${floor} f WHERE f.id = 1), 0) AS CHAR) AS floor
       FROM ${rows} WHERE ${isOld} AND token <= (${CLOCK} - ${KEPT}) * 1000 LIMIT ${PURGED}`,
-    /** Removes those of the named rows that are still old and have a token that is not above the floor. */
+    /** Removes those named rows that are still old and whose tokens are not above the floor. */
     purge: (names: readonly Buffer[], floorToken: FencingToken): string =>
       `DELETE l FROM ${unlocked(
         `name IN (${names.map((name) => `X'${name.toString('hex')}'`).join()})

@@ -191,7 +191,7 @@ export class PostgresBackend implements ListingBackend {
     return this.#run(releaseAll, lists, operation);
   }
 
-  /** Returns the names in the list that any owner holds. */
+  /** Returns the names of those keys that are held. */
   async #held(names: readonly string[]): Promise<ReadonlySet<string>> {
     const rows = await this.#run(this.#statements.held, [JSON.stringify(names)], NEVER_LATE);
     return new Set(rows.map((row) => exactTextIn(row, 'key')));

@@ -60,7 +60,7 @@ function begin(client: Listens, name: string): Channel {
   return channel;
 }
 
-/** The result of `postgres()` of the package `postgres`, or of `new SQL()` in Bun: a pool. */
+/** A pool: the object that `postgres()` of the package `postgres` returns, or a `new SQL()` in Bun. */
 export interface PostgresJs extends Listens {
   unsafe(text: string, values?: Value[], options?: { prepare?: boolean }): Promise<unknown>;
   readonly options?: { readonly max?: number };

@@ -52,9 +52,8 @@ const nextToken = (table: Table, known: string): string =>
   `greatest(${CLOCK}, ${known}::text::bigint + 1, (SELECT token + 1 FROM ${table.floor}))`;
 
 /**
- * The ON CONFLICT clause of an insertion. If the key already has a row, and the row is free, expired or of
- * the same owner, the insertion updates the row. Otherwise the insertion changes nothing. `length` is the
- * name of a parameter.
+ * The ON CONFLICT clause of an insertion. If the key already has a row, the insertion updates this row, but
+ * only if the row is free, expired or of the same owner. `length` is the name of a parameter.
  */
 const unlessHeld = (length: string): string => `ON CONFLICT (key) DO UPDATE SET owner = excluded.owner,
   token = greatest(l.token + 1, excluded.token), expires = ${later(length)}, info = excluded.info,
@@ -66,8 +65,8 @@ const unlessHeld = (length: string): string => `ON CONFLICT (key) DO UPDATE SET 
 /** The assignments of an UPDATE that frees a row. */
 const FREE = `owner = '', expires = '-infinity', info = NULL, abandoned = NULL`;
 /**
- * Whether `takeBack` leaves the row as if the lease had expired, because the key counts as abandoned. $5
- * whether the grant was used.
+ * SQL for whether the key counts as abandoned. In that case, `takeBack` leaves the row as if the lease had
+ * expired. $5 whether the grant was used.
  */
 const STAYS = `(abandoned IS NOT NULL AND ($5::text::boolean OR abandoned))`;
 
@@ -134,8 +133,8 @@ export type Statements = ReturnType<typeof statementsOf>;
  */
 export function statementsOf(table: Table) {
   const { rows, floor } = table;
-  // Parameters of `acquire`: $1 key, $2 owner, $3 length in milliseconds, $4 known token, $5 info, $6 limit
-  // of lock waits, $7 whether this store listens for notifications.
+  // Parameters of `acquire`: $1 key, $2 owner, $3 length in milliseconds, $4 known token, $5 info, $6 lock
+  // timeout, $7 whether this store listens for notifications.
   const values = `$1::text, $2::text, ${nextToken(table, '$4')}, ${later('$3')}, $5::text, false`;
   const heldByOther = `key = $1 AND owner <> $2 AND ${NOT_EXPIRED}`;
   return {
@@ -151,20 +150,20 @@ export function statementsOf(table: Table) {
         RETURNING token::text AS token, abandoned::text AS abandoned, ${DURABLE})
       SELECT token, NULL AS remaining, NULL AS marked, abandoned FROM won
       UNION ALL SELECT NULL, remaining, (waited OR EXISTS (SELECT FROM mark))::text, NULL FROM held`),
-    // $1 to $3 are the same as for `acquire`; $4 the new `info` text, or null to leave it unchanged; $5 limit
-    // of lock waits.
+    // $1 to $3 are the same as for `acquire`; $4 the new `info` text, or null to leave it unchanged; $5 lock
+    // timeout.
     renew:
       statement(`WITH done AS (UPDATE ${rows} SET expires = greatest(expires, ${later('$3')}), info = coalesce($4::text, info)
       FROM ${limited('$5')} WHERE key = $1 AND owner = $2 AND ${NOT_EXPIRED} RETURNING ${DURABLE})
       SELECT durable FROM done`),
     // Sets the remaining time of a grant. This is the only statement that may shorten a lease. $1 to $3 are
-    // the same as for `acquire`; $4 the grant's token; $5 limit of lock waits.
+    // the same as for `acquire`; $4 the grant's token; $5 lock timeout.
     keep: statement(`WITH done AS (UPDATE ${rows} SET expires = ${later('$3')}, abandoned = NULL FROM ${limited('$5')}
       WHERE key = $1 AND owner = $2 AND ${NOT_EXPIRED} AND token = $4::text::bigint RETURNING ${DURABLE})
       SELECT durable FROM done`),
     // Frees the row but does not delete it, because the row holds the key's last token. Notifies listening
-    // stores only if the row is marked. $1 key; $2 owner; $3 the required token, or null for any; $4 limit of
-    // lock waits.
+    // stores only if the row is marked. $1 key; $2 owner; $3 the required token, or null for any; $4 lock
+    // timeout.
     release: statement(`WITH gone AS (UPDATE ${rows} SET ${FREE} FROM ${limited('$4')}
         WHERE key = $1 AND owner = $2 AND ${NOT_EXPIRED} AND ($3::text IS NULL OR token = $3::text::bigint)
         RETURNING key, waited)
@@ -185,9 +184,9 @@ export function statementsOf(table: Table) {
       `SELECT key, owner, token::text AS token, ${LEFT} AS remaining, info FROM ${rows}
         WHERE key >= $1 AND key > $2 AND key < $3 AND ${NOT_EXPIRED} ORDER BY key LIMIT $4::text::bigint`,
     ),
-    // Deletes expired rows with tokens that were not above the floor before this statement. A client that
-    // creates a deleted row again reads this floor or a higher one, so the new token is higher than the
-    // deleted one. The statement also raises the floor, so that the next purge can delete more rows.
+    // Deletes expired rows whose tokens were not above the floor before this statement. A client that creates
+    // a deleted row again reads this floor or a higher one, so the new token is higher than the deleted one.
+    // The statement also raises the floor, so that the next purge can delete more rows.
     purge: statement(`WITH gone AS (DELETE FROM ${rows} WHERE ctid = ANY (ARRAY(SELECT ctid FROM ${rows}
         WHERE expires < ${NOW} - ${KEPT} AND token <= (SELECT token FROM ${floor})
         LIMIT 1000 FOR UPDATE SKIP LOCKED)) RETURNING 1),
@@ -213,8 +212,8 @@ export const QUICKER = '22012';
  * The statements for several keys. Lists are JSON, which every client passes on as text. `acquireAll` locks
  * rows in the order of their keys, so two transactions never wait for each other in a cycle. `renewAll` and
  * `releaseAll` skip rows that another transaction has locked, because such a row must not delay the others.
- * For each key that its owner holds, both return the key's position in the list, counted from 1, and whether
- * the key's row was changed.
+ * For each key that its owner holds, both statements return the key's position in the list, counted from 1,
+ * and whether the key's row was changed.
  */
 function statementsForSeveral(table: Table) {
   const { rows } = table;
@@ -223,8 +222,8 @@ function statementsForSeveral(table: Table) {
         ${['key', 'owner', ...columns].map((_, i) => `json_array_elements_text($${i + 1}::text::json)`).join(', ')}
       ) WITH ORDINALITY AS w(key, owner, ${columns.join(', ')}, place))`;
   // `own` contains the wanted keys that the given owners still hold. It is evaluated only once, so all keys
-  // are checked at about the same time. `free` contains those keys of `own` that have no row lock by another
-  // transaction.
+  // are checked at about the same time. `free` contains those keys of `own` whose rows no other transaction
+  // has locked.
   const chosen = (columns: string, which = ''): string => `own AS MATERIALIZED (
         SELECT w.key, w.owner, ${columns}, w.place FROM wanted w
         JOIN ${rows} l ON l.key = w.key AND l.owner = w.owner AND l.${NOT_EXPIRED}${which}),
@@ -235,8 +234,8 @@ function statementsForSeveral(table: Table) {
     // The statement first reads the rows. If another owner holds one of the keys, the statement returns the
     // position of the first such key, and changes at most the mark of its row. If another owner acquires a
     // key after that read, the last line divides by zero. The error undoes the whole statement, and a retry
-    // finds the other owner. $1 keys, $2 owner, $3 length, $4 known tokens, $5 info, $6 limit of lock waits,
-    // $7 whether this store listens.
+    // finds the other owner. $1 keys, $2 owner, $3 length, $4 known tokens, $5 info, $6 lock timeout, $7
+    // whether this store listens.
     acquireAll:
       statement(`WITH wanted AS MATERIALIZED (SELECT key COLLATE "C" AS key, known, place FROM ROWS FROM (
           json_array_elements_text($1::text::json), json_array_elements_text($4::text::json)
@@ -258,7 +257,7 @@ function statementsForSeveral(table: Table) {
       done AS (UPDATE ${rows} l SET expires = greatest(l.expires, ${later('w.length')}), info = coalesce(w.info, l.info)
         FROM free w WHERE l.key = w.key AND l.owner = w.owner RETURNING w.place, ${DURABLE})
       SELECT ${outcome} FROM own LEFT JOIN done USING (place)`),
-    // $1 keys, $2 owners, $3 required tokens. A null token accepts any grant.
+    // $1 keys, $2 owners, $3 required tokens. If the token is null, any grant of the owner matches.
     releaseAll: statement(`WITH ${listed('token')},
       ${chosen('l.token', ' AND (w.token IS NULL OR w.token::bigint = l.token)')},
       done AS (UPDATE ${rows} l SET ${FREE} FROM free w

@@ -39,9 +39,9 @@ export interface PostgresQueryClient {
 }
 
 /**
- * The caller's client. It may be a `Pool` or a connected `Client` of `pg`, a `PGlite`, or a
- * {@link PostgresQueryClient}. It may also be the result of `postgres()` of the package `postgres`, or of
- * `new SQL()` in Bun.
+ * The caller's client. It may be a `Pool` or a connected `Client` of `pg`, a `PGlite` or a
+ * {@link PostgresQueryClient}. It may also be the object that `postgres()` of the package `postgres` returns,
+ * or a `new SQL()` in Bun.
  */
 export type PostgresClient = object | PostgresQueryClient;
 
@@ -66,8 +66,8 @@ interface CommonOptions {
 /** Options of `postgresLeaseStore` (`stripelock/postgres`) with a pool. */
 export interface PostgresPoolOptions extends CommonOptions {
   /**
-   * A `Pool` of `pg` or of Neon's driver, or the result of `postgres()` of the package `postgres` or of
-   * `new SQL()` in Bun. The store never closes the pool.
+   * One of these: a `Pool` of `pg` or of Neon's driver; the object that `postgres()` of the package
+   * `postgres` returns; or a `new SQL()` in Bun. The store never closes the pool.
    */
   pool: PostgresClient;
   /** Not allowed together with `pool`. */
@@ -104,8 +104,8 @@ const NAMES: Names<PostgresLeaseStoreOptions> = {
  * Inside a transaction of the caller, operations reject with a LockError (ERR_LEASE_IN_TRANSACTION).
  *
  * A release wakes waiting acquisitions through a notification. While managers wait, the store keeps a session
- * that listens for notifications. With a pool, this session is an additional connection. `close` ends only
- * the listening. If the client has only `query(text, values)`, the store polls instead: every 25 to 50
+ * that listens for notifications. With a pool, this session is an additional connection. `close` only stops
+ * listening. If the client has only `query(text, values)`, the store polls instead: every 25 to 50
  * milliseconds, one statement reads all awaited keys.
  *
  * Throws a TypeError (ERR_INVALID_ARG_TYPE) or RangeError (ERR_OUT_OF_RANGE) for bad options.

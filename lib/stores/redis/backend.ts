@@ -40,8 +40,8 @@ import {
 
 const MICROSECOND = 1000n;
 /**
- * Milliseconds to wait before the store retries a failed subscription. A lost connection is restored by the
- * client itself.
+ * Milliseconds to wait before the store retries a failed subscription. The client itself restores a lost
+ * connection.
  */
 const RETRY = 1000;
 /**
@@ -56,7 +56,7 @@ const CROSS_SLOT = /CROSSSLOT|same slot/i;
  * clusters follow such a redirection.
  */
 const OTHER_NODE = /^(?:MOVED|ASK) \d/;
-/** The results of a release. The numeric reply of the script is an index of this list. */
+/** The results of a release. The script's numeric reply is an index into this list. */
 const RELEASES: readonly Release[] = ['not held', 'unnotified', 'freed'];
 
 /** The maximum number of leases that one request reads. */
@@ -244,7 +244,9 @@ export class RedisBackend implements ListingBackend {
     } while (cursor !== '0');
   }
 
-  /** Reads these leases, and returns those that are still held. In a cluster, all must be in one slot. */
+  /**
+   * Reads these leases, and returns those that are still held. In a cluster, all names must be in one slot.
+   */
   #read(found: readonly FoundName[]): Promise<readonly StoredKey[]> {
     const names = found.map(({ name }) => name);
     return this.#runAll(INSPECT_ALL, names, [], (replies) =>

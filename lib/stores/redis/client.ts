@@ -13,7 +13,7 @@ export type RedisClient = object;
 
 /**
  * Returns the connection for the caller's client. `another` creates a second client that subscribes to
- * releases. This function is needed only if the client cannot duplicate itself.
+ * releases. `another` is needed only if the caller's client cannot duplicate itself.
  */
 export function connectionOf(client: unknown, another?: () => Promise<RedisClient>): RedisConnection {
   const candidate = (typeof client === 'object' ? client : null) as Partial<

@@ -38,8 +38,8 @@ export class NodeRedisConnection implements RedisConnection {
   constructor(client: NodeRedis) {
     this.#client = client;
     this.isCluster = 'slots' in client;
-    // Only a client for Sentinel sends commands again after a lost connection. It then emits one of these
-    // events, even if it reconnects to the same server.
+    // Only a client for Sentinel sends commands again after a lost connection. Such a client then emits one
+    // of these events, even if it reconnects to the same server.
     if (typeof client.getSentinelNode === 'function') {
       this.disconnects = countDisconnects(client, ['reconnecting', 'topology-change']);
     }

@@ -28,8 +28,8 @@ const MARK_STAYS = 86_400_000;
  * owner. If the lease has an `info` text, {@link BEFORE_INFO} and this text follow. The mark is ';' if a
  * waiter is registered, else ':'.
  *
- * With the mark '~', the value is a reservation, not a lease. The key is then reserved for a waiting store,
- * and the value contains the name of this store's channel instead of an owner.
+ * With the mark '~', the value is a reservation, not a lease. A reservation contains the name of the waiting
+ * store's channel instead of an owner.
  *
  * The server does nothing else while a script runs, so the usual case makes as few calls as possible. If the
  * caller is the owner, the value is not validated, because a matching owner proves that the value is a lease.
@@ -92,7 +92,7 @@ end
  *
  * Replies with the token, or with {milliseconds until another owner's lease ends}. The token has a minus sign
  * if the key was abandoned. If the lease is refused and the caller waits, the caller's channel is registered
- * as a waiter until that lease ends, in order of arrival.
+ * as a waiter, in order of arrival, until the other owner's lease ends.
  *
  * A token counts nanoseconds but is computed in microseconds, because the server's TIME has microseconds, and
  * Lua's numbers are exact only up to 2^53 (the year 2255). Three zeros are then appended. Usually the clock
@@ -198,8 +198,8 @@ end
 /**
  * KEYS: the lease, its waiters, its mark. ARGV: the owner; the token, if only the grant with that token may
  * be released; and a third argument only if the holder did not release the grant: '1' if the grant was used,
- * else '0'. Such a grant leaves its mark if it was used or if it was of an abandoned key. Replies 0 if the
- * owner did not hold the lease, 2 if a waiter was notified, else 1.
+ * else '0'. With a third argument, the mark stays if the grant was used, or if the key was abandoned before
+ * the grant. Replies 0 if the owner did not hold the lease, 2 if a waiter was notified, else 1.
  */
 export const RELEASE = script(`${HELD}${IS_OWN}${WAKE}
 if not held then return 0 end
@@ -308,8 +308,8 @@ end
 return tokens`);
 
 /**
- * The reply for a key with a value that is not a lease. The store then runs the script for a single key,
- * which replies with the error.
+ * The reply for a key whose value is not a lease. The store then runs the script for a single key, which
+ * replies with an error.
  */
 export const UNDECIDED = -1;
 
@@ -353,8 +353,8 @@ return results`);
 
 /**
  * The second name of each key is the lease's mark. ARGV per lease: the owner; the TTL in milliseconds; and
- * either '' to leave the `info` text unchanged, or '=' followed by the new text, with {@link BEFORE_INFO}
- * before it unless it is empty. For each lease, the reply is 1, 0 or {@link UNDECIDED}.
+ * either '' to leave the `info` text unchanged, or '=' and the new text. {@link BEFORE_INFO} precedes a text
+ * that is not empty. For each lease, the reply is 1, 0 or {@link UNDECIDED}.
  */
 export const RENEW_ALL = eachOwn(
   2,

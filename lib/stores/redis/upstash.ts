@@ -12,8 +12,8 @@ export interface Upstash {
  * A client of Upstash, which sends commands over HTTP. The server cannot send notifications to such a client,
  * so waiters poll.
  *
- * By default the client parses replies as JSON. But it leaves a number as text if the parsed number would
- * print differently, so tokens stay exact.
+ * By default the client parses replies as JSON. But the client leaves a number as text if the parsed number
+ * would be printed differently. So tokens stay exact.
  */
 export class UpstashConnection implements RedisConnection {
   readonly isCluster = false;

@@ -49,13 +49,13 @@ export interface WaiterRow {
  *
  * `abandoned` is 1 if the previous holder left the key without a release, else 0. When the current holder
  * ends the lease, `abandoned` becomes NULL. So if the lease of a row has expired and `abandoned` is not NULL,
- * the key was abandoned. A reservation keeps this for the next grant: its `abandoned` is 1 if the key was
- * abandoned, else NULL.
+ * the key was abandoned. A reservation passes this information on to the next grant: its `abandoned` is 1 if
+ * the key was abandoned, else NULL.
  *
- * A release deletes the record of the first waiting store, and reserves the key for that store for
- * {@link RESERVED_FOR}. The reservation is a row that contains the store instead of an owner, and the token
- * {@link RESERVED}. So stores take turns. A store that died while it had a record delays the other stores
- * only once.
+ * A release deletes the record of the first waiting store, and reserves the key for that store. So stores
+ * take turns. A reservation is a row with the token {@link RESERVED}, and with the store instead of an owner.
+ * It expires after {@link RESERVED_FOR} milliseconds. A store that died while it had a record delays the
+ * other stores only once.
  *
  * The store's clock follows the wall clock. If the wall clock is adjusted, {@link StoreClock} continues on
  * monotonic time. The wall clock is read inside the transaction, so the readings have the same order as the
@@ -70,7 +70,10 @@ export class LeaseRows {
   readonly #monotonic: (() => number) | undefined;
   readonly #clock = new StoreClock();
   readonly #table: string;
-  /** Identifies this store among the waiters. No encoded owner starts with this prefix. */
+  /**
+   * Identifies this store among the waiters. It differs from every encoded owner: after the mark, an encoded
+   * owner has only hexadecimal digits.
+   */
   readonly #store = `${MARK}store ${randomName()}`;
   #statements: Statements | undefined;
   #busyTimeout: SqliteStatement | undefined;
@@ -346,20 +349,21 @@ function create(connection: Connection, table: string): void {
      CREATE INDEX IF NOT EXISTS "${table}_waiters_key" ON "${table}_waiters" (key);`,
   );
   addAbandoned(connection, table);
-  // Rows that no next holder needs to see. There are few of them, because a release deletes its row.
+  // This index covers the rows that the next holder does not need to see. There are few of them, because a
+  // release deletes its row.
   connection.exec(
     `CREATE INDEX IF NOT EXISTS "${table}_ended" ON "${table}" (expires) WHERE abandoned IS NULL`,
   );
 }
 
-/** Adds the column to a table that version 1.0 has created. */
+/** Adds the column `abandoned` to a table that version 1.0 created. */
 function addAbandoned(connection: Connection, table: string): void {
   const columns = connection.prepare(`SELECT 1 FROM pragma_table_info('${table}') WHERE name = 'abandoned'`);
   if (columns.get() !== undefined) return;
   try {
     connection.exec(`ALTER TABLE "${table}" ADD COLUMN abandoned INTEGER`);
   } catch (error) {
-    // Another process has added the column.
+    // Another process added the column first.
     if (!/duplicate column/.test(String(error))) throw error;
   }
 }
@@ -423,7 +427,7 @@ interface GrantedRows {
   readonly abandoned: readonly boolean[];
 }
 
-/** Whether a grant that replaces the row is of an abandoned key. Undefined stands for a missing row. */
+/** Whether a grant that replaces the row is marked as abandoned. `row` is undefined if the key has no row. */
 function wasAbandoned(row: SqliteRow | undefined, now: bigint): boolean {
   if (row === undefined) return false;
   const abandoned = row['abandoned'] as bigint | null;

@@ -4,8 +4,8 @@ import { Waiters } from '../wakers.js';
 import type { LeaseRows } from './lease-rows.js';
 
 /**
- * Milliseconds between polls. When a waiter arrives, the pause is reset to `FIRST_PAUSE`. It then doubles up
- * to `LONGEST_PAUSE`.
+ * Milliseconds between polls. When a waiter arrives, the pause is reset to `FIRST_PAUSE`. After each poll,
+ * the pause doubles, up to `LONGEST_PAUSE`.
  */
 const FIRST_PAUSE = 4;
 const LONGEST_PAUSE = 64;

@@ -91,7 +91,7 @@ const NAMES: Names<SqliteLeaseStoreOptions> = {
  *
  * If the file is deleted, moved or replaced while the store has it open, other processes do not see the
  * store's leases. Each lease is then lost at its next renewal, and acquisitions reject with a LockError
- * (ERR_SQLITE_FILE). A process that opens the new file can acquire the key even before that renewal.
+ * (ERR_SQLITE_FILE). A process that opens the new file can acquire the same key even before that renewal.
  *
  * Throws a TypeError (ERR_INVALID_ARG_TYPE) or RangeError (ERR_OUT_OF_RANGE) for bad options. With a path,
  * throws a LockError: ERR_NO_SQLITE if this version of Node lacks `node:sqlite`, ERR_SQLITE_FILE if the file
