@@ -38,8 +38,8 @@ const DURABLE = `CASE current_setting('synchronous_commit') WHEN 'off'
 const QUICK = `set_config('synchronous_commit', 'off', true) AS quick`;
 
 /**
- * SQL for an item of a FROM clause that limits how long the statement waits for locks. The server evaluates
- * this item before it locks any row. `limit` is the name of a parameter.
+ * SQL for an item of a FROM clause. The item limits how long the statement waits for locks, because the
+ * server evaluates it before it locks any row. `limit` is the name of a parameter.
  */
 const limited = (limit: string): string =>
   `(SELECT set_config('lock_timeout', ${limit}::text, true)) AS limited`;

@@ -30,8 +30,8 @@ const TOLERANCE = 20;
  * Let m be the monotonic time since this process last read the row. If the row is still the same, exactly m
  * has passed since that reading. If the row is new, it was written at most m ago.
  *
- * So the store's time does not stop when the wall clock jumps, as long as a process polls. In processes that
- * have read the row before the jump, the jump does not make leases expire early either.
+ * So the store's time does not stop when the wall clock jumps, as long as a process polls. Nor does the jump
+ * make leases expire early in a process that read the row before the jump.
  */
 export class StoreClock {
   #seen: ClockRow | undefined;
