@@ -1,16 +1,20 @@
 import type { TimeLimit } from './requests.js';
 
 /**
- * Work that the operations of a store share, such as creating its tables. Operations that need the work at the same
- * time wait for one shared attempt. If that attempt fails, or if a waiting operation reaches its time limit, the next
- * operation starts a new attempt. So a lost answer delays only operations that are already waiting.
+ * Work that the operations of a store share, such as creating the store's tables. Operations that need the
+ * work at the same time wait for one shared attempt. If that attempt fails, or if a waiting operation reaches
+ * its time limit, the next operation starts a new attempt. So a lost answer delays only operations that are
+ * already waiting.
  */
 export class SharedWork {
   readonly #work: () => Promise<unknown>;
   readonly #isKept: boolean;
   #attempt: Promise<unknown> | undefined;
 
-  /** `isKept`: true if the work is done only once. If false, each call repeats the work, or joins a running attempt. */
+  /**
+   * `isKept`: true if the work is done only once. If false, each call repeats the work, or joins a running
+   * attempt.
+   */
   constructor(work: () => Promise<unknown>, isKept: boolean) {
     this.#work = work;
     this.#isKept = isKept;
