@@ -74,7 +74,7 @@ export const FAILED = 125;
  * other programs use it, so it shows that the code is from `stripelock`.
  */
 const CONFLICT = 75;
-/** The exit code if the lease was lost while the command ran. Few programs use it. */
+/** The exit code if the lease was lost while the command ran. Few other programs use this code. */
 export const LOST = 76;
 const DEFAULT_GRACE = 10_000;
 /** The minimum TTL in milliseconds. A shorter lease could expire while its first renewal is in flight. */
@@ -230,7 +230,7 @@ function storeOfRun({
   return undefined;
 }
 
-/** The store that the option names, or else the environment. Undefined if neither names a store. */
+/** The store that `option` or otherwise the environment names. Undefined if neither names a store. */
 function storeIn(option: string | undefined): string | undefined {
   const { STRIPELOCK_STORE } = process.env;
   const store = option ?? STRIPELOCK_STORE ?? '';

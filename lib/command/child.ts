@@ -43,13 +43,13 @@ export async function runChild({ command, verbose, stdio, env, started }: Start)
   }
 }
 
-/** Makes this process end as if that signal had ended it. */
+/** The ending by this signal. This process then ends as if the signal had ended it. */
 export const endingBy = (signal: NodeJS.Signals): Ending => ({
   code: 128 + constants.signals[signal],
   signal,
 });
 
-/** The signals that other processes send to end a program, and that end it unless it handles them. */
+/** The signals that other processes send to end a program. They end a program that does not handle them. */
 export const ENDING: readonly NodeJS.Signals[] = ['SIGHUP', 'SIGINT', 'SIGTERM'];
 
 /**
@@ -75,8 +75,8 @@ const FORWARDED: readonly NodeJS.Signals[] = ['SIGHUP', 'SIGINT', 'SIGQUIT', 'SI
 const TERMINAL_SIGNALS: readonly NodeJS.Signals[] = ['SIGINT', 'SIGQUIT'];
 
 /**
- * Forwards each signal to the command, unless the command got it from the terminal, too. Many programs end
- * without cleaning up when they receive a second SIGINT.
+ * Forwards each signal to the command, unless the terminal has also sent the signal to the command. Many
+ * programs end without cleaning up when they receive a second SIGINT.
  */
 function forwardSignals(running: Running): void {
   const terminal = terminalSignals();

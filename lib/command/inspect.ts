@@ -35,7 +35,7 @@ export function inspect({ path, access, json }: InspectRequest): string {
   return aligned([['KEY', 'STATE', 'MODE', 'PID', 'THREAD', 'SINCE', 'COMMAND'], ...rows]);
 }
 
-/** JSON cannot represent bytes. An unknown key becomes null. */
+/** Converts a key to a value for JSON, which cannot represent bytes. An unknown key becomes null. */
 function plainKey(key: LockKey | undefined): unknown {
   return key instanceof Uint8Array ? { base64: Buffer.from(key).toString('base64') } : (key ?? null);
 }

@@ -39,8 +39,8 @@ function infoOf({ command: [program] }: StoreRunRequest): string {
 }
 
 /**
- * The maximum length of that text in bytes. A store keeps more, because a character that is cut may become
- * longer.
+ * The maximum length, in bytes, to which `infoOf` cuts its text. A store accepts a longer text: a character
+ * that is cut in the middle may become longer.
  */
 const MAX_INFO = 500;
 

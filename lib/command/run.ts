@@ -17,8 +17,8 @@ export async function run(request: FileRunRequest): Promise<Ending> {
   const guard = await acquire(lock, request);
   if (guard === undefined) return { code: request.conflictExitCode };
   const ending = await runChild({ ...request, stdio: streamsFor(lock.path) });
-  // The release is explicit, because a grandchild that still runs may keep the descriptor open, and so the
-  // lock.
+  // The release is explicit, because a grandchild that still runs may keep the descriptor open, and
+  // would then keep the lock held.
   guard.release();
   return ending;
 }
@@ -93,10 +93,10 @@ function streamsFor(path: string): StdioOptions {
 }
 
 /**
- * The descriptors with which this process has the lock file open. There may be several. The keys may be
- * spread over several files. Or this process itself runs under another lock of the file, whose descriptor it
- * has inherited; that lock then stays held, too. On Windows there are none, because a process's locks are
- * freed when it ends, and Node's child processes end together with it.
+ * The descriptors with which this process has the lock file open. There are several if the keys are spread
+ * over several files. There are also several if this process itself runs under another lock of the file. It
+ * has then inherited the descriptor of that lock, which also stays held. On Windows there are none: a
+ * process's locks are freed when the process ends, and Node's child processes end together with it.
  */
 function descriptorsOf(path: string): number[] {
   if (process.platform === 'win32') return [];

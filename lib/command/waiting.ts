@@ -1,7 +1,7 @@
 import { clearTimeout, setTimeout } from '../common/host.js';
 import { say } from './words.js';
 
-/** Milliseconds until the first report. A shorter wait is not worth a line. */
+/** Milliseconds until the first report. A shorter wait is not reported. */
 const FIRST_REPORT = 300;
 
 /**

@@ -6,8 +6,8 @@ export function say(text: string): void {
 }
 
 /**
- * Sets the title of this process to the command, for other processes that wait for it. The title replaces the
- * arguments.
+ * Sets the title of this process to the command, so that waiting processes can show it. The title replaces
+ * the arguments in the process list.
  */
 export function showCommand(command: readonly string[]): void {
   process.title = ['stripelock', 'run', '--', ...command].join(' ');

@@ -6,7 +6,7 @@ import { flushError, kindError, ownerError, readError, sizeError, writeError } f
 import * as steps from './operations.js';
 import type { Steps } from './operations.js';
 
-/** The bytes of a file, and its `Stats`: a new version keeps the owner and the permissions. */
+/** The bytes of a file, and its `Stats`. A new version keeps the owner and the permissions in the `Stats`. */
 export interface Contents {
   readonly bytes: Uint8Array;
   readonly stats: Stats;
@@ -14,15 +14,15 @@ export interface Contents {
 
 /** The maximum number of symbolic links that are followed, as on Linux. */
 const MOST_LINKS = 40;
-/** Errors that may pass. On Windows, operations fail with them while another program has the file open. */
+/** Errors that can be temporary. On Windows, they occur while another program has the file open. */
 const TRANSIENT: ReadonlySet<unknown> = new Set(['EPERM', 'EACCES', 'EBUSY']);
 const UNFLUSHABLE: ReadonlySet<unknown> = new Set(['EINVAL', 'ENOTSUP', 'EACCES']);
 /** The pauses between attempts, in milliseconds. They double from the first value to the longest. */
 const FIRST_PAUSE = 1;
 const LONGEST_PAUSE = 100;
 /**
- * The first permissions of a new version: only its owner may read it. It may contain secrets, and gets the
- * old version's permissions later.
+ * The permissions with which the new version of an existing file is created. Only the owner may read the new
+ * version, because it may contain secrets. It gets the old version's permissions later.
  */
 const PRIVATE = 0o600;
 const PERMISSIONS = 0o7777;
@@ -55,7 +55,7 @@ function* linkAt(place: string): Steps<string | undefined> {
   try {
     return yield* steps.readlink(place);
   } catch (error) {
-    // The path is not a link. The code is EINVAL, or UNKNOWN on Windows.
+    // The path is not a link (EINVAL, or UNKNOWN on Windows), or nothing exists there (ENOENT).
     const code = codeOf(error);
     if (code === 'EINVAL' || code === 'UNKNOWN' || code === 'ENOENT') return undefined;
     throw error;
@@ -105,8 +105,8 @@ export function* read(file: string, maxBytes: number, timeout: number): Steps<Co
  * file. That file is in the same folder, because a rename cannot move a file to another disk. `before`: the
  * `Stats` of the current version, whose owner and permissions the new version gets.
  *
- * Call this under the lock. Then only one writer uses the temporary file. If it already exists, it
- * was left by a writer that died.
+ * Call this under the lock. Then only one writer uses the temporary file. If the temporary file already
+ * exists, a writer that died has left it.
  */
 export function* writeBeside(
   target: string,

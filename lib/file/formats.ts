@@ -18,8 +18,8 @@ export const bytesFormat: FileFormat<Uint8Array> = {
 };
 
 /**
- * Refuses bytes that are not UTF-8, because an update would change them: it decodes and encodes
- * them. Removes a byte order mark.
+ * Refuses bytes that are not UTF-8. An update decodes and encodes the text, so it would change such
+ * bytes. Removes a byte order mark.
  */
 const decoder = new TextDecoder('utf-8', { fatal: true });
 const encoder = new TextEncoder();

@@ -33,7 +33,7 @@ import {
 } from './options.js';
 
 const THREAD_BOUND = threadBound('LockedFile', 'pass file.path instead, and create a LockedFile there');
-/** The key of a separate lock file, which has only this one. */
+/** The only key of a separate lock file. */
 const ONLY_KEY = '';
 const plainText = textFormat<string>(
   (text) => text,
@@ -49,9 +49,9 @@ export type NewValues<V extends readonly unknown[]> = { readonly [I in keyof V]?
 
 /**
  * A file that several threads and processes of one machine change. An update reads the file under a lock,
- * writes a new version to a temporary file, flushes that to the disk, and renames it. So no update is lost.
- * Readers see a complete version, and need not wait for writers. If a process dies before the rename, the old
- * version remains.
+ * writes a new version to a temporary file, flushes that file to the disk, and renames it. So no update is
+ * lost. Readers see a complete version, and need not wait for writers. If a process dies before the
+ * rename, the old version remains.
  *
  * The lock is a {@link ProcessLock}, by default on a separate file beside this one. All programs that change
  * the file must use the same lock. The lock needs the native addon. It is not reentrant: an update inside an
@@ -67,7 +67,7 @@ export class LockedFile<T = unknown> {
    */
   protected readonly threadBound = THREAD_BOUND;
   readonly #settings: FileSettings<T>;
-  /** The separate lock that the last update used. Its file is beside the file that the path then led to. */
+  /** The separate lock of the last update. Its file is beside the file to which `path` led at that time. */
   #lockBeside: ProcessLock | undefined;
 
   /**
@@ -144,9 +144,10 @@ export class LockedFile<T = unknown> {
    * all files, calls `fn` with their values, and writes the values that `fn` returns. Resolves with the
    * values of all files.
    *
-   * All new versions are written beside their files before the first rename. The renames follow one after the
-   * other. A reader in between, or a crash, can see some files in the new version and some in the old one. If
-   * a rename fails, the error names the files that were already renamed.
+   * All new versions are written beside their files before the first rename. The renames follow one after
+   * the other. Between two renames, a reader sees some files in the new version and the other files in
+   * the old version. A crash can leave the files in this state. If a rename fails, the error names the
+   * files that were already renamed.
    */
   static async update<V extends readonly unknown[]>(
     files: readonly [...{ [I in keyof V]: LockedFile<V[I]> }],
@@ -239,7 +240,7 @@ export class LockedFile<T = unknown> {
     for (const folder of new Set(fresh.map(({ target }) => path.dirname(target)))) yield* flushFolder(folder);
   }
 
-  /** The locks of the files, with the keys to acquire of each. All processes acquire them in this order. */
+  /** The locks of the files, with the keys to acquire. All processes acquire the locks in this order. */
   static #locksOf(
     files: readonly LockedFile[],
     targets: readonly string[],

@@ -63,7 +63,7 @@ export interface LockedFileUpdateOptions {
 
 const MEBIBYTE = 2 ** 20;
 const DEFAULT_MAX_BYTES = 64 * MEBIBYTE;
-/** The maximum size of a file that Node reads at once. */
+/** The maximum size, in bytes, of a file that Node can read in one call. */
 const MOST_BYTES = 2 ** 31 - 1;
 const MOST_MODE = 0o7777;
 const DEFAULT_MODE = 0o666;

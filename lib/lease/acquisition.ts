@@ -19,8 +19,8 @@ const ROUNDS = 3;
 /** If a timer is late by this many milliseconds or more, the event loop was blocked. */
 const BLOCKED = 5;
 /**
- * Milliseconds. If the store has refused the acquisition before, a timeout error mentions a missing answer
- * only if the store has not answered for this long.
+ * The shortest silence of the store, in milliseconds, that a timeout error mentions. If the store has never
+ * answered, the error mentions any silence.
  */
 const SILENCE = 100;
 
@@ -80,7 +80,7 @@ export class Acquisition implements Due, Abortable {
   readonly endsAt: number;
   readonly #grants: LeaseSource;
   readonly #since: number;
-  /** Whether it counts as waiting: it could not be granted at once. */
+  /** Whether this acquisition counts as waiting, because it could not be granted at once. */
   #isWaiting = false;
   readonly #keys: readonly string[];
   readonly #terms: LeaseTerms;
@@ -146,7 +146,7 @@ export class Acquisition implements Due, Abortable {
     return this.#once(COUNT.refused);
   }
 
-  /** `refused`: what it counts as if another owner has one of the keys. */
+  /** `refused`: the counter to increment if another owner has one of the keys. */
   #once(refused: Count): Promise<Lease | undefined> {
     this.#attempt(false).then(
       () => {
@@ -206,7 +206,7 @@ export class Acquisition implements Due, Abortable {
     this.fail(reason, COUNT.aborts);
   }
 
-  /** `count`: what it counts as, besides a store's failure. */
+  /** `count`: the counter to increment; undefined for none. */
   fail(reason: unknown, count?: Count): void {
     if (!this.#settle()) return;
     if (count !== undefined) addCount(this.#grants.counts, count);
@@ -224,8 +224,8 @@ export class Acquisition implements Due, Abortable {
   }
 
   /**
-   * Explains a timeout if the store has not failed: the key is held, or the store has not answered. The text
-   * claims no more than is known.
+   * Returns the reason for a timeout that no error of the store explains: the key is held, or the store has
+   * not answered. The text claims only what is known.
    */
   #reason({ answeredAt = -Infinity, silentSince }: Answers): string {
     const now = this.#grants.waiting.schedule.now();

@@ -40,12 +40,10 @@ class OpenedGate {
  * under a lock that all of them take (`lock.withLockSync(key, () => { gate.admit(key, token); write(); })`).
  * If only one thread writes, do not `await` anything between the two.
  *
- * Memory is bounded. If there are more keys than its capacity, the gate forgets the keys with the lowest
- * tokens, and stores only the highest of their tokens. For a key that it does not remember, the
- * gate refuses every token that is lower than this highest forgotten token. So the gate never admits a stale
- * token. But it may refuse the holder of a forgotten key, although the key has no later holder. In that case
- * the holder's token is lower than the tokens of all remembered keys, and the holder must acquire a new
- * lease.
+ * Memory is bounded. A full gate forgets keys with low tokens. If the gate may have forgotten a key,
+ * it refuses each token of the key that may be stale. So the gate never admits a stale token. But the
+ * gate may refuse the holder of a forgotten key, although the key has no later holder. That holder
+ * must then acquire a new lease.
  */
 export class FencingGate {
   /**

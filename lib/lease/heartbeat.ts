@@ -10,8 +10,8 @@ import type { Schedule } from './schedule.js';
 import type { StoreRequests } from './store-requests.js';
 
 /**
- * The maximum number of releases that wait for an answer at the same time. Thousands of releases would wait
- * in the store's client until they exceed their time limits.
+ * The maximum number of releases that wait for an answer at the same time. Without this maximum, thousands of
+ * releases would wait in the store's client until their time limits expire.
  */
 const MOST_RELEASES = 50;
 
@@ -20,8 +20,9 @@ export interface KnownGrants {
   /** Counts of the manager's thread, for metrics. */
   readonly counts: ThreadCounts;
   /**
-   * Whether owners are stable: the same owner has several leases in turn. The store cannot distinguish two
-   * leases of such an owner, so an operation on one lease must not overtake an earlier operation on another.
+   * Whether owners are stable, which means that successive leases have the same owner. The store
+   * cannot distinguish two leases of such an owner, so an operation on one lease must not overtake an
+   * earlier operation on another lease.
    */
   readonly stableOwners: boolean;
   /** Whether the same owner was granted the key again after this hold. */
@@ -38,8 +39,8 @@ export interface KnownGrants {
  * other.
  *
  * Each manager has a heartbeat. If leases are renewed in the background, the renewing thread has a second
- * heartbeat for the same store. While a hold has a `background`, the second heartbeat renews it; otherwise
- * the manager's heartbeat does.
+ * heartbeat for the same store. While a hold has a `background`, the second heartbeat renews the hold;
+ * otherwise the manager's heartbeat renews it.
  */
 export class Heartbeat {
   readonly schedule: Schedule<Hold>;
@@ -72,7 +73,7 @@ export class Heartbeat {
     this.#ending = ending;
   }
 
-  /** Undefined in a thread that only renews what another one holds. That thread counts. */
+  /** Undefined in the renewing thread: the thread that holds the leases counts. */
   get counts(): ThreadCounts | undefined {
     return this.#grants?.counts;
   }
@@ -162,8 +163,8 @@ export class Heartbeat {
     try {
       if (minHoldLeft > 0) this.#grants?.keepTaken(name, minHoldLeft);
       const end = (): Promise<boolean> => {
-        // The next holder must see that a lost lease was abandoned. So the lease is not ended by `keep`, but
-        // extended until `minHold` has passed.
+        // The next holder must see that a lost lease was abandoned. So instead of being ended by `keep`, the
+        // lease is extended until `minHold` has passed.
         if (minHoldLeft > 0 && wasLost) return this.#requests.renew(name, owner, minHoldLeft);
         if (minHoldLeft > 0) return this.#requests.keep(name, owner, minHoldLeft, token);
         if (isReleased) return this.#requests.release(name, owner, token);

@@ -59,7 +59,7 @@ export interface Background extends LocalDeadline {
 /** A key that the store has granted. */
 export interface Grant {
   readonly key: string;
-  /** The key in the store. If the slot is above 0, it differs from `key`. */
+  /** The store key, which differs from `key` if the slot is above 0. */
   readonly name: string;
   /** The name of the owner in the store. */
   readonly owner: string;
@@ -367,7 +367,9 @@ export class Hold implements Due, Grant {
     else collected.register(lease, this, lease);
   }
 
-  /** Call when the lease is released. Undoes {@link keep}. `wasUsed`: false if its caller never got the lease. */
+  /**
+   * Call when the lease is released. Undoes {@link keep}. `wasUsed`: false if no caller ever got the lease.
+   */
   drop(lease: object, wasUsed: boolean): void {
     if (wasUsed) this.#wasUsed = true;
     if (this.#kept === lease) this.#kept = undefined;

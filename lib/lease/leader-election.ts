@@ -29,7 +29,7 @@ const FIRST_PAUSE = 1000;
 const LONGEST_PAUSE = 30_000;
 
 /**
- * The object that candidates use to elect a leader: a manager with its store, or a lock with its file, which
+ * The object that candidates use to elect a leader: a manager with its store, or a lock whose file the
  * processes of one machine share.
  */
 export type ElectionGround = LeaseManager | ProcessLock;
@@ -81,7 +81,7 @@ const OPTIONS: Names<LeaderElectionOptions<ElectionGround>> = {
 
 /**
  * The active elections of each manager, by name. Used only for managers with a `holder`, because the store
- * grants such a manager a key again that the manager already holds.
+ * would grant such a manager a key that the manager already holds.
  */
 const standing = new WeakMap<ElectionGround, Map<string, object>>();
 
@@ -128,7 +128,7 @@ export class LeaderElection<G extends ElectionGround = LeaseManager> implements 
   readonly #ground: G;
   readonly #options: LeaderElectionOptions<G>;
   readonly #ttl: number;
-  /** The hold and the signal of the last election that this candidate won; undefined before that. */
+  /** The hold and the signal of the last election that this candidate won; undefined before the first. */
   #term: { readonly held: ElectionHold<ElectionGround>; readonly signal: AbortSignal } | undefined;
   /** Resolves when the last call of `onElected` has settled. */
   #work: Promise<void> = Promise.resolve();
@@ -227,7 +227,7 @@ export class LeaderElection<G extends ElectionGround = LeaseManager> implements 
 
   /**
    * Registers this election. Throws if the manager has a `holder` and another election of this name is
-   * active. Otherwise each election would take the lease from the other, again and again.
+   * active. Two such elections would take the lease from each other, again and again.
    */
   #enter(): void {
     const ground = this.#ground;
@@ -324,8 +324,8 @@ export class LeaderElection<G extends ElectionGround = LeaseManager> implements 
     }
     const stop = (): void => term.abort(resigned.aborted ? resigned.reason : lost.reason);
     for (const signal of [resigned, lost]) signal.addEventListener('abort', stop);
-    // If the lease has expired while the event loop was blocked, reading `lost.aborted` aborts `lost`, and so
-    // this signal.
+    // If the lease has expired while the event loop was blocked, reading `lost.aborted` aborts
+    // `lost`. That also aborts this signal.
     const signal = heldSignal(term.signal, () => !lost.aborted);
     this.#term = { held, signal };
     this.#hasWarned = false;

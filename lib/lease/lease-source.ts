@@ -81,8 +81,8 @@ export class LeaseSource implements KnownGrants {
   #owners = 0;
   #isClosed = false;
   /**
-   * With stable owners only: the last hold of each key in the store, until that hold is lost or its key is
-   * freed.
+   * With stable owners only: the last hold of each store key. A hold is removed when
+   * it is lost or its key is freed.
    */
   readonly #latest = new Map<string, Hold>();
   /**
@@ -187,8 +187,8 @@ export class LeaseSource implements KnownGrants {
   }
 
   /**
-   * Throws if the terms require background renewal, but another thread cannot open the store or the manager
-   * has a `clock`.
+   * Throws if the terms require background renewal, but no other thread can open the
+   * store or the manager has a `clock`.
    */
   checkTerms({ background }: LeaseTerms): void {
     if (background && this.#background === undefined) throw cannotReopen();
@@ -261,15 +261,15 @@ export class LeaseSource implements KnownGrants {
   }
 
   /**
-   * With stable owners: the last hold of this key in the store, until that hold is lost or its key is freed.
-   * Otherwise undefined.
+   * Returns the last hold of this store key. Undefined if owners are not stable, if that hold was
+   * lost, or if its key was freed.
    */
   latest(name: string): Hold | undefined {
     return this.#latest.get(name);
   }
 
   /**
-   * With stable owners: whether this manager holds this key in the store, or keeps the key taken because of a
+   * With stable owners: whether this manager holds this store key, or keeps the key taken because of a
    * `minHold`. The store would grant such a key to the same owner again.
    */
   #isOwn(name: string): boolean {
@@ -278,9 +278,9 @@ export class LeaseSource implements KnownGrants {
 
   /**
    * With stable owners: whether this manager must refuse an attempt for a key without a limit, although the
-   * store would grant it. Usually a new lease may replace the manager's own lease of the key. But in a
-   * reentrant manager, it must not replace a lease that was acquired with a limit. In any case, the `minHold`
-   * of the last lease must have passed.
+   * store would grant the key. Usually a new lease may replace the manager's own lease of the key. But in a
+   * reentrant manager, a new lease must not replace a lease that was acquired with a limit. In any case, the
+   * `minHold` of the last lease must have passed.
    */
   #isTaken(name: string): boolean {
     const limit = this.latest(name)?.terms.limit ?? 1;
@@ -468,17 +468,17 @@ export class LeaseSource implements KnownGrants {
   }
 
   /**
-   * With stable owners, runs the operation after earlier operations on this key in the store. Otherwise runs
-   * the operation immediately.
+   * With stable owners, runs the operation after earlier operations on this store key. With other owners,
+   * runs the operation immediately.
    */
   #inOrder<T>(name: string, operation: () => Promise<T>): Promise<T> {
     return this.stableOwners ? this.#heartbeat.inOrder(name, operation) : operation();
   }
 
   /**
-   * Releases a key that the store may have granted in an answer that was lost, although the attempt failed.
-   * If the release fails, it is repeated after growing pauses until the lease would have expired. When the
-   * manager closes, the release is sent only once more. The pauses do not keep the process alive.
+   * Releases a key after a failed attempt, because the store may have granted the key in an answer that was
+   * lost. If the release fails, it is repeated after growing pauses until the lease would have expired. When
+   * the manager closes, the release is sent only once more. The pauses do not keep the process alive.
    */
   #giveBackLater(key: string, owner: string, ttl: number): void {
     const release = { send: () => this.#releaseUnheld(key, owner), endsAt: localNow() + ttl };
@@ -496,8 +496,8 @@ export class LeaseSource implements KnownGrants {
   }
 
   /**
-   * Ends a grant that has no hold, so its owner has not used it. Without a token, ends the owner's current
-   * grant of the key. `abandoned`: whether the key was abandoned before that grant; undefined if unknown.
+   * Ends a grant that has no hold, and so was never used. Without a token, ends the owner's current grant of
+   * the key. `abandoned`: whether the key was abandoned before that grant; undefined if unknown.
    */
   #takeBack(
     key: string,

@@ -65,16 +65,17 @@ export class Lease implements AsyncDisposable {
 
   /**
    * The slot of the lease, if its key has a limit: a number from 0 to limit - 1. It stays the same while the
-   * lease is held, and no other holder has this slot during that time. Without a limit, it is 0.
+   * lease is held, and no other holder has this slot during that time. Without a limit, the slot is 0.
    */
   get slot(): number {
     return this.#holds[0]?.terms.slot ?? 0;
   }
 
   /**
-   * The fencing token of the lease. It is higher than the tokens of all earlier holders of the key or, if the
-   * key has a limit, of the same {@link slot}. Renewals do not change the token. Throws a LockError
-   * (ERR_LEASE_KEYS) if the lease has several keys, or none: tokens of different keys cannot be compared.
+   * The fencing token of the lease. It is higher than the tokens of all earlier holders of the key;
+   * with a limit, of all earlier holders of the same {@link slot}. Renewals do not change the
+   * token. Throws a LockError (ERR_LEASE_KEYS) if the lease has several keys, or none: tokens of
+   * different keys cannot be compared.
    */
   get token(): FencingToken {
     return singleHold('token', this.#holds).token;
@@ -87,12 +88,12 @@ export class Lease implements AsyncDisposable {
 
   /**
    * Whether the last holder of the key left it without a release: the lease expired, or was revoked. The data
-   * that the lease protects may then be half-written. The value is undefined if the store cannot tell; see
-   * the store's page. If the key has a limit, the value is about the last holder of the same {@link slot}.
-   * For several keys, the value is true if one of the keys was abandoned.
+   * that the lease protects may then be half-written. The value is undefined if the store does not know it;
+   * see the store's page. If the key has a limit, the value is about the last holder of the same
+   * {@link slot}. For several keys, the value is true if one of the keys was abandoned.
    *
    * All leases that share the key have the same value. If a named holder acquires its own unexpired lease
-   * again, the new lease has the value of that lease.
+   * again, the new lease has the value of the old lease.
    */
   get abandoned(): boolean | undefined {
     const holds = this.#holds;
@@ -114,8 +115,9 @@ export class Lease implements AsyncDisposable {
   }
 
   /**
-   * The number of leases that currently share the key, including this lease until it is released. Only leases
-   * of a manager with `reentrant` are shared. For several keys, the result is the highest of their numbers.
+   * The number of leases that currently share the key, including this lease until it is released. Only
+   * leases of a manager with `reentrant` are shared. For several keys, the result is the number for the
+   * key that the most leases share.
    */
   get users(): number {
     if (this.#holds.length === 0) return this.#releasing === undefined ? 1 : 0;
@@ -145,8 +147,8 @@ export class Lease implements AsyncDisposable {
       if (lost !== undefined) return (this.#controller = abortedBy(lost)).signal;
       for (const hold of holds) hold.addLossListener(controller);
     }
-    // The signal must not refer to this lease. The holds refer to the signal, so they would keep this lease
-    // alive even if the program no longer refers to it.
+    // The signal must not refer to this lease. The holds refer to the signal, so such a reference would keep
+    // this lease alive even if the program no longer uses it.
     return heldSignal(
       controller.signal,
       () => holds.every((hold) => hold.hasLossListener(controller)) && checkHeld(holds),
@@ -302,8 +304,8 @@ function renewAll(holds: readonly Hold[], ttl: number, info?: string): Promise<b
 }
 
 /**
- * Frees these holds. If some of them cannot be freed, only these stay in the list. `isWhole`: whether the
- * list contains all holds of the lease. True if `isWhole` is true and all holds were freed.
+ * Frees the holds in the list. Holds that could not be freed stay in the list. `isWhole`: whether the list
+ * contains all holds of the lease. The result is true if `isWhole` is true and all holds were freed.
  */
 async function freeAll(holds: Hold[], isWhole = true): Promise<boolean> {
   if (holds.length === 1 && isWhole) return holds[0]!.release();

@@ -97,7 +97,7 @@ export class LeaseManager {
    * pauses of `backoff`, and retries at once when the store reports a release. In the memory store, the
    * release or expiry of a lease wakes waiters in all threads, and threads take turns.
    *
-   * An acquisition of several keys is granted all of them or none. A list without keys is valid, as for a
+   * An acquisition of several keys gets all of them or none. A list without keys is valid, as for a
    * `StripedLock`. All acquisitions take keys in the same order, so acquisitions of overlapping lists never
    * wait for each other in a cycle.
    */
@@ -107,9 +107,9 @@ export class LeaseManager {
   }
 
   /**
-   * Acquires a lease, calls `fn`, and releases the lease however `fn` ends. If the release fails, `withLease`
-   * does not reject: the lease then ends when its TTL expires. With `ifAvailable`, resolves to undefined
-   * without calling `fn` if another owner holds a key.
+   * Acquires a lease, calls `fn`, and releases the lease, whether or not `fn` fails. If the release fails,
+   * `withLease` does not reject: the lease then ends when its TTL expires. With `ifAvailable`, resolves to
+   * undefined without calling `fn` if another owner holds a key.
    */
   withLease<T>(keys: string | readonly string[], fn: (lease: Lease) => T | PromiseLike<T>): Promise<T>;
   withLease<T>(
@@ -151,10 +151,10 @@ export class LeaseManager {
    * Rejects with a LeaseStoreError if a release never succeeds, or at once with the store's permanent error.
    * Idempotent. The store stays open: it belongs to the caller, who closes it afterwards.
    *
-   * With `drain`, held leases stay held and are renewed until their holders release them, for at most `drain`
-   * milliseconds. A later call can shorten that time. A later call without `drain` ends it. Rejects with a
-   * TypeError (ERR_INVALID_ARG_TYPE) or RangeError (ERR_OUT_OF_RANGE) for bad options, and then closes
-   * nothing.
+   * With `drain`, held leases stay held and are renewed until their holders release them, for at most
+   * `drain` milliseconds. A later call can shorten that time. A later call without `drain` ends the wait
+   * at once. Rejects with a TypeError (ERR_INVALID_ARG_TYPE) or RangeError (ERR_OUT_OF_RANGE) for bad
+   * options, and then closes nothing.
    */
   async close(options?: LeaseCloseOptions): Promise<void> {
     const drain = resolveDrain(options);

@@ -84,9 +84,10 @@ class OpenedTable {
  * `lease.abandoned`. The store remembers the last 1024 abandoned keys, as long as a thread has the store
  * open.
  *
- * Tokens have 64 bits. Each token is higher than all earlier tokens of the store, whatever the key. The
- * first token is the current time in nanoseconds since 1970. Released leases are removed at once, and expired
- * leases during later operations. So memory is bounded by the leases that are held.
+ * Tokens have 64 bits. Each token is higher than all earlier tokens of the store, including the
+ * tokens of other keys. The first token is the current time in nanoseconds since 1970. Released
+ * leases are removed at once, and expired leases are removed during later operations. So memory is
+ * bounded by the leases that are held.
  *
  * If the addon cannot be loaded, the store works within one thread. Other threads cannot open its handle
  * (LockError, code ERR_LOCK_ENGINE).
@@ -385,8 +386,8 @@ class AwaitedKey implements Due {
   }
 
   /**
-   * Notifies all listeners, because the first listener may not want the key. Before that, the first listener
-   * moves to the end, so that another listener is the first next time.
+   * Notifies all listeners, because the first listener may no longer need the key. Before the calls, the
+   * first listener moves to the end, so that another listener is the first next time.
    */
   #notify(): void {
     const called = [...this.#listeners];

@@ -20,7 +20,7 @@ import { workerFile } from './worker-file.js';
 
 /** Command-line options of Node that a worker would inherit, but does not accept. */
 const REFUSED = /^--(input-type|eval|print)/;
-/** The time, in milliseconds, within which every store has answered a request or given it up. */
+/** Every store answers a request, or gives it up, within this many milliseconds. */
 const STUCK = 60_000;
 
 /**
@@ -52,8 +52,8 @@ interface Call {
 }
 
 /**
- * A {@link Command} that needs an answer, but without its number `call`, which is added when the command is
- * sent.
+ * A {@link Command} that needs an answer, minus the field `call`. That number is
+ * added when the command is sent.
  */
 type Question = Command extends infer C ? (C extends { readonly call: Id } ? Omit<C, 'call'> : never) : never;
 
@@ -158,9 +158,9 @@ class RenewingThread {
   }
 
   /**
-   * Called when the thread has ended. If its last store was closed before, nothing remains to do. Otherwise
-   * the thread has failed, or other code has terminated it. In that case the current thread continues the
-   * renewals.
+   * Called when the thread has ended. If its last store had already been closed, there is nothing left
+   * to do. Otherwise the thread has failed, or other code has terminated it. In that case the current
+   * thread continues the renewals.
    */
   #end(code: number): void {
     if (this.#worker === undefined) return;
@@ -292,8 +292,8 @@ export class BackgroundStore {
   }
 
   /**
-   * Starts the thread and opens the store in it, unless that was done before. After that, the thread can
-   * renew leases. Rejects if the thread cannot be started or cannot open the store.
+   * Starts the thread and opens the store in it, unless both were done before. Once the promise has resolved,
+   * the thread can renew leases. Rejects if the thread cannot be started or cannot open the store.
    */
   async ready(): Promise<void> {
     if (this.#opened?.thread.ended === false) return;
@@ -305,8 +305,8 @@ export class BackgroundStore {
   }
 
   /**
-   * Leaves the renewals of the hold to the renewing thread. If the renewing thread has ended, the current
-   * thread renews the hold.
+   * Lets the renewing thread renew the hold. If the renewing thread has ended, the
+   * current thread renews the hold.
    */
   add(hold: Hold): void {
     const opened = this.#opened;

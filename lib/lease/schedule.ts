@@ -4,7 +4,7 @@ import { onAdvance, readClock, type Clock } from './contract/lease-store.js';
 
 /**
  * The maximum number of milliseconds between two readings of a clock that the caller provides. Such a clock
- * can run at any speed, so no timer can be set for its deadlines.
+ * can run at any speed, so no timer can be set for deadlines on this clock.
  */
 export const FOREIGN_CLOCK_POLL = 100;
 
@@ -15,8 +15,7 @@ const BURST = 10;
 export interface Due extends Timed {
   deadline: number;
   /**
-   * When this entry runs, the entries that are due at most this many milliseconds later run with it. Default
-   * 0.
+   * When this entry runs, the entries that are due at most this many milliseconds later also run. Default 0.
    */
   readonly slack?: number;
   /**
@@ -35,9 +34,9 @@ export class Schedule<T extends Due = Due> {
   #stopListening: (() => void) | undefined;
 
   /**
-   * `clock`: a clock that the caller provides; undefined for none. `ownNow`: reads the clock that is used
-   * without a `clock`, in milliseconds; that clock must run at the speed of timers. `keepAlive`: whether
-   * scheduled entries keep the process alive.
+   * `clock`: a clock that the caller provides; undefined for none. `ownNow`: returns the time in milliseconds
+   * if there is no `clock`; this time must advance at the speed of timers. `keepAlive`: whether scheduled
+   * entries keep the process alive.
    */
   constructor(clock: Clock | undefined, keepAlive: boolean, ownNow = timerNow) {
     this.#clock = clock;

@@ -121,8 +121,8 @@ export class StoreRequests {
   /**
    * Acquires all keys or none. The result is the list of tokens, or the index of the first key that another
    * owner holds. Records in `requester` which keys the store may have granted in an answer that was lost, and
-   * whether a rollback has failed. `granted`: if several keys are requested one after the other, called after
-   * each grant. `details`: the store's details of the grant are written there.
+   * whether a rollback has failed. `granted`: called after each grant if the keys are requested one after the
+   * other. `details`: receives the store's details of the grant.
    */
   async tryAcquireAll(
     keys: readonly string[],
@@ -196,8 +196,8 @@ export class StoreRequests {
   }
 
   /**
-   * Releases the granted keys, in reverse order. `tokens`: the tokens of the first keys, which are the
-   * granted keys. Never rejects.
+   * Releases the granted keys, in reverse order. `tokens`: the tokens of the granted keys, which are the
+   * first of `keys`. Never rejects.
    */
   async #rollBack(
     keys: readonly string[],
@@ -320,7 +320,7 @@ async function askAll(
   } else if (!isRelease) {
     answers = await store.renewAll(keys, owner, ttl, ...extra(info));
   } else {
-    // For one store, either all releases have a token or none has.
+    // All releases to the same store have tokens, or none of them has.
     const tokens = token === undefined ? [] : [requests.map((request) => request.token!)];
     answers = await store.releaseAll(keys, owner, ...tokens);
   }

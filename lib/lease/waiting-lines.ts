@@ -15,8 +15,8 @@ const SHORTEST_CHANCE = 10;
 const managersOf = new WeakMap<LeaseStore, Set<WaitingLines>>();
 
 /**
- * Call when a manager of this thread has released the key `name` in the store. Wakes a waiter of the next
- * manager that has a waiter for this key. Does nothing if the store reports releases itself.
+ * Call when a manager of this thread has released the store key `name`. Wakes a waiter of the next manager
+ * that has a waiter for this key. Does nothing if the store reports releases itself.
  */
 export function wakeNext(store: LeaseStore, name: string): void {
   const managers = managersOf.get(store);
@@ -30,10 +30,10 @@ export function wakeNext(store: LeaseStore, name: string): void {
 }
 
 /**
- * The waiting acquisitions (waiters) of one manager. Each key in the store has a queue of waiters, ordered by
- * arrival. Identifiers call such a queue a line. Only the first waiter in a queue polls the store, with
- * growing pauses. So thousands of waiters cost the store no more than a single waiter. After a grant, the
- * next waiter becomes the first.
+ * The waiting acquisitions (waiters) of one manager. Each store key has a queue of waiters, ordered by
+ * arrival. Names in the code use "line" for such a queue. Only the first waiter in a queue polls the store,
+ * with growing pauses. So thousands of waiters cost the store no more than a single waiter. After a grant,
+ * the next waiter becomes the first.
  *
  * An acquisition of a key with a limit waits in the queues of all slots. Only the first waiter in the queue
  * of a slot may acquire this slot. All waiters for the same key with the same limit form a {@link
@@ -43,8 +43,8 @@ export class WaitingLines {
   readonly grants: LeaseSource;
   readonly store: LeaseStore;
   /**
-   * For each key in the store, the groups in its queue. The waiters of a group are ordered by arrival, so the
-   * first waiter in a queue is the first waiter of one of these groups. A new waiter only joins its group, so
+   * For each store key, the groups in its queue. The waiters of a group are ordered by arrival, so the first
+   * waiter in a queue is the first waiter of one of these groups. A new waiter only joins its group, so
    * adding it costs the same for every limit.
    */
   readonly #lines = new Map<string, readonly WaiterGroup[]>();
@@ -57,8 +57,8 @@ export class WaitingLines {
   }
 
   /**
-   * Adds a waiter to the queue of the key. `wasRefused`: true if the store has just refused this waiter, so
-   * that its first attempt must follow only after a pause.
+   * Adds a waiter to the queue of the key. `wasRefused`: true if the store has just refused this waiter; its
+   * first attempt is then made after a pause.
    */
   join(key: string, waiter: Acquisition, wasRefused: boolean): void {
     waiter.arrival = ++this.#arrivals;
@@ -76,20 +76,20 @@ export class WaitingLines {
 
   /**
    * Removes a waiter from the queue of the key. `mayBeFree`: true if the key may be free for the next waiter,
-   * because the waiter leaves without the key, or with only one of its slots.
+   * because `waiter` leaves without the key, or with only one of its slots.
    */
   leave(key: string, waiter: Acquisition, mayBeFree: boolean): void {
     this.#find(key, waiter.limit)?.leave(waiter, mayBeFree);
   }
 
-  /** Whether an acquisition waits for this key in the store. */
+  /** Whether an acquisition waits for this store key. */
   isAwaited(name: string): boolean {
     return this.#at(name).some((group) => group.isAwaited);
   }
 
   /**
-   * The store's answers to the group with this key and limit. If that group has not sent a request yet, the
-   * store's answers to the first group in the queue of the key.
+   * The store's answers to the group with this key and limit. If that group has not sent a request yet,
+   * returns the store's answers to the first group in the queue of the key.
    */
   answersFor(key: string, limit: number): Answers | undefined {
     const group = this.#find(key, limit);
@@ -97,8 +97,8 @@ export class WaitingLines {
   }
 
   /**
-   * Wakes the first group in the queue of this key in the store, after a release. False if no acquisition
-   * waits for the key.
+   * Wakes the first group in the queue of this store key, after a release. False if no
+   * acquisition waits for the key.
    */
   wakeNext(name: string): boolean {
     const group = this.first(name);
@@ -107,7 +107,7 @@ export class WaitingLines {
   }
 
   /**
-   * The group that contains the first waiter in the queue of this key in the store; undefined if no
+   * The group that contains the first waiter in the queue of this store key; undefined if no
    * acquisition waits for the key.
    */
   first(name: string): WaiterGroup | undefined {
@@ -116,7 +116,7 @@ export class WaitingLines {
     return groups.reduce((first, group) => (group.arrival < first.arrival ? group : first));
   }
 
-  /** The keys in the store for which this group is the first in the queue, ahead of another group. */
+  /** The store keys for which this group is the first in the queue, ahead of another group. */
   sharedBy(group: WaiterGroup): readonly string[] {
     return group.names.filter((name) => this.#at(name).length > 1 && this.first(name) === group);
   }
@@ -160,7 +160,7 @@ class WaiterGroup implements Due, Answers {
   readonly waiters = new Set<Acquisition>();
   readonly key: string;
   readonly limit: number;
-  /** The keys in the store for the slots. Without a limit, there is one key. */
+  /** The store keys of the slots. Without a limit, there is one store key. */
   readonly names: readonly string[];
   readonly #lines: WaitingLines;
   readonly #grants: LeaseSource;
@@ -180,8 +180,8 @@ class WaiterGroup implements Due, Answers {
    */
   #woken: Set<number> | undefined;
   /**
-   * The time when the current series of wake-ups by releases in this thread started; see {@link wakeNext}.
-   * Undefined if there is no such series.
+   * The start time of the current series of wake-ups that releases in this thread caused; see
+   * {@link wakeNext}. Undefined if there is no such series.
    */
   #wokenSince: number | undefined;
   #stopListening: readonly (() => void)[] | undefined;
@@ -274,7 +274,7 @@ class WaiterGroup implements Due, Answers {
     return [...new Set([...untried, ...(this.#woken ?? [])])];
   }
 
-  /** Call when the slot with this key in the store may be free. */
+  /** Call when the slot whose store key is `name` may be free. */
   wakeFor(name: string): void {
     this.wake([this.names.indexOf(name)]);
   }
@@ -296,9 +296,9 @@ class WaiterGroup implements Due, Answers {
 
   /**
    * Call when a lease of the key was released in this thread. Waiters in other threads and processes are not
-   * notified of this release. So after such releases have woken this group for `backoff.max` milliseconds,
-   * the group once makes a pause of that length, during which other threads and processes can acquire the
-   * key.
+   * notified of this release. So once such releases have kept waking this group for a period of
+   * `backoff.max` milliseconds, the group makes one pause of that length. During the pause, other threads
+   * and processes can acquire the key.
    */
   wakeNext(name: string): void {
     const { backoff, waiting } = this.#grants;
@@ -342,8 +342,8 @@ class WaiterGroup implements Due, Answers {
     if (failure === undefined) this.answeredAt = this.#grants.waiting.schedule.now();
     if (this.#asking === attempt) {
       this.#asking = 0;
-      // A failed attempt gives back the keys that it may hold, and this release wakes the group. The group
-      // must pause nevertheless, because otherwise it would send thousands of requests per second.
+      // A failed attempt gives back the keys that it may hold, which wakes the group. But the group must
+      // pause, because otherwise it would send thousands of requests per second.
       if (failure === undefined) this.#pauseUnlessWoken();
       else this.pause();
     } else if (this.waiters.size > 0 && (isPermanent(failure) || this.#mayShare(granted))) {

@@ -13,16 +13,17 @@ export interface LockMetrics {
    */
   readonly kind: LockKind;
   /**
-   * The name of the locks. Empty for locks without a name. A `ProcessLock` without a name has its path, a
-   * `LeaseManager` the name `leases`, and a `LockManager` the name `web-locks`. If more than 1000 names have
-   * ended, or a thread has managers with more than 1000 names, further names are counted as the empty name.
+   * The name of the locks; empty for a `StripedLock` or `KeyedLock` without a name. Other defaults: the path
+   * for a `ProcessLock`, `leases` for a `LeaseManager`, and `web-locks` for a `LockManager`. Closed locks and
+   * ended threads keep at most 1000 names, and each running thread's managers at most 1000 names. Further
+   * names are counted together under the empty name.
    */
   readonly name: string;
-  /** The number of open locks with this name; for leases and web locks the open managers, in each thread that has one. */
+  /** The number of open locks with this name. Open managers of leases or web locks count once per thread. */
   readonly locks: number;
   /**
-   * The number of keys that are held now. For a `StripedLock`, the number of stripes. For a `LockManager`, the
-   * number of holders of all names.
+   * The number of keys that are held now. For a `StripedLock`, the number of held stripes. For a
+   * `LockManager`, the number of holders of all names.
    */
   readonly held: number;
   /** The number of acquisitions that wait now. */
@@ -50,14 +51,14 @@ export interface LockMetrics {
   readonly waits: WaitTimes;
 }
 
-/** The counts of all leases of managers with one name. The counts of renewals include background renewals. */
+/** The counts of all leases of managers with the same name, including background renewals. */
 export interface LeaseMetrics extends LockMetrics {
   readonly kind: 'lease';
   /** The number of keys that the store granted. If acquisitions share a key, the key counts once. */
   readonly acquired: number;
   /**
-   * The number of attempts without a wait, by `tryAcquire` or with `ifAvailable`, that failed because a key
-   * was held.
+   * The number of single attempts that were refused because a key was held. `tryAcquire` and the option
+   * `ifAvailable` make single attempts.
    */
   readonly refused: number;
   /** The number of renewals that succeeded. */
@@ -79,8 +80,8 @@ export type Metrics =
 /** A histogram of the durations of waits. */
 export interface WaitTimes {
   /**
-   * The upper bounds of the ranges, in seconds. They are constant. One more
-   * range, the last one, is unbounded.
+   * The upper bounds of the ranges, in seconds. The bounds are constant. One more range,
+   * the last one, has no upper bound.
    */
   readonly bounds: readonly number[];
   /** The number of waits in each range; one more element than `bounds`. */
@@ -96,8 +97,8 @@ const NANOSECONDS = 1e9;
  * Returns the counters of all `StripedLock`s, `KeyedLock`s, `ProcessLock`s, leases and web locks, by kind and
  * name. They include all threads of the process that use this package, but no other process.
  *
- * Any thread may call this, and the other threads need no code for it. Like `lock.stats()`, it reads every
- * stripe or key that was ever used. That takes a few milliseconds for a million.
+ * Any thread may call this, and the other threads need no code for it. Like `lock.stats()`, this reads every
+ * stripe or key that was ever used: a million of them take a few milliseconds.
  *
  * Each thread counts its own leases and web locks. So the result does not include a grant or a loss that a
  * blocked event loop has not processed yet.

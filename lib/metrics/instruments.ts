@@ -1,6 +1,6 @@
 import type { LockKind } from '../engine/contract/counts.js';
 
-/** How a field of `LockMetrics` is exported, following OpenTelemetry's conventions. */
+/** The export of a field of `LockMetrics`, following OpenTelemetry's conventions. */
 export interface LockInstrument {
   /**
    * The name, with dots as separators. Prometheus uses underscores instead, and
@@ -18,7 +18,7 @@ export interface LockInstrument {
     'locks' | 'held' | 'waiting' | 'contended' | 'timeouts' | 'aborts' | 'deadlocks' | 'abandoned';
 }
 
-/** How a field that only `LeaseMetrics` has is exported. */
+/** The export of a field that only `LeaseMetrics` has. */
 export interface LeaseInstrument extends Omit<LockInstrument, 'field'> {
   /** The exported field. */
   readonly field: 'acquired' | 'refused' | 'renewals' | 'failures' | 'losses';
@@ -28,7 +28,7 @@ export interface LeaseInstrument extends Omit<LockInstrument, 'field'> {
 export const KIND_ATTRIBUTE = 'stripelock.lock.kind';
 
 /**
- * The attribute of all instruments, which is the lock's name. Keys are never attributes,
+ * The attribute with the lock's name, which all instruments have. Keys are never attributes,
  * because their number is unlimited.
  */
 export const LOCK_ATTRIBUTE = 'stripelock.lock.name';
@@ -75,7 +75,7 @@ export const LOCK_INSTRUMENTS: readonly LockInstrument[] = [
   ),
 ];
 
-/** The further instruments of leases. */
+/** The additional instruments for leases. */
 export const LEASE_INSTRUMENTS: readonly LeaseInstrument[] = [
   instrument('stripelock.lease.acquisitions', 'counter', '{key}', 'Keys that stores granted.', 'acquired'),
   instrument(
@@ -96,7 +96,7 @@ export const LEASE_INSTRUMENTS: readonly LeaseInstrument[] = [
   instrument('stripelock.lease.losses', 'counter', '{key}', 'Leases that ended without a release.', 'losses'),
 ];
 
-/** The instruments that export a kind of lock. */
+/** The instruments for a kind of lock. */
 export function instrumentsOf(kind: LockKind): readonly (LockInstrument | LeaseInstrument)[] {
   return kind === 'lease' ? [...LOCK_INSTRUMENTS, ...LEASE_INSTRUMENTS] : LOCK_INSTRUMENTS;
 }

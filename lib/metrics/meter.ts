@@ -11,7 +11,7 @@ export interface OpenTelemetryMeter {
   createObservableGauge(name: string, options?: { unit?: string; description?: string }): object;
   /** Calls the function at each collection. */
   addBatchObservableCallback(callback: (result: OpenTelemetryResult) => void, instruments: object[]): void;
-  /** Ends that. */
+  /** Stops calling the function. */
   removeBatchObservableCallback(callback: (result: OpenTelemetryResult) => void, instruments: object[]): void;
 }
 
@@ -22,12 +22,13 @@ export interface OpenTelemetryResult {
 }
 
 /**
- * Exports the counts of all locks and leases in all threads of the process through a meter of OpenTelemetry's API, as
- * `metrics.getMeter(name)` returns it. Each collection of the meter calls `collect()` once. Call it in one thread; the others need no code.
- * Returns a function that ends the export.
+ * Exports the counts of all locks and leases in all threads of the process through a meter of OpenTelemetry's
+ * API, such as `metrics.getMeter(name)` returns. The meter calls `collect()` once for each collection. Call
+ * `observe` in one thread; the other threads need no code. Returns a function that ends the export.
  *
- * An observed histogram does not exist in OpenTelemetry. So waits are two counters: `stripelock.lock.wait.duration.bucket`
- * with the attribute `le`, the number of waits of at most so many seconds, and `stripelock.lock.wait.duration.sum`.
+ * OpenTelemetry has no observable histogram, so waits are exported as two counters.
+ * `stripelock.lock.wait.duration.bucket` counts the waits of at most `le` seconds (an attribute).
+ * `stripelock.lock.wait.duration.sum` is their total duration in seconds.
  *
  * Throws a TypeError (ERR_INVALID_ARG_TYPE) for an object that is not a meter, and a LockError (ERR_LOCK_ENGINE) without the
  * addon.

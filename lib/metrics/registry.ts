@@ -13,7 +13,7 @@ export interface PromClientRegistry {
 }
 
 interface Value {
-  /** If it differs from the metric's. */
+  /** The name of this value, if it differs from the metric's name. */
   readonly metricName?: string;
   readonly labels: Record<string, string | number>;
   readonly value: number;
@@ -21,7 +21,7 @@ interface Value {
 
 /** A metric as a registry uses it. */
 interface RegisteredMetric {
-  /** A registry may change it, depending on its format. */
+  /** A registry may change this name, depending on the registry's format. */
   name: string;
   readonly help: string;
   readonly type: 'counter' | 'gauge' | 'histogram';
@@ -31,11 +31,12 @@ interface RegisteredMetric {
 }
 
 /**
- * Exports the counts of all locks and leases in all threads of the process through a `Registry` of `prom-client`. Each scrape
- * calls `collect()` once. Call it in one thread; the others need no code. Returns a function that removes the metrics.
+ * Exports the counts of all locks and leases in all threads of the process through a `Registry` of
+ * `prom-client`. Each scrape calls `collect()` once. Call `register` in one thread; the other threads need no
+ * code. Returns a function that removes the metrics.
  *
- * Throws a TypeError (ERR_INVALID_ARG_TYPE) for an object that is not a registry, a LockError (ERR_LOCK_ENGINE) without the
- * addon, and the registry's error if it has the metrics already.
+ * Throws a TypeError (ERR_INVALID_ARG_TYPE) for an object that is not a registry, a LockError
+ * (ERR_LOCK_ENGINE) without the addon, and the registry's error if the registry already has these metrics.
  */
 export function register(registry: PromClientRegistry): () => void {
   checkFunction((registry as Partial<PromClientRegistry>).registerMetric, 'registry.registerMetric');
@@ -56,7 +57,10 @@ export function register(registry: PromClientRegistry): () => void {
   return remove;
 }
 
-/** Returns a function that calls `collect()` once for all metrics of a scrape, because a registry reads them in one go. */
+/**
+ * Returns a function that calls `collect()` once for all metrics of a scrape. A registry reads all of its
+ * metrics before the next microtask.
+ */
 function latest(): () => Metrics[] {
   // Starts the measurement of waits.
   collect();
@@ -81,7 +85,7 @@ function metricsOf(current: () => Metrics[]): RegisteredMetric[] {
   return [...single, histogram(current)];
 }
 
-/** A histogram of `prom-client` counts single values, and these are counted already. */
+/** Not a histogram of `prom-client`, which counts single values: the waits are already counted. */
 function histogram(current: () => Metrics[]): RegisteredMetric {
   const name = `${underscored(WAIT_HISTOGRAM.name)}_seconds`;
   const valuesOf = (metrics: Metrics): Value[] => {

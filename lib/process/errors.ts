@@ -82,7 +82,7 @@ function unsafeError(file: string, { owner, mode }: OpenFault): LockError {
       `To share the lock with other users, use a ProcessLock with the option \`access: '${access}'\``,
   );
 }
-/** The options whose value must be the number that the file's creator chose. */
+/** The faults that concern an option whose value the file's creator sets for all processes. */
 const SHAPES: Readonly<Record<number, { code: string; option: string }>> = {
   [fault.FILES]: { code: 'ERR_LOCK_FILE_COUNT', option: 'files' },
   [fault.LIMIT]: { code: 'ERR_LOCK_FILE_LIMIT', option: 'limit' },
@@ -111,7 +111,7 @@ function systemError(number: number, file: string): Error {
   return Object.assign(new Error(`${code}, ${file}`), { code, errno: -number, path: file });
 }
 
-/** The error for a failed acquisition. `holdersOf`: returns the holders of keys, as far as known. */
+/** The error for a failed acquisition. `holdersOf`: returns the known holders of keys. */
 export function failureOf(
   lock: ShownLock,
   outcome: Failure,

@@ -9,7 +9,8 @@ import { BaseLock } from '../lock/base-lock.js';
 /** The bits of a word that show its holders, without the other flags. */
 const HOLDER = SHARED | HOLDER_MASK;
 /**
- * The same as `kElsewhere` in `native/core/table/gate.h`: another process holds the stripe, or comes first.
+ * The same as `kElsewhere` in `native/core/table/gate.h`: another process holds the
+ * stripe, or is ahead in the queue.
  */
 const ELSEWHERE = HOLDER_MASK;
 

@@ -17,9 +17,9 @@ export interface ProcessHold {
 }
 
 /**
- * Creates a guard before its keys are acquired. After the acquisition, only
- * {@link ProcessHold.guard} is assigned. A function call at that point could overflow the stack, and
- * the keys would stay held (keeps T1 of `LockTable`).
+ * Creates a guard before its keys are acquired. After the acquisition, only {@link ProcessHold.guard} is
+ * assigned. A function call at that point could overflow the stack, and the keys would then stay held. So
+ * this order preserves invariant T1 of `LockTable`.
  */
 export let createProcessGuard: <M extends LockMode>(file: ProcessFile, hold: ProcessHold) => ProcessGuard<M>;
 
@@ -44,7 +44,7 @@ class HeldKeys<M extends LockMode = LockMode> implements Disposable {
     return this.#hold.guard!;
   }
 
-  /** The keys as they were passed, duplicates included. If no key was passed, `['']`. */
+  /** The keys as they were passed, duplicates included; `['']` if no key was passed. */
   get keys(): readonly LockKey[] {
     return this.#guard.keys;
   }
@@ -70,9 +70,9 @@ class HeldKeys<M extends LockMode = LockMode> implements Disposable {
 
   /**
    * The fencing token, which is greater than the tokens of all earlier holders of these keys,
-   * across processes and restarts of the machine. Its value is about the number of nanoseconds
-   * since 1970. A guard of no keys has the token `0n`. Guards of one process that hold a key at the
-   * same time may have equal tokens.
+   * across processes and restarts of the machine. The token is close to the number of nanoseconds
+   * since 1970. A guard without keys has the token `0n`. Guards of one process that hold a key at
+   * the same time may have equal tokens.
    */
   get token(): bigint {
     return (this.#token ??= this.#file.token(stripesOf(this.#guard)));
@@ -123,9 +123,9 @@ export const ProcessGuard = expose(
   'Illegal constructor: a ProcessGuard comes from an acquisition',
 );
 /**
- * Holds keys in mode `M`, in all processes, until it is released or its thread or process ends. Only
- * acquisitions create guards. `guard instanceof ProcessGuard` works. A guard belongs to its thread: posting
- * it to another thread throws a DataCloneError.
+ * Holds keys in mode `M` until the guard is released, or until its thread or process ends. All processes
+ * respect the hold. Only acquisitions create guards. `guard instanceof ProcessGuard` works. A guard belongs
+ * to its thread: posting it to another thread throws a DataCloneError.
  * @interface
  */
 export type ProcessGuard<M extends LockMode = LockMode> = HeldKeys<M>;

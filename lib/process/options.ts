@@ -34,16 +34,16 @@ export interface ProcessLockOptions {
   timeout?: number;
   /**
    * The number of files that share the keys, 1 to 64: `path`, and files beside it whose names end with `.1`,
-   * `.2` and so on. The kernel searches all locks of a file each time, so use 16 files or more to hold
-   * thousands of keys at once. The process that creates the file sets the number for all processes, by
+   * `.2` and so on. At each operation, the kernel searches all locks of a file. So use 16 files or more to
+   * hold thousands of keys at once. The process that creates the file sets the number for all processes, by
    * default 1. After that, another number is refused (`ERR_LOCK_FILE_COUNT`).
    */
   files?: number;
   /**
    * The users whose processes share the lock: this user, the file's group, or all users. A new file gets the
-   * permissions 0600, 0660 or 0666. A file is refused (`ERR_LOCK_FILE_UNSAFE`) if other users than these may
-   * write it, or if another user owns it under `'user'`. Such users could hold keys forever, and end
-   * processes that use the lock. No effect on Windows. Default 'user'.
+   * permissions 0600, 0660 or 0666. A file is refused (`ERR_LOCK_FILE_UNSAFE`) if users other than the chosen
+   * ones may write it. With `'user'`, a file is also refused if another user owns it. Such users could hold
+   * keys forever, and end processes that use the lock. No effect on Windows. Default 'user'.
    */
   access?: 'user' | 'group' | 'all';
   /**
@@ -87,7 +87,7 @@ export interface ProcessLockSettings {
   readonly path: string;
   readonly name: string;
   readonly timeout: number;
-  /** 0 if the option was not passed. Then any number is accepted. */
+  /** 0 if the option was not passed; a file with any number is then accepted. */
   readonly files: number;
   readonly limit: number;
   /** One of the numbers in `file-access.ts`. */
@@ -123,7 +123,7 @@ export function checkAccess(access: unknown, name: string): number {
  * value. `name`: the argument's name.
  */
 export function resolvePath(given: unknown, name: string): string {
-  // Used as a path, the text of a URL would lead to a folder named "file:".
+  // If the text of a URL were used as a path, it would lead to a folder named "file:".
   if (typeof given === 'string' && /^file:\/\//i.test(given))
     throw invalidArgType(name, 'a path or a URL object, and not the text of a URL', given);
   const { href } = (given ?? {}) as Partial<Record<'href', unknown>>;

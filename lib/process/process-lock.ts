@@ -70,7 +70,7 @@ export interface ProcessKeyState {
   mode: LockMode;
   /** The threads that hold the key. */
   holders: ProcessHolder[];
-  /** The threads that wait for the key: all of this process, and one of each other process. */
+  /** All waiting threads of this process, and one waiting thread of each other process. */
   waiters: ProcessHolder[];
 }
 
@@ -266,10 +266,10 @@ export class ProcessLock implements AsyncDisposable {
   }
 
   /**
-   * Reports whether a key is free, and how many acquisitions in all processes hold it or wait for it. Of
-   * another process, at most one waiter counts, and only one of the holders that share the key. The result is
-   * a snapshot that may be outdated at once; to act on a free key, use {@link tryAcquire}. Throws a TypeError
-   * (ERR_INVALID_ARG_TYPE) or RangeError (ERR_OUT_OF_RANGE) for a value that is not a key.
+   * Reports whether a key is free, and how many acquisitions in all processes hold it or wait for it. For
+   * each other process, at most one waiter counts, and at most one of the holders that share the key. The
+   * result is a snapshot that may be outdated at once; to act on a free key, use {@link tryAcquire}. Throws a
+   * TypeError (ERR_INVALID_ARG_TYPE) or RangeError (ERR_OUT_OF_RANGE) for a value that is not a key.
    */
   stateOf(key: LockKey = NO_KEY): OneKeyState {
     checkKey(key, ONLY_KEY);
@@ -314,8 +314,8 @@ export class ProcessLock implements AsyncDisposable {
   }
 
   /**
-   * The holders and waiters in all processes that have the file open. A snapshot. It comes from records that
-   * the processes keep only for this purpose; these records never decide which process holds a key.
+   * A snapshot of the holders and waiters in all processes that have the file open. The snapshot comes from
+   * records that processes keep only for this purpose. These records never decide which process holds a key.
    */
   inspect(): ProcessKeyState[] {
     return statesOf(this.#uses());
@@ -375,7 +375,7 @@ export class ProcessLock implements AsyncDisposable {
   }
 
   /**
-   * Throws if the lock was closed. Call this after the last user code has run. The engine may give
+   * Throws if the lock was closed. Call this after the last user code has run, because the engine may give
    * the number of a closed file to another file.
    */
   #refuseIfClosed(): void {
@@ -442,7 +442,7 @@ function statesOf(uses: readonly ProcessUse[]): ProcessKeyState[] {
   return [...states.values()];
 }
 
-/** The holders of keys for an error message. If they cannot be read, returns none instead of throwing. */
+/** The holders of keys for an error message. Returns an empty list if the holders cannot be read. */
 function holdersOf(file: ProcessFile, keys: readonly LockKey[]): readonly ProcessUse[] {
   try {
     const uses = file.inspect();

@@ -1,8 +1,8 @@
 import type { ContentionRecord, ReleaseRecord, WaitRecord } from '../engine/contract/contention.js';
 
 /**
- * A release of the key during a wait. It ends a part of the wait, which began at the previous
- * release or at the start of the wait.
+ * A release of the key during a wait. The release ends a part of the wait. That part began at the previous
+ * release, or at the start of the wait.
  */
 export interface ContentionRelease {
   /** The id of the thread that released the key. */
@@ -40,8 +40,8 @@ export interface ContentionWait {
   /** The duration of the wait, in milliseconds. */
   readonly waited: number;
   /**
-   * The number of waits that this one represents, at least 1. Only some of the short waits are recorded, so
-   * each of these represents several.
+   * The number of waits that this wait represents, at least 1. Only some of the short waits are recorded, so
+   * each recorded short wait represents several waits.
    */
   readonly weight: number;
   /**
@@ -77,8 +77,8 @@ export interface Site {
 /** Numbers of records and waits that were dropped because a limit was reached. */
 export interface LeftOut {
   /**
-   * Records that were not fetched in time. Also records of further locks, keys and call sites, after the
-   * maximum number of these was reached.
+   * Records that were not fetched in time, and records of locks, keys and call sites
+   * beyond the maximum number of these.
    */
   records: number;
   /** Waits that are included in all sums, but not in the list of single waits. */
@@ -89,8 +89,8 @@ export interface LeftOut {
 const MOST_WAITS = 10_000;
 const MOST_SITES = 4096;
 /**
- * The time after the end of a wait in which all its releases should be recorded, in milliseconds. Until then,
- * the wait is pending; the second constant is the maximum number of pending waits.
+ * A wait stays pending for this many milliseconds after its end. In this time, all of its releases should be
+ * recorded. `MOST_PENDING` is the maximum number of pending waits.
  */
 const COMPLETE = 5000;
 const MOST_PENDING = 10_000;
@@ -114,8 +114,8 @@ export class Collector {
   /** The remembered releases, by lock and stripe, ordered by time. */
   readonly #releases = new Map<string, ReleaseRecord[]>();
   /**
-   * The keys in `#releases` of the last releases, in the order in which they were fetched. A ring
-   * buffer, which begins at `#oldest`.
+   * A ring buffer of the remembered releases, in the order in which they were fetched, beginning at
+   * `#oldest`. Each element is the key under which the release is in `#releases`.
    */
   readonly #places: string[] = [];
   #oldest = 0;
@@ -222,7 +222,7 @@ export class Collector {
   }
 
   /**
-   * Adds waits to a site. `times`: the factor of `waited`. Returns false if the
+   * Adds waits to a site. `times`: the factor by which `waited` is multiplied. Returns false if the
    * maximum number of sites is reached.
    */
   #addTo(

@@ -17,7 +17,7 @@ class Tables {
     return this.texts.dedup(value);
   }
 
-  /** The id of a frame, given as a line of a stack. */
+  /** The id of the location for a line of a stack. */
   locationOf(line: string): number {
     let known = this.locations.get(line);
     if (known === undefined) {

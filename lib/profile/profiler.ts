@@ -14,8 +14,8 @@ export interface ContentionProfileOptions {
   threshold?: number;
   /**
    * A wait of at least this many milliseconds is always recorded. A shorter wait is recorded with a
-   * proportional probability. So there is about one record per this much waiting time, and the sums
-   * stay correct. The value rises while it would produce more than about 300 records a second in
+   * proportional probability. So there is about one record for every `sample` milliseconds of waiting, and
+   * the sums stay correct. The value rises while it would produce more than about 300 records per second in
    * all threads together. Default 1.
    */
   sample?: number;
@@ -39,15 +39,15 @@ const FETCH = 200;
  * Starts to record where threads wait for `StripedLock`s, `KeyedLock`s and `ProcessLock`s. The record
  * of a wait has the lock, key, mode, thread and duration. It also has the call that waited and the
  * call that released the key. The profile covers all threads of the process that use this package,
- * and these need no code for it.
+ * without code in these threads.
  *
  * Only one profile can run at a time. The profile ends with {@link ContentionProfiler.stop}, or when the
  * calling thread ends. Rejects with a LockError (ERR_LOCK_PROFILE) while another profile runs, and with a
  * LockError (ERR_LOCK_ENGINE) without the addon. Rejects with a TypeError or RangeError for bad options.
  *
- * Without a running profile, nothing costs extra. With one, an acquisition that waits on the event loop
- * costs a few microseconds more, and each record costs some tens of microseconds. Acquisitions that
- * need not wait cost nothing extra.
+ * While no profile is running, there is no extra cost. During a profile, an acquisition that waits on the
+ * event loop costs a few microseconds more, and each record costs some tens of microseconds. Acquisitions
+ * that need not wait cost nothing extra.
  *
  * The design follows Go's mutex and block profiles, which attribute contention to the
  * releasing and the waiting call.

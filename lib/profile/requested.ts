@@ -8,8 +8,8 @@ type WholeProgram = typeof WholeProgramModule;
 let isStarted = false;
 
 /**
- * Starts a profile of the whole program if the environment variable `STRIPELOCK_PROFILE` is set, to the name
- * of the profile's file. Each lock that is opened calls this. Only the first call in a thread reads the
+ * Starts a profile of the whole program if the environment variable `STRIPELOCK_PROFILE` contains the name of
+ * a file for the profile. Each lock that is opened calls this. Only the first call in a thread reads the
  * environment. The profiler's code is loaded only on request.
  */
 export function startRequestedProfile(): void {

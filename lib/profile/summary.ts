@@ -3,7 +3,7 @@ import type { LeftOut, Site } from './collector.js';
 /** The maximum number of sites in each part, and the length of a bar in characters. */
 const LINES = 5;
 const BAR = 20;
-/** The number of frames shown of a stack. */
+/** The maximum number of frames that are shown for each stack. */
 const FRAMES = 2;
 
 /** The input of a summary. */

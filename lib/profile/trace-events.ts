@@ -16,7 +16,7 @@ export interface TraceEvent {
   readonly dur?: number;
   /** Always `stripelock`. */
   readonly cat?: string;
-  /** The same for both ends of an arrow. */
+  /** An id that both ends of an arrow share. */
   readonly id?: number;
   /** Attaches the arrow's end to the slice around it. */
   readonly bp?: 'e';
@@ -24,7 +24,7 @@ export interface TraceEvent {
   readonly args?: Readonly<Record<string, unknown>>;
 }
 
-/** The contents of a file in that format. */
+/** The contents of a file in the Trace Event Format. */
 export interface TraceFile {
   /** The events, in no particular order. */
   readonly traceEvents: readonly TraceEvent[];
@@ -54,10 +54,10 @@ interface Hold extends Slice {
 /**
  * Converts waits to slices for Perfetto and other viewers of the Trace Event Format
  * (https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU). There is a slice for
- * each wait, and for each hold that it waited for. An arrow leads from a release to the wait that it ended.
+ * each wait, and for each hold that caused a wait. An arrow leads from a release to the wait that it ended.
  *
  * Each thread has a track, and further tracks for simultaneous activities. The start of a hold is not
- * recorded, so its slice covers only the part that others waited for.
+ * recorded, so the slice of a hold covers only the time during which other threads waited for it.
  */
 export function traceOf(waits: readonly ContentionWait[], pid: number): TraceFile {
   const holds = new Map<string, Hold>();
@@ -112,8 +112,8 @@ export function traceOf(waits: readonly ContentionWait[], pid: number): TraceFil
 }
 
 /**
- * The hold that a release ended. Several waits may have waited for the same hold. Its slice
- * starts with the first of them.
+ * The hold that a release ended. Several waits may have been caused by the same hold. The slice of the hold
+ * starts with the first of these waits.
  */
 function holdOf(
   holds: Map<string, Hold>,

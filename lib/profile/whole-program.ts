@@ -7,8 +7,8 @@ const SIGNAL = 'SIGUSR2';
 
 /**
  * Profiles the whole program until this thread ends, unless another profile is running. The file is
- * written when the thread ends. In the main thread, the signal also writes the file. Other threads
- * add their id to the file's name.
+ * written when the thread ends. In the main thread, the file is also written at each `SIGNAL`. Other
+ * threads add their id to the file's name.
  */
 export function profileWholeProgram(file: string): void {
   let profiler: Profiler;

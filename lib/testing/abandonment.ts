@@ -32,7 +32,7 @@ async function expectNext(on: Scene, abandoned: boolean): Promise<void> {
   on.expect((await grantTo(on, 'next')).abandoned).toBe(abandoned);
 }
 
-/** Only for stores that report abandonment. */
+/** Defines a rule that is checked only for stores that report abandonment. */
 function sentence(name: string, test: (on: Scene) => Promise<void>): Sentence {
   return [name, async (on) => (on.reportsAbandonment ? test(on) : undefined)];
 }

@@ -4,9 +4,9 @@ import type { LeaseStore } from '../lease/contract/lease-store.js';
 
 /** The part of `expect` that the suite uses, which vitest and jest both offer. */
 export type Expect = (actual: unknown) => {
-  /** Fails unless both are the same, as by `Object.is`. */
+  /** Fails unless `actual` and `expected` are the same value, as `Object.is` compares them. */
   toBe(expected: unknown): void;
-  /** Fails unless both are deeply equal. */
+  /** Fails unless `actual` and `expected` are deeply equal. */
   toEqual(expected: unknown): void;
 };
 
@@ -34,9 +34,9 @@ export interface StoreUnderTest {
   /** Called after each test. Default: calls `close` of each store that has one. */
   dispose?(): void | Promise<void>;
   /**
-   * The TTL that tests wait for, in whole milliseconds. Default 400, or 10_000 with `advance`. Use a
-   * longer one for a slow store: several operations must fit into it. If a machine is too slow for it, the
-   * test restarts with a longer one.
+   * The TTL that tests wait for, in whole milliseconds. Default 400, or 10_000 with `advance`. Several
+   * operations must fit into this time, so use a longer TTL for a slow store. If a machine is too slow for
+   * the TTL, the test restarts with a longer TTL.
    */
   ttl?: number;
   /**
@@ -44,7 +44,7 @@ export interface StoreUnderTest {
    * Default 0. A lease must never end early.
    */
   late?: number;
-  /** Whether the store keeps infos. It must then follow the rules of `InfoLeaseStore`. Default false. */
+  /** Whether the store keeps `info` texts, by the rules of `InfoLeaseStore`. Default false. */
   keepsInfo?: boolean;
   /**
    * Whether the store reports that a holder left its key without a release. It must then follow the rules of
@@ -67,7 +67,7 @@ export const assertions: Expect = (actual) => ({
 
 /** The context of one test. */
 export interface Scene {
-  /** A different client on each access, so that consecutive operations use different clients. */
+  /** A client of the store. Each access returns another client, so that operations use different clients. */
   readonly store: LeaseStore;
   readonly ttl: number;
   /** The number of milliseconds by which the store may end a lease late. */
@@ -82,7 +82,7 @@ export interface Scene {
   readonly reportsAbandonment: boolean;
   /**
    * Declares that the following checks are valid only if fewer than `milliseconds` have passed since `since`.
-   * A slower machine proves nothing, so the test restarts with a longer TTL.
+   * If more time has passed, the test restarts with a longer TTL.
    */
   requireWithin(milliseconds: number, since: number): void;
   expect: Expect;
@@ -166,8 +166,8 @@ async function runOnce(
   try {
     await test(scene);
   } catch (error) {
-    // If a grant arrives after its TTL, it is given back, and the acquisition fails with this code.
-    // Then the machine was too slow.
+    // If a grant arrives after its TTL, because the machine is too slow, the
+    // acquisition fails with this code.
     if ((error as { code?: unknown }).code === 'ERR_LEASE_STORE') scene.requireWithin(ttl, asked);
     throw error;
   } finally {

@@ -7,7 +7,7 @@ import { oneStep } from './several-keys.js';
 const LONG = 600_000;
 
 /**
- * Returns the store if its releases can name a grant. Otherwise returns undefined,
+ * Returns the store if it is an `ExactLeaseStore`. Otherwise returns undefined,
  * because the rule does not apply.
  */
 function exact(store: LeaseStore): ExactLeaseStore | undefined {

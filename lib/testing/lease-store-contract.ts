@@ -34,8 +34,8 @@ const CHAPTERS: Readonly<Record<string, readonly Sentence[]>> = {
 };
 
 /**
- * The suite that every `LeaseStore` must pass. Call it in a test file with the functions of your test runner.
- * `makeStore` is called for each test and creates an empty store.
+ * The suite that every `LeaseStore` must pass. Call this function in a test file, with the functions of your
+ * test runner. `makeStore` is called for each test and creates an empty store.
  *
  *     import { describe, expect, it } from 'vitest';
  *     leaseStoreContract({ describe, it, expect }, 'my store', () => myStore());

@@ -6,8 +6,8 @@ import { oneStep } from './several-keys.js';
 const LONG = 600_000;
 
 /**
- * Strings that are operators, fields, parameters, patterns or quotes in some query language. A store that
- * builds a query from one of them would interpret it.
+ * Strings that are operators, fields, parameters, patterns or quotes in some query language. If a store
+ * builds a query from such a string, the database interprets the string.
  */
 export const ODD = [
   '$owner',

@@ -117,7 +117,7 @@ export const severalKeys: readonly Sentence[] = [
         return { keys, owner: `owner ${i}`, granted: typeof answer === 'object' };
       });
       const granted = (await Promise.all(asked)).filter((one) => one.granted);
-      // Any two of these sets have a key in common.
+      // Any two of these lists of keys have a key in common.
       on.expect(granted.length).toBe(1);
       on.expect(await ownersOf(on, granted[0]!.keys)).toEqual([granted[0]!.owner, granted[0]!.owner]);
     },

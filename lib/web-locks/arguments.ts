@@ -6,7 +6,7 @@ import { EXCLUSIVE_MODE, MODE_NAMES, modeNamed, type Mode } from '../engine/cont
 
 /*
  * Converts the arguments of a request as Web IDL prescribes: the arguments in order, and the members of the
- * options in alphabetical order. Each is read once.
+ * options in alphabetical order. Each argument and each member is read once.
  */
 
 /** The converted options of a request. */

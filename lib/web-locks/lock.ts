@@ -25,7 +25,7 @@ export class Lock {
     return this.#name;
   }
 
-  /** The mode in which it is held. */
+  /** The mode in which the name is locked. */
   get mode(): LockMode {
     return this.#mode;
   }

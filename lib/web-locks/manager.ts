@@ -15,9 +15,9 @@ import type {
 } from './types.js';
 
 /**
- * Locks on names, like `navigator.locks` in browsers: the Web Locks API. {@link locks} is one
- * manager for all threads of the process. A new manager has a separate set of names, for the
- * threads that have its {@link handle}.
+ * Locks on names, like `navigator.locks` in browsers: the Web Locks API. {@link locks} is one manager
+ * for all threads of the process. A new manager has a separate set of names, which it shares with the
+ * threads that open its {@link handle}.
  *
  * A name is any string, and is locked exactly. Requests for a name are served strictly in order. If a
  * thread ends, its locks are released and its pending requests are dropped. Deadlocks are not
@@ -40,7 +40,7 @@ export class LockManager {
   /**
    * Opens the manager of a handle, in another thread or again in this one. Throws a TypeError or RangeError
    * for a value that is not a handle. Throws a LockError (ERR_LOCK_ENGINE) for a handle of another process.
-   * Without the addon in both threads, it also throws this LockError for a handle of another thread.
+   * Unless both threads have loaded the addon, it also throws this LockError for a handle of another thread.
    */
   static from(handle: HandleOf<'stripelock/lock-manager'>): LockManager {
     const { name, locks: opened } = openHandle(handle);
@@ -53,7 +53,7 @@ export class LockManager {
   }
 
   /**
-   * Calls the callback once the lock is granted, in a microtask at the earliest. The lock is held until the
+   * Calls the callback after the lock is granted, in a microtask at the earliest. The lock is held until the
    * callback's result settles. The promise then settles in the same way.
    *
    * All errors reject the promise. After a bad argument, the reason is a TypeError, a RangeError or a

@@ -167,7 +167,7 @@ export class LockRequest implements WebLockRequester, Abortable, Expiring {
     this.#waitsSince = undefined;
   }
 
-  /** The lock ended: it was released or stolen. */
+  /** Call when the lock was released or stolen. */
   #wasHeld(): void {
     addCount(this.#manager.counts, COUNT.held, -1);
   }
@@ -224,7 +224,7 @@ export class LockRequest implements WebLockRequester, Abortable, Expiring {
   /** Calls the callback, and returns the result for the promise. */
   #run(): unknown {
     const signal = this.#signal;
-    // An abort between the grant and this microtask is noticed only here, without a listener.
+    // No listener is notified of an abort between the grant and this microtask. So the signal is read here.
     if (signal?.aborted === true) {
       this.#stage = ABORTED;
       this.#manager.locks.release(this);

@@ -28,7 +28,7 @@ export interface LockOptions {
 }
 
 /**
- * Called with the lock once the lock is granted, or with null: see `ifAvailable`. The lock is
+ * Called with the lock when the lock is granted, or with null: see `ifAvailable`. The lock is
  * held until the result settles.
  */
 export type LockGrantedCallback<T> = (lock: Lock | null) => T;

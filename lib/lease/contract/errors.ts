@@ -2,9 +2,8 @@ import { quotedKeys, LockError, LockTimeoutError } from '../../common/errors.js'
 import type { FencingToken } from './lease-store.js';
 
 /**
- * Reports that a lease is no longer held, or may no longer be held. Another owner may now use the resource
- * that the lease protected. `cause` is the error of the last renewal if the lease expired because its
- * renewals failed.
+ * Reports that a lease has ended, or may have ended. Another owner may now use the resource that the lease
+ * protected. `cause` is the error of the last renewal if the lease expired because its renewals failed.
  */
 export class LeaseLostError extends LockError {
   /** The key of the lease. */
@@ -28,8 +27,8 @@ export class LeaseLostError extends LockError {
 }
 
 /**
- * Reports that the store failed. `cause` is the store's error. A failed acquisition has granted no lease. If
- * a renewal or a release fails, the lease ends when its TTL expires, unless a retry succeeds.
+ * Reports that the store failed. `cause` is the store's error. After a failed acquisition, the caller has no
+ * lease. If a renewal or a release fails, the lease ends when its TTL expires, unless a retry succeeds.
  */
 export class LeaseStoreError extends LockError {
   constructor(message: string, cause?: unknown) {
@@ -43,8 +42,8 @@ export class LeaseStoreError extends LockError {
 
 /**
  * Reports that a gate refused a write, because the gate had already admitted a higher token for the key. The
- * sender of the write has then lost its lease, even if the sender does not know that yet. The gate also
- * refuses the write if it has forgotten the key and may have admitted a higher token before.
+ * sender of the write has then lost its lease, even if the sender does not know that yet. A gate that has
+ * forgotten the key also refuses the write if a higher token may have been admitted before.
  */
 export class StaleTokenError extends LockError {
   /** The key of the write. */
@@ -53,7 +52,7 @@ export class StaleTokenError extends LockError {
   readonly token: FencingToken;
   /**
    * The highest token that the gate has admitted for the key. If the gate has forgotten the key, this is the
-   * highest token that it may have admitted.
+   * highest token that the gate may have admitted.
    */
   readonly newest: FencingToken;
 
@@ -143,7 +142,7 @@ export function managerClosed(): LockError {
   return new LockError('ERR_LEASE_MANAGER_CLOSED', 'the LeaseManager was closed');
 }
 
-/** The error for a request for background renewal if no other thread can open the store. */
+/** The error if background renewal is requested, but no other thread can open the store. */
 export function cannotReopen(): LockError {
   return new LockError(
     'ERR_LEASE_BACKGROUND',

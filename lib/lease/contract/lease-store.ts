@@ -41,14 +41,14 @@ export interface InfoLeaseState extends LeaseState {
  *
  * Keys and owners are non-empty strings. TTLs are whole milliseconds from 1 to 2^42. For any other value, an
  * operation rejects with a TypeError (ERR_INVALID_ARG_TYPE) or RangeError (ERR_OUT_OF_RANGE) before it sends
- * a request. A lease that expires at some time is held until that time, but not at that time itself.
- * `leaseStoreContract` of `stripelock/testing` tests that a store meets all requirements.
+ * a request. At the exact time at which a lease expires, the lease is no longer held. `leaseStoreContract` of
+ * `stripelock/testing` tests that a store meets all requirements.
  *
  * A request may reach a server twice. A request may also arrive late, after newer requests that used other
  * connections. Such a request must not undo a newer request:
  *
- * - A renewal never shortens a lease. Only an operation that ends the grant does: a release, or
- *   {@link ExactLeaseStore.keep}.
+ * - A renewal never shortens a lease. Only an operation that ends the grant can shorten the lease: a release,
+ *   or {@link ExactLeaseStore.keep}.
  * - In a store with {@link ExactLeaseStore.release}, a release passes the token of the grant that it ends. In
  *   other stores, a late release can free a later lease of the same owner. An owner can have
  *   several leases in turn if its manager has the option `holder` or `reentrant`.
@@ -99,8 +99,8 @@ export interface InfoLeaseStore extends LeaseStore {
 }
 
 /**
- * A store in which a release can name the grant to end, by the token of that grant. Managers recognize such a
- * store by its method `keep`. They then pass tokens to `release`.
+ * A store whose `release` accepts the token of the grant to end. Managers recognize such a store by its
+ * method `keep`, and then pass tokens to `release`.
  *
  * A store without `keep` gets no tokens. If a lease in such a store is released before its `minHold` has
  * passed, the manager renews the lease for the rest of that time. A renewal never shortens a lease, so the
@@ -120,7 +120,7 @@ export interface ExactLeaseStore extends LeaseStore {
   keep(key: string, owner: string, ttl: number, token: FencingToken): Promise<boolean>;
 }
 
-/** Whether a release in this store can name a grant by its token. */
+/** Whether the store is an {@link ExactLeaseStore}. */
 export function isExact(store: LeaseStore): store is ExactLeaseStore {
   return typeof (store as Partial<ExactLeaseStore>).keep === 'function';
 }
@@ -129,21 +129,21 @@ export function isExact(store: LeaseStore): store is ExactLeaseStore {
 export interface GrantDetails {
   /**
    * One value per granted key, in the order of the keys: whether the key's last lease ended without a
-   * release. If the owner already held the key, the value is that of the owner's last grant. Undefined if the
-   * store does not know.
+   * release. If the owner already held the key, the value is that of the owner's last grant. A value is
+   * undefined if the store does not know it.
    */
   abandoned?: readonly (boolean | undefined)[] | undefined;
 }
 
 /**
- * A store that reports whether the last holder of a key released it. If a store has `takeBack`, managers pass
- * `details`, and use `takeBack` to end a grant that its holder did not release. With any other store,
+ * A store that reports whether the last holder of a key released the key. If a store has `takeBack`, managers
+ * pass `details`, and use `takeBack` to end a grant that its holder did not release. With any other store,
  * `lease.abandoned` is undefined.
  */
 export interface AbandonmentLeaseStore extends ExactLeaseStore {
   /**
    * If the lease is granted, sets `details.abandoned` before the promise resolves. The last parameter of
-   * `tryAcquireAll` is the same.
+   * `tryAcquireAll` has the same purpose.
    */
   tryAcquire(
     key: string,
@@ -153,9 +153,9 @@ export interface AbandonmentLeaseStore extends ExactLeaseStore {
     details?: GrantDetails,
   ): Promise<FencingToken | undefined>;
   /**
-   * Frees the key of a grant that its holder did not release. Otherwise like `release`. The next grant of the
-   * key is abandoned if this grant was used or was itself abandoned. After a `keep`, this grant counts as
-   * released.
+   * Frees the key of a grant that its holder did not release. In all other respects, this is like `release`.
+   * The next grant of the key is marked as abandoned if this grant was used, or if this grant was itself
+   * marked so. After a `keep`, this grant counts as released.
    */
   takeBack(key: string, owner: string, token: FencingToken, wasUsed: boolean): Promise<boolean>;
 }

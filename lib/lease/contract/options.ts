@@ -25,9 +25,7 @@ import { MAX_LIMIT } from './slots.js';
 export const DEFAULT_TTL = 30_000;
 /** By default, a warning comes `ttl / WARNING_PART` milliseconds before the local deadline. */
 const WARNING_PART = 3;
-/**
- * The default number of renewals per TTL. With this number, time for retries is left after a failed renewal.
- */
+/** The default number of renewals per TTL. This number leaves time for retries after a failed renewal. */
 const BEATS_PER_TTL = 3;
 
 /** Options that limit how long a lease lasts. */
@@ -141,15 +139,15 @@ export interface AcquireLeaseOptions extends TryAcquireLeaseOptions {
 /** Options of a manager's `close`. */
 export interface LeaseCloseOptions {
   /**
-   * The maximum time for which `close` waits until all held leases are released, in milliseconds, 0 …
-   * Infinity. Default 0.
+   * The maximum time, in milliseconds, for which `close` waits until all held leases are
+   * released: 0 … Infinity. Default 0.
    */
   drain?: number;
 }
 
 /**
- * Options of `withLease`. `acquire` has all of them except `ifAvailable`. `tryAcquire` also lacks `timeout`
- * and `signal`.
+ * Options of `withLease`. `acquire` has all of these options except `ifAvailable`. `tryAcquire` has all of
+ * them except `ifAvailable`, `timeout` and `signal`.
  */
 export interface WithLeaseOptions extends AcquireLeaseOptions {
   /**
@@ -471,7 +469,7 @@ function checkPositive(value: unknown, name: string): number {
   throw outOfRange(name, 'a number of milliseconds above 0, and finite', value);
 }
 
-/** Returns a function that checks that a value is a number in this range. */
+/** Returns a check for a number in this range. */
 function within(
   least: number,
   most: number,

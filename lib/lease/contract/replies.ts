@@ -13,10 +13,7 @@ export interface Awaited {
   due: number;
   readonly reject: (error: LeaseStoreError) => void;
   isLate: boolean;
-  /**
-   * The length of the longest block of the event loop, in milliseconds, that has extended the time limit of
-   * this reply.
-   */
+  /** The longest block of the event loop that has extended this reply's time limit, in milliseconds. */
   block: number;
 }
 
@@ -53,7 +50,7 @@ export class Replies {
     return awaited;
   }
 
-  /** Ends the wait for a reply. False if the reply came too late, so that `reject` was already called. */
+  /** Ends the wait for a reply. False if the reply came too late: `reject` was then already called. */
   arrived(awaited: Awaited): boolean {
     this.#awaited.delete(awaited);
     return !awaited.isLate;
@@ -104,7 +101,7 @@ export class Replies {
   }
 }
 
-/** The {@link Replies} for each limit in milliseconds. A store uses one or two limits. */
+/** The {@link Replies} by their limits, in milliseconds. A store uses one or two limits. */
 const limits = new Map<number, Replies>();
 /**
  * The maximum number of entries in `limits`. Only a program that computes a different limit for each

@@ -13,7 +13,7 @@ const CLASSES: Readonly<Record<string, { readonly prototype: Error }>> = {
   RangeError,
 };
 
-/** The maximum number of causes in a chain that are converted. A longer chain may contain a cycle. */
+/** At most this many causes of an error are converted. A longer chain may contain a cycle. */
 const MOST_CAUSES = 16;
 
 const KIND = 'stripelock/error';
@@ -55,8 +55,9 @@ function isError(value: unknown): value is Error {
 }
 
 /**
- * Returns the value if it can be posted to another thread, otherwise its text. Libraries can throw errors
- * with fields of any type. A field that cannot be posted must not prevent the other fields from being posted.
+ * Returns the value if it can be posted to another thread; otherwise returns the value's text.
+ * Libraries can throw errors with fields of any type. A field that cannot be posted must not prevent
+ * the other fields from being posted.
  */
 function cloneable(value: unknown): unknown {
   try {

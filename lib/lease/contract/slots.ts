@@ -1,7 +1,7 @@
 /**
- * A key with a limit of N has N slots. Each slot is a separate key in the store, with a separate lease, token
- * and TTL. So slots work in every store. If a holder dies, its slot becomes free when the TTL of its lease
- * expires.
+ * A key with a limit of N has N slots. Each slot is a separate key in the store (its store key), with a
+ * separate lease, token and TTL. So slots work in every store. If a holder dies, its slot becomes free
+ * when the TTL of its lease expires.
  */
 
 /**
@@ -11,8 +11,8 @@
 export const MAX_LIMIT = 1000;
 
 /**
- * The key in the store for a slot. Slot 0 has the key itself, so a lease without a limit is the same as a
- * lease with the limit 1.
+ * The key in the store for a slot. The store key of slot 0 is `key` itself, so a lease without a limit is the
+ * same as a lease with the limit 1.
  */
 export function slotKey(key: string, slot: number): string {
   return slot === 0 ? key : `${key}#slot${slot}`;
