@@ -1,4 +1,4 @@
-/** Something that an AbortSignal can abort. */
+/** An operation that an AbortSignal can abort. */
 export interface Abortable {
   /** Called when the signal is aborted. */
   abort(reason: unknown): void;
@@ -6,7 +6,7 @@ export interface Abortable {
 
 /**
  * Shares one listener among all waiters with the same signal. With one listener per waiter, Node would warn
- * about a leak at the eleventh, and the removal of a listener would search the list of all listeners.
+ * about a leak at the eleventh listener, and each removal would search the list of all listeners.
  */
 class Abortables {
   readonly #signal: AbortSignal;

@@ -10,8 +10,8 @@ const { get: getLength } = Object.getOwnPropertyDescriptor(typedArray, 'length')
 };
 
 /**
- * The number of bytes; 0 if the memory was detached. It is not read from the property `length`, which a
- * subclass may override. Every index below the result can be read.
+ * The number of bytes; 0 if the memory was detached. The number is not read from the property `length`, which
+ * a subclass may override. Every index below the result can be read.
  */
 export function lengthOfBytes(bytes: Uint8Array): number {
   return getLength.call(bytes);
@@ -34,8 +34,8 @@ export function hasMemory(bytes: Uint8Array): boolean {
 }
 
 /**
- * Copies the bytes, so that later changes or the detachment of the memory do not affect them. Runs no code of
- * the array's class, and fails only if memory runs out.
+ * Copies the bytes. Later changes and a detachment of the memory do not affect the copy. Runs no code of the
+ * array's class, and fails only if memory runs out.
  */
 export function copyOfBytes(bytes: Uint8Array): Uint8Array {
   return lengthOfBytes(bytes) === 0 ? new Uint8Array() : new Uint8Array(bytes);

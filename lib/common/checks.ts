@@ -3,7 +3,7 @@ import { invalidArg, invalidArgType, outOfRange } from './errors.js';
 /** The default timeout of an acquisition, in milliseconds. */
 export const DEFAULT_TIMEOUT = 5000;
 
-/** An object whose keys are all option names of a type. */
+/** An object that has the names of a type's options as its keys. */
 export type Names<O> = Readonly<Record<keyof O, true>>;
 
 /**
@@ -25,7 +25,7 @@ export function checkNames(options: object, names: object, what = 'options'): vo
   }
 }
 
-/** Checks an option that is an object of options. */
+/** Checks an option whose value is itself an object of options. */
 export function checkPart(part: unknown, names: object, what: string, expected = 'an object'): void {
   if (typeof part !== 'object' || part === null || Array.isArray(part))
     throw invalidArgType(what, expected, part);
@@ -104,8 +104,8 @@ export function checkSignal(signal: unknown): AbortSignal {
 }
 
 /**
- * Checks only the members that the package uses. So it accepts signals of other realms and other
- * implementations (jsdom).
+ * Checks only the members that the package uses. So signals of other realms and of other implementations
+ * (jsdom) are accepted.
  */
 function isSignal(signal: unknown): signal is AbortSignal {
   try {

@@ -81,10 +81,10 @@ export class Deadlines<T extends Timed<number | bigint>> {
 }
 
 /**
- * Many deadlines on one timer. When the timer fires, its owner removes the entries that are due, and calls
+ * One timer for many deadlines. When the timer fires, its owner removes the entries that are due, and calls
  * {@link rearm}.
  *
- * The removal of an entry does not reset the timer. A needless firing costs less than a reset at each
+ * The removal of an entry does not reset the timer. Firing needlessly costs less than a reset at each
  * removal.
  *
  * The host's timers are called only from the microtask queue, where the stack is empty. A stack overflow
@@ -130,7 +130,7 @@ export class DeadlineTimer<T extends Timed> {
     if (entry.deadline < this.#alarm.due) this.#arming.schedule();
   }
 
-  /** Does nothing if the entry was not added. */
+  /** Removes an entry. Does nothing if the entry was not added. */
   remove(entry: T): void {
     this.#entries.remove(entry);
   }
@@ -143,8 +143,8 @@ export class DeadlineTimer<T extends Timed> {
   }
 
   /**
-   * Sets the timer for the earliest deadline, unless it is already set for an earlier time. Call this with an
-   * empty stack, as in a callback of a timer or a microtask.
+   * Sets the timer for the earliest deadline, unless the timer is already set for an earlier time. Call this
+   * with an empty stack, as in a callback of a timer or a microtask.
    */
   rearm(): void {
     const at = Math.min(this.#fireBy, this.#entries.first?.deadline ?? Infinity);

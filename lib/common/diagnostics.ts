@@ -1,7 +1,7 @@
 import diagnostics_channel from 'node:diagnostics_channel';
 import type { LockKey, LockMode } from './types.js';
 
-/** The members of all lock messages. The acquiring thread publishes them. */
+/** The members of all lock messages. The acquiring thread publishes the messages. */
 export interface LockMessage {
   /** The lock's name. */
   readonly lock: string;
@@ -16,8 +16,8 @@ export interface LockMessage {
 }
 
 /**
- * `stripelock:wait`: an acquisition that had to wait has ended. Its thread publishes one message for each acquisition
- * that `stats()` counts as `contended`.
+ * `stripelock:wait`: the wait of an acquisition has ended. The acquiring thread publishes one message for
+ * each acquisition that `stats()` counts as `contended`.
  */
 export interface WaitMessage extends LockMessage {
   /**
@@ -50,8 +50,8 @@ export interface DeadlockMessage extends LockMessage {
 }
 
 /**
- * `stripelock:abandoned`: an acquisition was granted a stripe whose previous holder's thread ended without releasing
- * it.
+ * `stripelock:abandoned`: an acquisition got an abandoned stripe: the thread of an earlier holder ended
+ * without releasing the stripe.
  */
 export interface AbandonedMessage extends LockMessage {
   /** All stripes of the acquisition. */
@@ -59,14 +59,14 @@ export interface AbandonedMessage extends LockMessage {
 }
 
 /**
- * `tracingChannel('stripelock:acquire')`: one object per acquisition, from its call to its outcome, by the
- * conventions of Node's tracing channels. `acquire` and `withLock` are traced as promises, the other methods
- * as calls. Nothing is published unless `start` has a subscriber.
+ * `tracingChannel('stripelock:acquire')`: one object per acquisition, published at each step from the call to
+ * the outcome, as in Node's tracing channels. `acquire` and `withLock` are traced as promises, the other
+ * methods as calls. Nothing is published unless `start` has a subscriber.
  */
 export interface AcquireMessage extends LockMessage {
   /**
-   * The guard. Set from `end` on for a call, and from `asyncStart` on for a promise. Undefined if
-   * `tryAcquire` was refused.
+   * The guard. For a call, set from `end` on; for a promise, set from `asyncStart` on. Undefined if
+   * `tryAcquire` did not get the keys.
    */
   readonly result?: unknown;
   /** The error with which the acquisition failed. Set from `error` on. */
@@ -85,7 +85,10 @@ export const acquireTracing = diagnostics_channel.tracingChannel<AcquireMessage>
 /** The channel whose subscribers the fast path checks. */
 export const acquireStart = acquireTracing.start;
 
-/** The members of most messages on the `stripelock:lease:` channels. The holding thread publishes them. */
+/**
+ * The members of most messages on the `stripelock:lease:` channels. The holding thread publishes the
+ * messages.
+ */
 export interface LeaseMessage {
   /** The key of the lease. */
   readonly key: string;
@@ -152,7 +155,9 @@ export const leaseChannels = {
   failed: diagnostics_channel.channel('stripelock:lease:failed'),
 };
 
-/** `stripelock:web-locks`: the progress of a request for a name. The requesting thread publishes it. */
+/**
+ * `stripelock:web-locks`: the progress of a request for a name. The requesting thread publishes the message.
+ */
 export interface WebLockMessage {
   /**
    * `granted`: the callback of the request is called next. `unavailable`: the request was refused because of
@@ -167,8 +172,8 @@ export interface WebLockMessage {
   /** The mode of the request. */
   readonly mode: LockMode;
   /**
-   * Milliseconds since the grant for `released` and `stolen`, else since the request. Undefined if the channel had no
-   * subscriber at that time.
+   * For `released` and `stolen`: milliseconds since the grant. For other events: milliseconds since the
+   * request. Undefined if the channel had no subscriber at the start of this period.
    */
   readonly elapsed: number | undefined;
   /** The id of the requesting thread. */

@@ -4,7 +4,7 @@ const COMPARISONS = 16;
 
 let read = sharedNow;
 let counting = false;
-/** The difference from {@link elapsed} to {@link localNow}. Undefined until a time is converted. */
+/** {@link localNow} minus {@link elapsed}. Undefined until a time is converted. */
 let offset: number | undefined;
 
 /**
@@ -31,8 +31,9 @@ export function localNow(): number {
 }
 
 /**
- * Milliseconds on the clock of timers, which stops while the machine is suspended. Use it for time limits of requests,
- * turns and reports. Never use it for the deadline of a lease, because the store's clock keeps counting.
+ * Milliseconds on the clock of timers, which stops while the machine is suspended. Use this clock for time
+ * limits of requests, turns and reports. Never use this clock for the deadline of a lease, because the
+ * store's clock keeps counting.
  */
 export function timerNow(): number {
   return performance.now();
@@ -48,7 +49,7 @@ export function fromLocal(time: number): number {
   return time - (offset ??= offsetOf(read));
 }
 
-/** Makes {@link elapsed} read this clock, which must keep counting while the machine is suspended. */
+/** Makes {@link elapsed} read `clock`, which must keep counting while the machine is suspended. */
 export function setClock(clock: () => number): void {
   if (counting) return;
   read = clock;

@@ -1,6 +1,6 @@
 /**
- * Reads a variable of the environment. Undefined in Deno if the program lacks the permission, because Deno
- * then throws.
+ * Reads a variable of the environment. In Deno, the read throws if the program lacks the permission; this
+ * function then returns undefined.
  */
 export function fromEnvironment(
   read: (environment: NodeJS.ProcessEnv) => string | undefined,

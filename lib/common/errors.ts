@@ -183,12 +183,12 @@ const NAME_CHARACTERS_SHOWN = 64;
 const LARGEST_BIGINT_SHOWN = 10n ** 64n;
 
 /**
- * Matches the user and password of a URL, and the scheme before them. They are masked, because messages are
- * logged.
+ * Matches the user and password of a URL, and the scheme before them. Messages are logged, so the user and
+ * password are masked.
  */
 const USER_OF_URL = /^([a-z][a-z\d+.-]*:\/\/)[^/]*@/i;
 
-/** Never throws, since a failure here would hide the error that is being created. */
+/** Never throws, because an exception here would hide the error that is being created. */
 function describe(value: unknown): string {
   try {
     return descriptionOf(value);
@@ -215,7 +215,8 @@ function descriptionOf(value: unknown): string {
 }
 
 function constructorName(value: object): string {
-  // An object without a prototype has no constructor. Another object may have any value in that property.
+  // An object without a prototype has no constructor. In another object, the property `constructor` may have
+  // any value.
   const { constructor } = value as { constructor?: unknown };
   return (typeof constructor === 'function' && shortened(constructor.name)) || 'Object';
 }

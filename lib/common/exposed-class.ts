@@ -3,8 +3,8 @@ type Exposed<C> = C & { readonly prototype: object };
 
 /**
  * Creates the public stand-in for a class that only this package may instantiate. The stand-in is a separate
- * function that throws when it is called. Otherwise a program could construct a guard, and release keys that
- * others hold.
+ * function that throws when it is called. If a program could call the class itself, the program could
+ * construct a guard, and release keys of other holders.
  *
  * Instances inherit everything from the exposed prototype, except for two properties of the hidden prototype.
  * `constructor` is the stand-in. `then` is undefined and cannot be changed. So no instance is treated as a

@@ -16,8 +16,8 @@ const REASONS: Readonly<Record<string, string>> = {
 };
 
 /**
- * The reason why an operation on a file failed. It is in plain words if the code of the system's error is
- * common.
+ * The reason why an operation on a file failed: in plain words for common error codes, otherwise the error's
+ * message.
  */
 export function fileReason(cause: unknown): string {
   return REASONS[String(codeOf(cause))] ?? String((cause as Error | undefined)?.message ?? cause);

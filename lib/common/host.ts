@@ -15,8 +15,8 @@ export const performance = { now: hostPerformance.now.bind(hostPerformance) };
 export const hrtime: () => bigint = process.hrtime.bigint.bind(process.hrtime);
 
 /**
- * Milliseconds on the clock of {@link hrtime}, which is the same in all threads. `performance.now()` is not,
- * because it starts with its thread.
+ * Milliseconds on the clock of {@link hrtime}, which is the same in all threads. `performance.now()` differs
+ * between threads, because each thread's clock starts with the thread.
  */
 export function sharedNow(): number {
   return Number(hrtime()) / 1e6;
@@ -28,8 +28,8 @@ export const queueMicrotask: (run: () => void) => void = globalThis.queueMicrota
 const SETTLED = Promise.resolve();
 
 /**
- * Calls `run` from the microtask queue, where the stack is empty. Use it where nothing may throw (T1): it
- * calls no function written in JavaScript, even if `Promise.prototype.then` was replaced. Pass both
+ * Calls `run` from the microtask queue, where the stack is empty. Use `defer` where nothing may throw (T1):
+ * it calls no function written in JavaScript, even if `Promise.prototype.then` was replaced. Pass both
  * arguments, because V8 checks the stack if a call has fewer arguments than declared. (`queueMicrotask` is
  * written in JavaScript, and costs twice as much.)
  */
@@ -45,8 +45,8 @@ export const resolved: <T extends object>(value: T) => Promise<T> = Promise.reso
 
 /**
  * The host realm's `FinalizationRegistry`. A test runner may evaluate the package in a context of `node:vm`,
- * which has another one. If a thread ends when a callback of such a context's registry is due, Node 20 aborts
- * the process.
+ * which has a separate `FinalizationRegistry`. If a thread ends when a callback of a registry in such a
+ * context is due, Node 20 aborts the process.
  */
 export const HostFinalizationRegistry = ((): typeof FinalizationRegistry => {
   try {
@@ -56,13 +56,13 @@ export const HostFinalizationRegistry = ((): typeof FinalizationRegistry => {
   }
 })();
 
-/** A port that keeps the event loop alive while at least one {@link SignalTimer} has to. */
+/** A port that keeps the event loop alive while at least one {@link SignalTimer} must do so. */
 let keeper: MessagePort | undefined;
 let keeping = 0;
 
 /**
- * A timer for a package that was loaded while timers were faked. Fake timers do not replace
- * `AbortSignal.timeout`.
+ * A timer that is used if the package was loaded while timers were faked. It uses `AbortSignal.timeout`,
+ * which fake timers do not replace.
  */
 class SignalTimer {
   readonly #signal: AbortSignal;
@@ -99,7 +99,7 @@ class SignalTimer {
   }
 }
 
-/** A timer. Its type is opaque, because the timers of some hosts are not objects. */
+/** A timer. The type is opaque, because the timers of some hosts are not objects. */
 export type Timer = unknown;
 
 const KIND = 'Timeout';

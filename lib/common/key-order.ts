@@ -1,4 +1,4 @@
-/** Compares texts by code points, which is the order of their bytes in UTF-8. */
+/** Compares texts by code points. The order is the same as that of their UTF-8 bytes. */
 export function compareKeys(a: string, b: string): number {
   const length = Math.min(a.length, b.length);
   for (let i = 0; i < length; i++) {
@@ -17,8 +17,8 @@ function rankOf(unit: number): number {
 }
 
 /**
- * Keeps the first `most` of the added items, in the order of their keys. Keeps one of several items with the
- * same key.
+ * Keeps the first `most` of the added items, in the order of their keys. Of several items with the same key,
+ * keeps only one.
  */
 export class FirstKeys<T> {
   readonly #most: number;
@@ -31,7 +31,7 @@ export class FirstKeys<T> {
   }
 
   add(item: T): void {
-    // To sort twice as many items from time to time is cheaper than to insert each item in its place.
+    // Sorting twice as many items from time to time is cheaper than inserting each item in its place.
     if (this.#items.push(item) >= 2 * this.#most) this.#items = this.sorted();
   }
 

@@ -8,7 +8,7 @@ interface Held {
 /**
  * Runs `fn` with a guard, then releases the guard. While an async function is suspended, its variables are
  * kept in memory, and each resumption copies them. So this function has few variables, and no `finally`,
- * which would add three.
+ * which would add three variables.
  */
 export async function runHeld<G extends Held, T>(
   acquired: Promise<G>,

@@ -1,14 +1,14 @@
 /**
  * The stack of a call. The text is formatted when `stack` is first read, which takes ten times as long as the
- * capture. If a program replaces `Error.prepareStackTrace`, `stack` may be another value than a string.
+ * capture. If a program replaces `Error.prepareStackTrace`, `stack` may not be a string.
  */
 export interface CapturedStack {
   readonly stack?: unknown;
 }
 
 /**
- * Captures up to `frames` frames without formatting them. The first frame is the caller of `above`, or else
- * this function.
+ * Captures up to `frames` frames without formatting them. The first frame is the caller of `above`; without
+ * `above`, it is this function.
  */
 export function captureStack(frames: number, above?: (...args: never[]) => unknown): CapturedStack {
   const { stackTraceLimit } = Error;
@@ -34,8 +34,8 @@ export function framesOf({ stack }: CapturedStack): string[] {
 
 /**
  * Returns the frames of the program that called the package. Removes `Error.prepareStackTrace` temporarily,
- * so that no user code runs. Omits the frames of Node, and the package's frames before the first
- * frame of the program.
+ * so that no user code runs. Omits Node's frames, and the package's frames before the first frame of the
+ * program.
  */
 export function callersOf(captured: CapturedStack): string[] {
   const prepare: unknown = Reflect.get(Error, 'prepareStackTrace');

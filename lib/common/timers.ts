@@ -8,7 +8,9 @@ import {
   type Timer,
 } from './host.js';
 
-/** The longest delay of a timer, in milliseconds. Node fires a timer with a longer delay at once. */
+/**
+ * The longest delay of a timer, in milliseconds. If the delay is longer, Node fires the timer immediately.
+ */
 export const LONGEST_DELAY = 2 ** 31 - 1;
 
 /**
@@ -16,7 +18,7 @@ export const LONGEST_DELAY = 2 ** 31 - 1;
  * little early, or when nothing is due, so its owner checks the clock.
  *
  * Setting a timer can throw (T1 in `engine/contract/engine.ts`). So a timer is recorded only after it was
- * set, and a method that threw can be called again.
+ * set, and if a method throws, it can be called again.
  */
 export class Alarm {
   readonly #fire: () => void;
@@ -34,8 +36,8 @@ export class Alarm {
 
   /**
    * `keepsAlive`: whether a set timer keeps the event loop alive; see {@link keepAlive}. `longest`: the
-   * longest delay of the timer, in milliseconds. If an alarm is due later than that, the timer fires after
-   * that delay, and its owner sets it again.
+   * longest delay of the timer, in milliseconds. If the alarm is due later, the timer fires after `longest`
+   * milliseconds, and the owner sets the alarm again.
    */
   constructor(fire: () => void, keepsAlive: boolean, longest = LONGEST_DELAY) {
     this.#fire = fire;
@@ -80,8 +82,8 @@ export class Alarm {
 }
 
 /**
- * Resolves after this many milliseconds, or when the signal aborts. Until then, `keepsAlive` decides whether
- * the timer keeps the process alive.
+ * Resolves after this many milliseconds, or when the signal is aborted. Until then, `keepsAlive` decides
+ * whether the timer keeps the process alive.
  */
 export function pause(milliseconds: number, signal?: AbortSignal, keepsAlive = true): Promise<void> {
   return new Promise((resolve) => {

@@ -1,4 +1,4 @@
-/** A key to lock. A string is hashed as its UTF-8 bytes; a number must be a safe integer. */
+/** A key to lock. A string is hashed by its UTF-8 bytes; a number must be a safe integer. */
 export type LockKey = string | number | Uint8Array;
 
 /** `shared` holders exclude only `exclusive` ones. */
@@ -22,8 +22,8 @@ export interface StripedLockOptions {
   /** Shown in errors, inspect() and diagnostics. Default ''. */
   name?: string;
   /**
-   * The engine. Default: 'native' where the addon loads, else 'javascript'. 'native' throws if the addon
-   * cannot load.
+   * The engine. Default: 'native' where the addon loads, else 'javascript'. With 'native', the constructor
+   * throws if the addon cannot load.
    */
   engine?: 'native' | 'javascript';
   /** Record keys, time and call site of every acquisition for inspect() and errors. Slower. Default false. */
@@ -41,8 +41,8 @@ export interface AcquireOptions<M extends LockMode = LockMode> {
 }
 
 /**
- * Options of `acquire` and `withLock`; without `signal` for `acquireSync` and `withLockSync`; only `mode` for
- * `tryAcquire`.
+ * Options of `acquire` and `withLock`. `acquireSync` and `withLockSync` accept the same options, except
+ * `signal`. `tryAcquire` accepts only `mode`.
  */
 export interface AsyncAcquireOptions<M extends LockMode = LockMode> extends AcquireOptions<M> {
   /** Aborting removes the waiter and rejects with signal.reason. */
@@ -89,9 +89,9 @@ export interface StripedLockStats {
   /** Acquisitions waiting now. */
   waiting: number;
   /**
-   * Acquisitions that waited in a queue. This counter and those below count from the creation of the lock.
-   * Not counted: acquisitions that got their keys within the first microseconds of retries, and acquisitions
-   * that were refused at once.
+   * Acquisitions that waited in a queue. This counter and the counters below count from the creation of the
+   * lock. Not counted: acquisitions that retried for only a few microseconds before they got their keys, and
+   * acquisitions that were refused immediately.
    */
   contended: number;
   /** Acquisitions that timed out. */
@@ -100,7 +100,7 @@ export interface StripedLockStats {
   aborts: number;
   /** Acquisitions that were refused as deadlocks. */
   deadlocks: number;
-  /** Stripes freed because the holding thread ended, except those held in shared mode. */
+  /** Stripes freed because the holding thread ended. Not counted: stripes that were held in shared mode. */
   abandoned: number;
 }
 
@@ -111,8 +111,8 @@ export interface StripeState {
   /** The mode in which the stripe is held. Undefined if acquisitions only wait for it. */
   mode: LockMode | undefined;
   /**
-   * The holders: each thread once, or once per permit if a KeyedLock has a limit above 1. Traced acquisitions
-   * include keys, hold time and call site.
+   * The holders: one entry per thread, or per traced hold; one per permit in use if a KeyedLock has a limit
+   * above 1. Traced acquisitions include keys, hold time and call site.
    */
   holders: {
     /** The `threadId` of `node:worker_threads`. */
@@ -133,9 +133,9 @@ export interface StripeState {
     /** The requested mode. */
     mode: LockMode;
     /**
-     * Milliseconds since the wait began. It is 0 if only the waiter's thread knows the value, because the
-     * waiter queues behind others of that thread. In such a queue, the wait of an acquisition with a timeout
-     * of a second or more is counted from a little later: the delay is at most 1/256 of the timeout.
+     * Milliseconds since the wait began. 0 if the waiter queues behind another waiter of its thread and
+     * `inspect()` runs in a different thread. In such a queue, the value for an acquisition with a timeout of
+     * a second or more can be too low, by at most 1/256 of the timeout.
      */
     waitingFor: number;
     /** The keys of the acquisition, if it is traced. */
@@ -146,14 +146,15 @@ export interface StripeState {
 /** Options of `new KeyedLock(options)`; see {@link KeyedLock}. */
 export interface KeyedLockOptions {
   /**
-   * The maximum number of keys in use at once, across all threads, an integer 1 … 1_048_576. Beyond it an acquisition
-   * fails with a LockError (ERR_LOCK_CAPACITY) and acquires nothing. Threads also cache keys that they used last,
-   * together up to half of this number. Default 65_536.
+   * The maximum number of keys in use at the same time, across all threads, an integer 1 … 1_048_576. An
+   * acquisition that needs more keys fails with a LockError (ERR_LOCK_CAPACITY) and acquires nothing. Threads
+   * also cache recently used keys; together, the caches may contain up to half of this number. Default
+   * 65_536.
    */
   capacity?: number;
   /**
-   * The maximum number of acquisitions that may hold a key at once, across all threads, an integer 1 … 1_048_576. Above
-   * 1 the lock has permits and no shared mode. Default 1, an exclusive lock.
+   * The maximum number of simultaneous holders of a key, across all threads, an integer 1 … 1_048_576. With a
+   * limit above 1, the lock has permits and no shared mode. Default 1, an exclusive lock.
    */
   limit?: number;
   /**
@@ -164,8 +165,8 @@ export interface KeyedLockOptions {
   /** Shown in errors, inspect() and diagnostics. Default ''. */
   name?: string;
   /**
-   * The engine. Default: 'native' where the addon loads, else 'javascript'. 'native' throws if the addon
-   * cannot load. With 'javascript', the lock works only in the thread that creates it.
+   * The engine. Default: 'native' where the addon loads, else 'javascript'. With 'native', the constructor
+   * throws if the addon cannot load. With 'javascript', the lock works only in the thread that creates it.
    */
   engine?: 'native' | 'javascript';
   /** Record time and call site of every acquisition for inspect() and errors. Slower. Default false. */
@@ -174,7 +175,7 @@ export interface KeyedLockOptions {
 
 /**
  * A type without values. If a program requests the shared mode of a lock with permits, the compiler's message
- * contains the name of its property.
+ * contains the name of this type's property.
  */
 export interface PermitsHaveNoSharedMode {
   /** Explains the cause in the compiler's message. */
@@ -183,7 +184,7 @@ export interface PermitsHaveNoSharedMode {
 
 /** Counters of a {@link KeyedLock}, summed over all threads. */
 export interface KeyedLockStats extends StripedLockStats {
-  /** The maximum number of keys in use at once, across all threads. */
+  /** The maximum number of keys in use at the same time, across all threads. */
   capacity: number;
   /**
    * The same as {@link capacity}, because each key in use occupies a stripe. The stripe is reused for another
@@ -222,7 +223,10 @@ export interface OneKeyState {
    * thread.
    */
   readonly waiters: number;
-  /** The number of exclusive acquisitions that could hold the key in addition: 0 or 1 without permits. */
+  /**
+   * The number of further exclusive acquisitions that could hold the key now; 0 or 1 in a lock without
+   * permits.
+   */
   readonly permitsLeft: number;
 }
 

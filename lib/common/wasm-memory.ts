@@ -53,7 +53,8 @@ const MODULE = Uint8Array.from([
 let compiled: object | undefined;
 
 /**
- * Creates shared memory. `bytes` is its fixed size, a multiple of 64 KiB. Undefined if that is not possible.
+ * Creates shared memory of the fixed size `bytes`, a multiple of 64 KiB. Returns undefined if the memory
+ * cannot be created.
  */
 export function createWasmMemory(bytes: number): WasmMemory | undefined {
   try {
@@ -67,8 +68,8 @@ export function createWasmMemory(bytes: number): WasmMemory | undefined {
 
 /** The buffer of a memory that `createWasmMemory` created in any thread. Undefined for any other value. */
 export function bufferOfWasmMemory(memory: unknown): SharedArrayBuffer | undefined {
-  // Before the first lock of a process, the memory is undefined. This test costs that lock less than an
-  // exception would.
+  // When a process creates its first lock, `memory` is undefined. This check costs less than an exception
+  // would.
   if (typeof memory !== 'object') return undefined;
   try {
     const buffer: unknown = wasm && Reflect.get(wasm.Memory.prototype, 'buffer', memory);

@@ -16,9 +16,9 @@ export let overflowError: unknown;
 
 /**
  * Acquires and releases stripes by compare-and-swap on their words, without a call of the engine.
- * `lock-word.ts` lists the states of a word. `mode.ts` defines when a stripe admits another holder. If the
- * state of a word needs the engine, a release calls the engine. An acquisition returns false instead, and its
- * caller calls the engine.
+ * `lock-word.ts` lists the states of a word. `mode.ts` defines when a stripe admits another holder. If only
+ * the engine can handle the state of a word, a release calls the engine. An acquisition returns false
+ * instead, and its caller calls the engine.
  *
  * A program can reach an instance of this class through a guard. If the instance had methods, the program
  * could release keys of other holders. So the functions are static, and the prototype's `constructor` is
@@ -74,7 +74,7 @@ export class FastPath {
   }
 
   /**
-   * Adds a shared hold or takes a permit of the stripe if the word allows that (keeps P1 of
+   * Adds a shared hold of the stripe, or takes a permit, if the word allows another holder (keeps P1 of
    * `native/core/table/table.h`). Otherwise returns false.
    */
   static takeShared(this: void, path: FastPath, stripe: number): boolean {
@@ -135,9 +135,9 @@ export class FastPath {
 
   /**
    * Releases the first `count` stripes of the list in reverse order. Returns the number of stripes at the
-   * front of the list that are still held: 0, unless the stack overflowed. In that case {@link overflowError}
-   * is the error. The function does not return an object, because creating one could overflow the stack again
-   * and lose the number.
+   * front of the list that are still held: 0, unless the stack overflowed. After an overflow,
+   * {@link overflowError} is the error. The function does not return an object, because creating one could
+   * overflow the stack again and lose the number.
    */
   static releaseMany(
     this: void,

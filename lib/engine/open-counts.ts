@@ -3,8 +3,9 @@ import { addCount, COUNT, type LockKind, type ThreadCounts } from './contract/co
 import { threadCounts } from './select.js';
 
 /**
- * The counts of an object that is open from now on, for metrics. It counts in `locks` until {@link closeCounts}, or until it
- * is garbage-collected. Objects of one thread with the same kind and name share their counts.
+ * Returns the counts of `owner` for metrics, and adds `owner` to the count `locks`. The owner stays counted
+ * until {@link closeCounts}, or until it is garbage-collected. Objects of one thread with the same kind and
+ * name share their counts.
  */
 export function openCounts(kind: LockKind, name: string, owner: object): ThreadCounts {
   const counts = threadCounts(kind, name);
@@ -13,7 +14,7 @@ export function openCounts(kind: LockKind, name: string, owner: object): ThreadC
   return counts;
 }
 
-/** Has no effect after the first call for the owner. */
+/** Removes `owner` from the count `locks`. Further calls for this owner have no effect. */
 export function closeCounts(counts: ThreadCounts, owner: object): void {
   if (collected.unregister(owner)) addCount(counts, COUNT.locks, -1);
 }

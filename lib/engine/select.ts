@@ -31,7 +31,7 @@ let javascript: Engine | undefined;
 let javascriptLeases: LeaseEngine | undefined;
 let javascriptWebLocks: WebLockEngine | undefined;
 /**
- * The native engine. Another evaluation of this package in the same thread may have created it: see
+ * The native engine. Another copy of this package in the same thread may have created the engine: see
  * `native/engine.ts`.
  */
 let native: ReturnType<typeof loadNativeEngine> | undefined;
@@ -118,8 +118,9 @@ export function webLockEngine(): WebLockEngine {
 }
 
 /**
- * The engine of locks that processes share through files. This function and the next three throw a LockError
- * (ERR_LOCK_ENGINE) if the addon does not load.
+ * The engine of locks that processes share through files. This function, {@link terminalSignals},
+ * {@link lockCounts} and {@link contentionEngine} throw a LockError (ERR_LOCK_ENGINE) if the addon does not
+ * load.
  */
 export function processLockEngine(): ProcessLockEngine {
   return nativeFor('locks between processes need').processLocks;
@@ -136,8 +137,9 @@ export function lockCounts(): LockCounts[] {
 }
 
 /**
- * This thread's counts of one kind and name, which are part of {@link lockCounts}. Without the addon, no code
- * reads them. That is not an error, because leases and web locks work without the addon.
+ * This thread's counts for locks of one kind and name. They are part of {@link lockCounts}. Without the
+ * addon, no code reads the counts. A missing addon is not an error here, because leases and web locks work
+ * without the addon.
  */
 export function threadCounts(kind: LockKind, name: string): ThreadCounts {
   return usableNative()?.threadCounts(kind, name) ?? createThreadCounts();
@@ -158,13 +160,13 @@ function nativeFor(need: string): NonNullable<typeof native> {
 
 /**
  * The clock of the native engine: see {@link LeaseEngine.elapsed}. Undefined if the native engine is not
- * available. That is not an error, because callers can work without this clock.
+ * available; callers can work without this clock.
  */
 export function engineClock(): (() => number) | undefined {
   return usableNative()?.leases.elapsed;
 }
 
-/** As {@link nativeOrUndefined}, but without its errors. */
+/** Like {@link nativeOrUndefined}, but returns undefined instead of throwing a LockError. */
 function usableNative(): typeof native {
   try {
     return nativeOrUndefined();
@@ -212,8 +214,8 @@ function nativeOrUndefined(): typeof native {
 }
 
 /**
- * Calls `run`, and converts each LockError to this evaluation's class. Another evaluation of this package may
- * have created the engine, and its errors are not instances of this evaluation's classes.
+ * Calls `run`, and converts each LockError to the class of this copy of the package. Another copy may have
+ * created the engine, and errors of another copy are not instances of this copy's classes.
  */
 function withOurErrors<T>(run: () => T): T {
   try {

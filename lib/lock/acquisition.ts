@@ -27,8 +27,8 @@ import { noteOf, traceHeld, type PublicMethods } from './trace.js';
 /** The parts of an acquisition that differ for a `ProcessLock`, which locks its keys in a file. */
 export interface FileTerms {
   /**
-   * Creates the guard that the promise resolves with. After a grant, no other code of this thread may run
-   * before this guard exists. Such code could block this thread in a wait for the granted keys, and then no
+   * Creates the guard that the promise resolves with. Between a grant and the call of this method, no other
+   * code of this thread may run. Such code could wait for the granted keys and block this thread, and then no
    * code could release these keys.
    */
   guardOf(guard: Guard): object;
@@ -340,8 +340,8 @@ export class Acquisition<G extends Guard> implements AsyncWaiter, Abortable {
     // alive.
     last.resolve = last.reject = undefined;
     if (resolve === undefined) {
-      // The executor overflowed the stack, so the promise is already rejected. A microtask handles that
-      // rejection, and this function throws instead.
+      // The executor overflowed the stack, so the promise is already rejected. A microtask handles the
+      // rejection, and this method throws a RangeError instead.
       defer(() => void promise.catch(() => undefined), undefined);
       throw new RangeError('Maximum call stack size exceeded');
     }
@@ -355,7 +355,7 @@ export class Acquisition<G extends Guard> implements AsyncWaiter, Abortable {
 
   /**
    * Settles the promise and reports the outcome. If `settle` throws, call it again: the second call resumes
-   * at the step that failed. The program may have released the guard in between.
+   * at the step that failed. Between the two calls, the program may release the guard.
    */
   settle(outcome: Outcome): void {
     if (this.#resolve) this.settlePromise(outcome, this.#resolve);
@@ -412,11 +412,11 @@ export class Acquisition<G extends Guard> implements AsyncWaiter, Abortable {
 const rejected: (reason: unknown) => Promise<never> = Promise.reject.bind(Promise);
 
 /**
- * Makes the lock's `inspect()` show a traced guard: the guard's stripes, and the note with its call site. The
- * note was created before the guard took its first stripe.
+ * Makes the lock's `inspect()` show the stripes of a traced guard, and the note with the call site. The note
+ * was created before the guard took its first stripe.
  */
 export function recordHeld({ name, table }: LockContext, guard: Guard): void {
-  // If `settle` is called a second time, the program may have released the guard in between.
+  // Before a second call of `settle`, the program may have released the guard.
   if (!guard.held) return;
   markTraced(guard);
   traceHeld(name, table, guard, stripesOf(guard), modeOf(guard));
@@ -477,8 +477,8 @@ export function wait<G extends Guard>(
   const promise = pending.promise();
   const outcome = continueTaking(guard, lock.table, pending, pending);
   if (outcome === undefined) return promise;
-  // After a grant, the promise must be resolved before this thread runs other code. Such code could block
-  // this thread in a wait for stripes that the thread already holds.
+  // After a grant, the promise must be resolved before this thread runs other code. Such code could wait for
+  // stripes that this thread already holds, and so block the thread.
   try {
     pending.settle(outcome);
   } catch {

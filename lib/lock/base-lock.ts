@@ -163,7 +163,7 @@ export abstract class BaseLock<A extends LockMode = LockMode> {
 
   /**
    * Reports whether a key is free, and how many acquisitions hold it or wait for it. Takes constant time. The
-   * result is a snapshot that may be outdated at once; to act on a free key, use {@link tryAcquire}. A
+   * result is a snapshot, which may be outdated immediately; to act on a free key, use {@link tryAcquire}. A
    * `StripedLock` reports the state of the key's stripe, which may be held for other keys. Throws a TypeError
    * (ERR_INVALID_ARG_TYPE) or RangeError (ERR_OUT_OF_RANGE) for a value that is not a key.
    */
@@ -236,8 +236,8 @@ export abstract class BaseLock<A extends LockMode = LockMode> {
   }
 
   /**
-   * Like {@link withLock}, but blocks this thread until it holds the keys. If fn returns a promise, this
-   * throws a TypeError after the release: use withLock instead.
+   * Like {@link withLock}, but blocks this thread until it holds the keys. If fn returns a promise, the
+   * method throws a TypeError after the release: use withLock instead.
    */
   withLockSync<T, K extends LockKey>(
     keys: K | readonly K[],
@@ -370,9 +370,9 @@ export abstract class BaseLock<A extends LockMode = LockMode> {
 
   /**
    * Takes the guard's stripes. The fast path takes as many stripes as it can, and `go` takes the rest. If
-   * this method throws, the stripes that were already taken are released, at once or in a microtask. The code
-   * for this release is not in a separate function, because calling that function could overflow the stack
-   * (keeps T1 of `LockTable`).
+   * this method throws, the stripes that were already taken are released, immediately or in a microtask. The
+   * code for this release is not in a separate function, because calling that function could overflow the
+   * stack (keeps T1 of `LockTable`).
    */
   #take<G extends Guard, R>(
     how: How,
@@ -427,9 +427,9 @@ export abstract class BaseLock<A extends LockMode = LockMode> {
   }
 
   /**
-   * The functions by which a trace finds the caller's stack frame. Bun omits the caller's frame
-   * at a tail call. `inner` is `#take`, which always has a frame, because it calls `#takeSlow`
-   * within `try`.
+   * The functions by which a trace finds the stack frame of the program's call. In Bun, a function that ends
+   * with a tail call has no frame. `inner` is `#take`, which always has a frame, because `#take` calls
+   * `#takeSlow` within `try`.
    */
   #entryPoints(how: How): EntryPoints {
     const inner = this.#take;
@@ -442,8 +442,8 @@ export abstract class BaseLock<A extends LockMode = LockMode> {
 }
 
 /**
- * Runs an acquisition, and publishes the call and its result. If publishing the result throws, this releases
- * the guard, because the caller will not receive it.
+ * Runs an acquisition, and publishes the call and its result. If publishing the result throws, this function
+ * releases the guard, because the caller will not receive the guard.
  */
 function publishCall<G extends Guard | undefined>(message: AcquireMessage, call: () => G): G {
   let guard: G | undefined;
@@ -468,8 +468,8 @@ function shownKeys(keys: LockKey | readonly LockKey[]): readonly LockKey[] {
 function oneKeyState(word: number, waiters: number, limit: number): OneKeyState {
   const mode = modeOfWord(word, limit);
   const holders = mode === undefined ? 0 : mode.counted ? word & HOLDER_MASK : 1;
-  // In a lock without permits, any holder makes an exclusive acquisition wait. So shared holders leave no
-  // permit, either.
+  // Without permits, any holder makes an exclusive acquisition wait, even a shared holder. So `permitsLeft`
+  // is 0 while the key is held.
   const permitsLeft = hasPermits(limit) ? limit - holders : holders === 0 ? 1 : 0;
   return { free: permitsLeft > 0, mode: mode?.name, holders, waiters, permitsLeft };
 }

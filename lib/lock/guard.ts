@@ -71,8 +71,8 @@ export let stripesOf: (guard: Guard) => readonly number[];
 export let stripeOf: (guard: Guard) => number;
 
 /**
- * A copy of the keys if any of them is bytes, because the program can change or detach
- * bytes later. Otherwise undefined.
+ * A copy of the keys if any key is bytes, because the program can change or detach the bytes later. Undefined
+ * if no key is bytes.
  */
 export let copyOfKeys: (guard: Guard) => readonly LockKey[] | undefined;
 
@@ -84,8 +84,8 @@ export let takenBy: (guard: Guard) => number;
 
 /**
  * Passes a guard to the engine, which takes the remaining stripes. Without a waiter, the call blocks this
- * thread until the outcome. With a waiter, the call may return undefined, and the engine settles the waiter
- * later.
+ * thread until the outcome is known. With a waiter, the call may return undefined, and the engine settles the
+ * waiter later.
  *
  * After a grant, the guard holds all its stripes. After any other outcome, it holds none. The guard's state
  * changes right after the engine returns, and no function is called in between (keeps T1 of `LockTable`). If
@@ -98,8 +98,8 @@ export let continueTaking: {
 
 /**
  * The counterpart of {@link tryTake} for keys that other processes can also hold: see `LockTable.tryEnter`.
- * Supports only a guard of one key in exclusive mode, and returns false for any other guard. Keeps T1 of
- * `LockTable`, like {@link continueTaking}.
+ * Supports only a guard of one key in exclusive mode, and returns false for any other guard. Preserves T1 of
+ * `LockTable`, as {@link continueTaking} does.
  */
 export let tryEnter: (guard: Guard, table: LockTable) => boolean;
 
@@ -107,7 +107,7 @@ export let tryEnter: (guard: Guard, table: LockTable) => boolean;
 export let markTraced: (guard: Guard) => void;
 
 /**
- * Marks the guard as held. Called after the engine has taken all the guard's stripes for a pending waiter.
+ * Marks the guard of a pending waiter as held. Call this after the engine has taken all stripes of the guard.
  */
 export let grant: (guard: Guard, abandoned: boolean) => void;
 
@@ -122,8 +122,8 @@ class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> 
    * Makes structured clone refuse the guard, because a copy in another thread would hold nothing. Structured
    * clone reads only own enumerable properties, so `path` must be such a property (see {@link FastPath}).
    *
-   * The other fields are private, and there are only two. The compare-and-swap of an acquisition waits until
-   * the fields are written, and these writes are a large part of the acquisition's cost.
+   * Only two other fields exist, and both are private. The compare-and-swap of an acquisition waits until all
+   * fields are written, and these writes are a large part of the acquisition's cost.
    *
    * @internal
    */
@@ -174,9 +174,9 @@ class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> 
 
   /**
    * The fencing token, which is greater than the tokens of all earlier holders of any of these stripes. The
-   * first read assigns the token, and throws a LockError (ERR_LOCK_NOT_HELD) if the guard is not held. Later
-   * reads return the same token, even after the release. A new lock's tokens start at the wall clock in
-   * nanoseconds.
+   * first read assigns the token. If the guard is not held, the first read throws a LockError
+   * (ERR_LOCK_NOT_HELD). Later reads return the same token, even after the release. A new lock's tokens start
+   * at the current time in nanoseconds since 1970.
    */
   get token(): bigint {
     let token = tokens.get(this);
@@ -192,8 +192,8 @@ class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> 
 
   /**
    * Releases the keys. Idempotent: a second call does nothing, even if the keys were acquired again in
-   * between. Only a stack overflow makes this method throw. If {@link held} is still true afterwards, nothing
-   * was released, and the program can call this method again.
+   * between. Only a stack overflow makes this method throw. If {@link held} is still true after the
+   * exception, nothing was released, and the program can call this method again.
    */
   release(): void {
     const state = this.#state;
@@ -361,10 +361,10 @@ class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> 
 /** The public class of guards, for `instanceof`. Programs cannot construct guards. @hidden */
 export const Guard = expose(AcquiredGuard, 'Guard', 'Illegal constructor: a Guard comes from an acquisition');
 /**
- * Represents the hold of keys of type `K` in mode `M`, until it is released. Only acquisitions create guards.
- * `guard instanceof Guard` works. A function can require a guard as proof that its caller holds the keys:
- * `write(row, guard: Guard<string, 'exclusive'>)`. A guard of no keys is valid and holds nothing. A guard
- * belongs to its thread: posting it to another thread throws a DataCloneError.
+ * A hold of keys of type `K` in mode `M`. The hold lasts until the guard is released. Only acquisitions
+ * create guards. `guard instanceof Guard` works. A function can require a guard as proof that its caller
+ * holds the keys: `write(row, guard: Guard<string, 'exclusive'>)`. A guard of no keys is valid and holds
+ * nothing. A guard belongs to its thread: posting it to another thread throws a DataCloneError.
  * @interface
  */
 export type Guard<K extends LockKey = LockKey, M extends LockMode = LockMode> = AcquiredGuard<K, M>;

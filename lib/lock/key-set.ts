@@ -15,8 +15,8 @@ const MAX_KEYS = MAX_STRIPES;
 /** A list of keys to acquire together, and their stripes. Immutable. */
 export interface KeySet<K extends LockKey = LockKey> {
   /**
-   * The stripes of the keys, ascending and without duplicates. This is a field and not a getter, because it
-   * is read where no function may be called (T1 of `LockTable`).
+   * The stripes of the keys, ascending and without duplicates. A field, not a getter, because code reads
+   * `stripes` where no function may be called (T1 of `LockTable`).
    */
   readonly stripes: readonly number[];
   /** The keys as they were passed, duplicates included. */
@@ -36,16 +36,16 @@ const NO_SET: LastSet<never> = { stripes: [], keys: [], unpins: -1 };
 
 /**
  * Creates the key sets of one lock in one thread, and remembers the last set. Comparing eight keys with the
- * last set takes a third of the time of finding and sorting their stripes.
+ * last set takes a third of the time that finding and sorting their stripes would take.
  *
  * Sets of two keys are not remembered. Programs that acquire pairs of keys, for instance for a transfer
  * between two accounts, rarely repeat a pair. Remembering pairs made the acquisition of a pair 30 to 40 %
  * slower. Only one set is remembered: a cache of 256 sets gained at most 4 %, in a program that used 128 sets
  * of eight keys in turn.
  *
- * A list may be a Proxy or have getters, and reading it may then acquire other keys. So all keys are read
- * before the first key is looked up. Each key is read only once, and the value from this read is compared and
- * stored.
+ * Reading a list may run code that acquires other keys, because the list may be a Proxy or have getters. So
+ * all keys are read before the first key is looked up. Each key is read only once, and the value from this
+ * read is compared and stored.
  */
 export class KeySets {
   readonly #index: KeyIndex;
@@ -71,7 +71,7 @@ export class KeySets {
 
 /**
  * Reads the keys of a list into a new list. Returns `known` instead if the list has the same keys. Throws at
- * the first value that is not a key, without reading the later ones.
+ * the first value that is not a key, without reading the values behind it.
  */
 function keysOf<K extends LockKey>(list: readonly K[], count: number, known: readonly K[]): readonly K[] {
   if (count !== known.length) {

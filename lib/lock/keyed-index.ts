@@ -39,10 +39,10 @@ export class KeyedIndex implements KeyIndex {
   }
 
   /**
-   * The stripes of a list of keys. If no stripe is left for a key, this unpins idle stripes. After that, all
-   * keys are looked up again, because keys that were already looked up may have been unpinned, too. The first
-   * time, it unpins only stripes that were pinned recently. The second time, it unpins all idle stripes. The
-   * third time, it throws a LockError (ERR_LOCK_CAPACITY).
+   * The stripes of a list of keys. If no stripe is left for a key, this method unpins idle stripes. Then it
+   * looks up all keys again, because keys that it had already looked up may have been unpinned, too. The
+   * first such attempt unpins only idle stripes that were pinned recently. The second attempt unpins all idle
+   * stripes. If a key still has no stripe, the method throws a LockError (ERR_LOCK_CAPACITY).
    */
   stripesOf(keys: readonly unknown[]): number[] {
     this.#pinned.trim();

@@ -28,9 +28,9 @@ import { checkKey, ONLY_KEY } from './stripe-index.js';
  * otherwise `number`.
  */
 export class KeyedLock<L extends number = number> extends BaseLock<KeyedLockMode<L>> {
-  /** The maximum number of keys in use at once, across all threads. */
+  /** The maximum number of keys in use at the same time, across all threads. */
   readonly capacity: number;
-  /** The number of acquisitions that may hold a key at once; 1 for an exclusive lock. */
+  /** The maximum number of simultaneous holders of a key; 1 for an exclusive lock. */
   readonly limit: number;
   readonly #opened: OpenedLock;
 
@@ -69,7 +69,7 @@ export class KeyedLock<L extends number = number> extends BaseLock<KeyedLockMode
   /**
    * The number of keys in use, as a snapshot. A key is in use while a thread holds it. A key also stays in
    * use if the thread of its last holder ended without releasing the key. The cost of reading this property
-   * grows with the highest number of keys that have ever been in use at once.
+   * grows with the highest number of keys that have ever been in use at the same time.
    */
   get size(): number {
     return this.#opened.table.keys!.inUse();

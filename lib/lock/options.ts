@@ -103,8 +103,8 @@ function refuseMode(name: unknown): never {
 }
 
 /**
- * The timeout of an acquisition, in milliseconds. `usual`: the default. The caller of this function and of
- * those below has already checked that `options` is an object or undefined.
+ * The timeout of an acquisition, in milliseconds. `usual`: the default. Callers of this function and of the
+ * functions below have already checked that `options` is an object or undefined.
  */
 export function timeoutIn(options: AcquireOptions | undefined, usual: number): number {
   const timeout = options?.timeout;

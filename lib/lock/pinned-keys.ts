@@ -17,10 +17,7 @@ import { isRememberable } from './stripe-index.js';
  * `native/core/table/key_table.h`.
  */
 const CACHED_SHARE = 3 / 8;
-/**
- * The number of keys in a batch: keys outside the cache are unpinned in batches. `BATCH_SHARE` may require a
- * smaller batch.
- */
+/** The maximum number of keys in a batch. Keys outside the cache are unpinned in batches. */
 const BATCH = 80;
 /**
  * The maximum size of a batch, as a share of the lock's capacity. An idle thread may keep a whole batch of
@@ -35,8 +32,8 @@ const NONE: readonly number[] = [];
  * stripe is used. Keys in the cache stay pinned, so finding the stripe of such a key costs one look-up in a
  * map. Other keys are unpinned in batches.
  *
- * Keeps N4 of `native/core/table/key_table.h`: a key stays pinned from its look-up until the engine knows
- * that its stripe is held or waited for. So an acquisition unpins keys only at two times: before its first
+ * By N4 of `native/core/table/key_table.h`, a key stays pinned from its look-up until the engine knows that
+ * the key's stripe is held or waited for. So an acquisition unpins keys only at two times: before its first
  * look-up, and between a failed look-up and the repeated look-up of all keys. An acquisition also reads the
  * caller's list of keys before its first look-up, because a getter of the list may acquire other keys.
  *
@@ -45,9 +42,9 @@ const NONE: readonly number[] = [];
  * outer acquisitions stay pinned.
  *
  * A pinned stripe, which is the stripe of a pinned key, is in the cache, in the list `#outside`, or in
- * `#last`, but never in two of these places. If a stripe of the list were also in the cache, the cache could
- * return this stripe after it was unpinned. If a call throws, a pinned stripe may be in none of the three
- * places, until {@link unpinIdle} finds it.
+ * `#last`, but never in two of these places. If a stripe were both in the list and in the cache, the cache
+ * could return the stripe after it was unpinned. If a call throws, a pinned stripe may be in none of the
+ * three places, until {@link unpinIdle} finds it.
  */
 export class PinnedKeys {
   readonly cache: StripeCache;
@@ -61,9 +58,9 @@ export class PinnedKeys {
   /**
    * The stripe that was pinned last, if it is not in the cache, and if its key was the only key of an
    * acquisition; otherwise `NO_STRIPE`. The engine call that pins the key of the next acquisition also unpins
-   * this stripe. Unpinning the stripe in this way costs much less than unpinning it in a batch. The stripe is
-   * not unpinned but moves to `#outside` if this thread still uses it, or if the next acquisition has a list
-   * of keys.
+   * this stripe. Unpinning the stripe in this way costs much less than unpinning it in a batch. If this
+   * thread still uses the stripe, or if the next acquisition has a list of keys, the stripe moves to
+   * `#outside` instead.
    */
   #last = NO_STRIPE;
   /** The number of stripes in `#outside`. */
@@ -108,7 +105,7 @@ export class PinnedKeys {
   /**
    * Pins a key that is not in the cache's map `searched`, and returns the key's stripe. Returns
    * {@link NO_STRIPE} if no stripe is left. `only`: true if the acquisition has no other key. In that case,
-   * idle keys may be unpinned here, because the acquisition has not looked up a key yet (keeps N4).
+   * N4 allows this method to unpin idle keys, because the acquisition has not looked up a key yet.
    */
   stripeOf(key: LockKey, only: boolean): number {
     if (only) this.trim();
@@ -150,11 +147,11 @@ export class PinnedKeys {
 
   /**
    * Unpins stripes that this thread neither holds nor waits for. If `all` is true, all stripes are checked.
-   * Otherwise, only the stripes that were pinned since the last check are checked. These usually suffice,
-   * because some of them are idle even in a thread that holds nearly all keys.
+   * Otherwise, only the stripes that were pinned since the last check are checked. This check usually
+   * suffices, because some of these stripes are idle even in a thread that holds nearly all keys.
    *
-   * Keeps N4: the acquisition has looked up no key yet, or a look-up has failed and all keys will be looked
-   * up again. The stripes of outer acquisitions stay pinned.
+   * N4 allows this, because the acquisition has not looked up a key yet, or because a look-up has failed and
+   * all keys will be looked up again. The stripes of outer acquisitions stay pinned.
    */
   unpinIdle(all: boolean): void {
     this.cache.bypass();
@@ -186,7 +183,8 @@ export class PinnedKeys {
 
   /**
    * Unpins idle stripes if `#outside` is long. If all threads together have pinned too many keys, the stripes
-   * of the cache are first moved to `#outside`. Keeps N4: the acquisition has looked up no key yet.
+   * of the cache are first moved to `#outside`. N4 allows this, because the acquisition has not looked up a
+   * key yet.
    */
   trim(): void {
     if (this.#crowded) {

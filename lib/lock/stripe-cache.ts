@@ -51,16 +51,15 @@ const PADDING = -1;
  *   becomes `bypassed`.
  * - `used`: a hit costs one look-up in the map and is not counted. After 1024 misses, the state becomes
  *   `filling`.
- * - `bypassed`: the map is empty, and keys are neither looked up in it nor added to it, because a miss costs
- *   more than finding the stripe without the cache. The state becomes `filling` after many requests: 64 times
- *   the maximum number of keys.
+ * - `bypassed`: the map is empty and not used, because a miss costs more than finding the stripe without the
+ *   cache. The state becomes `filling` after many requests: 64 times the maximum number of keys.
  *
  * The map also contains integers as padding, because of how V8 stores a map. V8 chains the entries of a hash
- * bucket, two on average in a full map. The processor mispredicts the length of the chain, which costs more
- * than the rest of the look-up. V8 inserts an entry at the front of its chain. The padding is inserted first
- * and the keys later, so a key is usually the first entry of its chain. Without padding, acquisitions were 20
- * to 35 % slower with 1000 keys, and 45 to 70 % slower with 20,000. If a program uses one of these integers
- * as a key, the key replaces the padding entry.
+ * bucket, two on average in a full map. The processor mispredicts the length of the chain, and the
+ * misprediction costs more than the rest of the look-up. V8 inserts an entry at the front of its chain. The
+ * padding is inserted first and the keys later, so a key is usually the first entry of its chain. Without
+ * padding, acquisitions were 20 to 35 % slower with 1000 keys, and 45 to 70 % slower with 20,000. If a
+ * program uses one of these integers as a key, the key replaces the padding entry.
  *
  * After a stack overflow, a key may be missing from the map, but the map never contains a dropped key.
  */

@@ -4,8 +4,8 @@ import type { LockKey } from '../common/types.js';
 import { CACHED_KEYS, StripeCache } from './stripe-cache.js';
 
 /**
- * Passed as `at` for the only key of an acquisition, instead of an index. The acquisition
- * must then look up no other key.
+ * Passed as `at` for the only key of an acquisition, instead of an index. Such an acquisition must not look
+ * up another key.
  */
 export const ONLY_KEY = -1;
 
@@ -37,8 +37,8 @@ export interface KeyIndex {
 /** The maximum length of a string that a cache remembers. This limit bounds the memory of caches. */
 const REMEMBERED_LENGTH = 256;
 /**
- * The number of longer strings that {@link HashedKeys} remembers. Strings longer than {@link LONG_LENGTH} are
- * never remembered. A power of two.
+ * The number of strings above {@link REMEMBERED_LENGTH} that {@link HashedKeys} remembers; a power of two.
+ * Strings above {@link LONG_LENGTH} are never remembered.
  */
 const LONG_STRINGS = 4;
 const LONG_LENGTH = 65_536;
@@ -78,10 +78,10 @@ export function checkKey(key: unknown, at: number): void {
  * stripe is remembered in a map. A look-up in that map is several times cheaper than a call of the addon, or
  * than hashing in JavaScript.
  *
- * Long strings are not in the map, because looking up a string makes V8 hash it, more slowly than the addon
- * does. Instead, a few long strings are remembered in a small table that is indexed by their length.
- * Comparing a long string with the remembered one is cheap, because the two are usually the same object, or
- * differ early.
+ * Long strings are not in the map: to look up a string, V8 must hash it, and V8 hashes a long string more
+ * slowly than the addon does. Instead, a few long strings are remembered in a small table that is indexed by
+ * their length. Comparing a long string with the remembered string is cheap, because the two strings are
+ * usually the same object, or differ early.
  */
 export class HashedKeys implements KeyIndex {
   readonly unpins = 0;

@@ -38,7 +38,7 @@ export function methodsOf(prototype: object): PublicMethods {
   return { acquire, acquireSync, tryAcquire, withLock, withLockSync };
 }
 
-/** The functions of this package that are on the stack while the program calls a lock. */
+/** The functions of this package that are on the stack while the program calls a method of a lock. */
 export interface EntryPoints {
   /** The private method that calls {@link traceCall}, directly or indirectly. */
   readonly inner: AnyFunction;
@@ -57,7 +57,7 @@ const collected = new HostFinalizationRegistry<TracedHold>(reclaim);
 
 /**
  * Stores the note that `inspect()` shows while the acquisition waits and while the guard is held. Call this
- * during the program's call of the lock, because it reads the stack.
+ * while the program's call of the lock's method is on the stack, because this function reads the stack.
  */
 export function traceCall(guard: object, keys: readonly LockKey[], entries: EntryPoints): void {
   notes.set(guard, formatNote(keys, callSite(entries)));
@@ -68,7 +68,7 @@ export function noteOf(guard: object): string | undefined {
   return notes.get(guard);
 }
 
-/** Makes `inspect()` show the guard's stripes, and frees them if the guard is garbage-collected. */
+/** Makes `inspect()` show the guard's stripes, and frees these stripes if the guard is garbage-collected. */
 export function traceHeld(
   lock: string,
   table: LockTable,
@@ -115,8 +115,8 @@ function reclaim({ lock, table, stripes, mode, id, note }: TracedHold): void {
  * The result is the frame above `method`, unless that frame belongs to `outer`. In that case, the program
  * called `outer`, and the result is the frame above `outer`. Calls of `outer` further up the stack do not
  * count, because the program may acquire keys within a callback that it passed to `withLockSync`. In Bun, a
- * function that ends with a call, such as `acquireSync`, has no frame, so the frames above `inner` are used
- * instead.
+ * function that ends with a call, such as `acquireSync`, has no frame. In that case, the frames above `inner`
+ * are used instead.
  *
  * Never throws, whatever `Error.prepareStackTrace` does, because a failed trace must not fail the
  * acquisition.

@@ -1,15 +1,15 @@
 import { WAIT_RANGES } from './layout.js';
 import { rangeOf } from './wait-times.js';
 
-/** The kinds of locks whose counts are kept apart. */
+/** The kinds of locks. Each kind has separate counts. */
 export type LockKind = 'lock' | 'process' | 'lease' | 'web-lock';
 
-/** In the order of `LockKind` in `native/core/table/registry.h`. */
+/** The kinds, in the order of `LockKind` in `native/core/table/registry.h`. */
 export const LOCK_KINDS: readonly LockKind[] = ['lock', 'process', 'lease', 'web-lock'];
 
 /**
- * The place of each count in a row of the addon's `metrics()`, and in the cells of a thread. `LockMetrics` in
- * `registry.h` has the same order. The ranges of the histogram follow.
+ * The index of each count in {@link ThreadCounts}, and in a row of the addon's `metrics()`. `LockMetrics` in
+ * `registry.h` has the same order. The ranges of the histogram follow these counts.
  */
 export const COUNT = {
   locks: 0,
@@ -30,10 +30,10 @@ export const COUNT = {
 
 export type CountName = keyof typeof COUNT;
 
-/** The place of a count. */
+/** The index of a count. */
 export type Count = (typeof COUNT)[CountName];
 
-/** The place of the first range. */
+/** The index of the histogram's first range. */
 export const COUNTED_WAITS = Object.keys(COUNT).length;
 
 /** The counts of all locks of one kind with one name, summed over the threads of the process. */
@@ -45,8 +45,9 @@ export interface LockCounts extends Readonly<Record<CountName, number>> {
 }
 
 /**
- * What one thread counts for the leases or web locks of one name, in the places of {@link COUNT}. Only this thread writes
- * it, so a count costs one plain store. The addon reads it from any thread, and keeps its counts when the thread ends.
+ * One thread's counts for the leases or web locks of one name, at the indexes of {@link COUNT}. Only this
+ * thread writes the array, so counting costs one plain store. The addon reads the array from any thread, and
+ * keeps the counts after the thread has ended.
  */
 export type ThreadCounts = Float64Array;
 

@@ -5,10 +5,11 @@ import type { Mode } from './mode.js';
 import type { TableMemory, TableShape, TableSpan } from './table-memory.js';
 
 /**
- * A thread may evaluate this package's modules several times. The evaluations share a native engine only if
- * this number is the same in all of them. Increase the number with every change to this file, to
- * `contention.ts`, to `exact-keys.ts`, to `lease-table.ts`, to `web-locks.ts`, to `process-locks.ts`, to
- * `layout.ts`, to `mode.ts`, to `wait-times.ts`, to `lib/lock/pinned-keys.ts`, or to the addon's exports.
+ * A thread may load several copies of this package, for example in a test runner with a module registry. The
+ * copies share a native engine only if this number is the same in all of them. Increase the number with every
+ * change to this file, to `contention.ts`, to `exact-keys.ts`, to `lease-table.ts`, to `web-locks.ts`, to
+ * `process-locks.ts`, to `layout.ts`, to `mode.ts`, to `wait-times.ts`, to `lib/lock/pinned-keys.ts`, or to
+ * the addon's exports.
  */
 export const ENGINE_PROTOCOL = 16;
 
@@ -107,21 +108,21 @@ export interface AsyncWaiter extends Request {
  * One thread's view of one lock; only that thread uses the object. The fast path changes {@link words}
  * directly. All other operations are methods of this interface.
  *
- * T1  Between the first change of a word and the change of the guard's state, nothing can throw. Where
- *     something can throw, a `catch` undoes the change of the word.
+ * T1  Between the first change of a word and the change of the guard's state, nothing can throw, except where
+ *     a `catch` undoes the change of the word.
  *
- * Any call of a JavaScript function or a built-in function can throw. The call may overflow the stack. Or it
- * may run user code: a getter, a listener, `Error.prepareStackTrace`, or a method that the program
- * has replaced. The first call of a function also compiles the function, which takes far more stack. Storing
- * a value and allocating memory cannot throw, nor can a function of the addon that was called before. So code
+ * Any call of a JavaScript function or a built-in function can throw. The call may overflow the stack. Or the
+ * call may run user code: a getter, a listener, `Error.prepareStackTrace`, or a method that the program has
+ * replaced. The first call of a function also compiles the function, which takes far more stack. Storing a
+ * value and allocating memory cannot throw, nor can a function of the addon that was called before. So code
  * that changes words makes all other calls first: it first creates the guard, promise, listener, timer, note
- * and microtask. If a call must come later and throws, a caller further up the stack catches the exception
- * and passes the call to `defer` (`common/host.ts`), which repeats the call in a microtask. That caller has
- * more stack left than the failed call had.
+ * and microtask. If a call must come later and throws, a function further up the stack catches the exception.
+ * It passes the call to `defer` (`common/host.ts`), which repeats the call in a microtask. The catching
+ * function has more stack left than the failed call had.
  *
  * So if {@link acquireSync}, {@link acquireAsync}, {@link cancel} or {@link release} throws, it has changed
- * nothing and can be called again. The JavaScript engine guarantees less, only exclusion: after an exception,
- * a stripe may stay held, and a waiter may wait forever. Repeating a release does no harm.
+ * nothing and can be called again. The JavaScript engine guarantees only exclusion: after an exception, a
+ * stripe may stay held, and a waiter may wait forever. Repeating a release does no harm.
  */
 export interface LockTable {
   readonly engine: EngineName;
@@ -158,19 +159,20 @@ export interface LockTable {
 
   /**
    * Replaces the fast path if other processes can also hold the stripes; otherwise undefined. Makes one
-   * attempt to acquire a free stripe exclusively. Also returns false if an earlier holder died, or if the
-   * file cannot be used. The caller then makes a request, which reports the death or the fault.
+   * attempt to acquire the stripe exclusively. Returns false if the stripe is not free, if an earlier holder
+   * died, or if the file cannot be used. The caller then makes a request, which reports the death or the
+   * fault.
    */
   readonly tryEnter: ((stripe: number) => boolean) | undefined;
   /** Blocks until the request is granted or has failed. */
   acquireSync(request: Request): Outcome;
   /**
-   * Returns the outcome if the request is granted or fails at once. Otherwise returns undefined, and calls
-   * `waiter.settle` later. The event loop stays alive until then.
+   * Returns the outcome if the request is granted or fails immediately. Otherwise returns undefined, and
+   * calls `waiter.settle` later. The event loop stays alive until then.
    */
   acquireAsync(request: Request, waiter: AsyncWaiter): Outcome | undefined;
   /**
-   * Sometimes serves this thread's waiters. They are usually served from the event loop, but a thread that
+   * Sometimes serves this thread's waiters. Usually the event loop serves the waiters, but a thread that
    * keeps acquiring in microtasks does not return to its event loop. Call this method before the fast path
    * tries an async acquisition. It can throw, so call it before a word changes (keeps T1).
    */
@@ -216,7 +218,7 @@ export interface StripeCounts {
   readonly waiting: number;
 }
 
-/** Creates and opens tables. Each thread has one object for each engine. */
+/** Creates and opens tables. Each thread has one object of this type for each engine. */
 export interface Engine {
   readonly name: EngineName;
   create(shape: TableShape): LockTable;

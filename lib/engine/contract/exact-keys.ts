@@ -50,8 +50,8 @@ export interface ExactKeys {
   inspect(): KeyState[];
   /**
    * The `PinnedKeys` object for these keys in this thread. Pins belong to the thread, so all locks of the
-   * thread on these keys share one object. Another evaluation of the package may have created the object, so
-   * code must not depend on its class.
+   * thread on these keys share one object. Another copy of the package in this thread may have created the
+   * object, so code must not depend on the object's class.
    */
   pinned: object | undefined;
 }

@@ -13,8 +13,8 @@ export const VERSION_INDEX = 1;
 export const ENGINE_INDEX = 2;
 export const STRIPES_INDEX = 3;
 /**
- * Two integers that identify the copy of the addon that manages the lock's queues. Both are 0 for the
- * JavaScript engine.
+ * The index of two integers. They identify the copy of the addon that manages the lock's queues; both are 0
+ * for the JavaScript engine.
  */
 export const REGISTRY_INDEX = 4;
 
@@ -32,9 +32,7 @@ export const OBSERVED_INT = 8;
 export const OBSERVE_METRICS = 1;
 export const OBSERVE_PROFILE = 2;
 
-/**
- * The index of the cell that has the last assigned fencing token. A cell is a 64-bit integer of the header.
- */
+/** The index of the cell with the last assigned fencing token. A cell is a 64-bit integer of the header. */
 export const TOKEN_CELL = 8;
 /** The indexes of the cells that count metrics. Each name is a field of `StripedLockStats`. */
 export const METRIC_CELLS = {
@@ -65,11 +63,11 @@ export const HEADER_INTS = 96;
 export const STRIPE_SHIFT = 4;
 export const STRIPE_INTS = 1 << STRIPE_SHIFT;
 /**
- * Native engine: the offset, from a stripe's word, of the integer that counts all acquisitions that ever
- * joined the stripe's queue.
+ * Native engine: the offset from a stripe's word to the stripe's arrival count. This integer counts all
+ * acquisitions that have ever joined the stripe's queue.
  */
 export const ARRIVALS_INT = 1;
-/** JavaScript stores only these bits of the count at {@link ARRIVALS_INT}. */
+/** JavaScript stores only these bits of the arrival count. */
 export const ARRIVAL_MASK = 0x3fff_ffff;
 
 export const MAGIC = 0x5374_724c;

@@ -24,9 +24,9 @@ export interface LeaseTable {
   readonly size: number;
   /**
    * Returns a fencing token if the lease is granted. Otherwise returns a delay in milliseconds: the caller
-   * retries after this delay, or earlier if a callback of {@link watch} is called. After a release, the
-   * thread that has watched the key the longest has the first turn. `info`: a text that is stored with the
-   * lease; empty for none.
+   * retries after this delay, or earlier if a callback of {@link watch} is called. For a few milliseconds
+   * after a release, only the thread that has watched the key the longest can acquire it. `info`: a text that
+   * is stored with the lease; empty for none.
    *
    * The token is negative if the key's last lease ended without a release. If the owner already held the key,
    * the new token has the sign of the owner's last token.
@@ -38,9 +38,9 @@ export interface LeaseTable {
    */
   renew(key: string, owner: string, ttl: number, at: number, info?: string): boolean;
   /**
-   * Ends the owner's lease. The key stays unavailable for `keepFor` more milliseconds; 0 frees it at once.
-   * Notifies all watches of the key (see {@link watch}). With a token, ends only the lease that was granted
-   * with that token. Returns false if the owner does not hold that lease.
+   * Ends the owner's lease. The key stays unavailable for `keepFor` more milliseconds; 0 frees the key
+   * immediately. Notifies all watches of the key (see {@link watch}). With a token, ends only the lease that
+   * was granted with that token. Returns false if the owner does not hold that lease.
    */
   end(key: string, owner: string, keepFor: number, at: number, token?: bigint): boolean;
   /**
@@ -55,8 +55,8 @@ export interface LeaseTable {
    */
   list(prefix: string, most: number, at: number): ListedLeaseInfo[];
   /**
-   * Calls `freed` on this thread each time any thread has released the key or shortened its lease. `freed` is
-   * never called from within a method of this table. The watch does not keep the event loop alive.
+   * Calls `freed` on this thread each time any thread has released the key or shortened the key's lease.
+   * `freed` is never called from within a method of this table. The watch does not keep the event loop alive.
    */
   watch(key: string, freed: () => void): LeaseWatch;
 }

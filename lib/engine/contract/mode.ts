@@ -16,8 +16,8 @@ import { HOLDER_MASK, SHARED } from './lock-word.js';
  * this mode. The public name of the `permit` mode is `exclusive`, because its holders exclude all
  * acquisitions beyond the limit.
  *
- * A thread may evaluate this package several times, and the evaluations pass modes to each other's engines.
- * So engines compare modes by `code`, never by object identity.
+ * A thread may load several copies of this package, and the copies pass modes to each other's engines. So
+ * engines compare modes by `code`, never by object identity.
  */
 export interface Mode {
   /** The mode's public name. */
@@ -79,7 +79,7 @@ const BY_CODE: readonly Mode[] = [...Object.values(BY_NAME), PERMIT_MODE].sort((
 /** The names of modes that users may pass. */
 export const MODE_NAMES = Object.keys(BY_NAME) as readonly LockMode[];
 
-/** The mode with this public name; undefined if no mode has it. */
+/** The mode with this public name; undefined if no mode has this name. */
 export function modeNamed(name: unknown): Mode | undefined {
   // Many acquisitions call this function. The slow search is separate, so that V8 can inline this function.
   return name === 'shared' ? SHARED_MODE : name === 'exclusive' ? EXCLUSIVE_MODE : searchMode(name);

@@ -29,7 +29,7 @@ export interface OpenFault extends FileFault {
 export interface ProcessUse {
   /** The text that identifies the key: see {@link ProcessFile.placeOf}. */
   readonly place: string;
-  /** Undefined if the key is not known, because no process has published it. */
+  /** Undefined if no process has published the key. */
   readonly key: LockKey | undefined;
   readonly shared: boolean;
   readonly waits: boolean;
@@ -65,9 +65,9 @@ export interface ProcessLockEngine {
    * Opens a lock file.
    *
    * `name`: the lock's label in metrics and profiles. `title`: the text that other processes show for this
-   * process. `files`: the number of files over which the kernel's locks are spread. `limit`: the number of
-   * holders that a key can have at once. 0 for `files` or `limit` accepts the value that the file's creator
-   * chose. `access`: one of the constants in `file-access.ts`.
+   * process. `files`: the number of files over which the kernel's locks are spread. `limit`: the maximum
+   * number of simultaneous holders of a key. If `files` or `limit` is 0, the value that the file's creator
+   * chose is used. `access`: one of the constants in `file-access.ts`.
    */
   open(
     path: string,

@@ -16,9 +16,9 @@ export interface TableMemory {
   /** The offset of the table from the start of the memory, in bytes. */
   readonly offset: number;
   /**
-   * Set only for exact keys on the JavaScript engine, because such a lock has no shared memory. The first two
-   * integers are random and identify the thread that owns the lock. The third is the lock's number in that
-   * thread.
+   * Set only for a lock on exact keys on the JavaScript engine, because such a lock has no shared memory. The
+   * first two integers are random and identify the thread that owns the lock. The third is the lock's number
+   * in that thread.
    */
   readonly local: readonly [number, number, number] | undefined;
 }

@@ -17,7 +17,7 @@ export interface WebLockRequester {
   granted(): void;
   /**
    * The engine calls this method in the same way as {@link granted}, after another request has stolen the
-   * lock. If `granted` was not called yet, it is called first.
+   * lock. If the engine has not called `granted` yet, it calls `granted` first.
    */
   stolen(): void;
 }
@@ -40,8 +40,8 @@ export interface WebLocks {
   /** The manager's number in a handle. */
   readonly number: number;
   /**
-   * Makes a request. Returns 'held' if the request was granted at once. Returns 'pending' if the request must
-   * wait: {@link WebLockRequester.granted} is called later, and the event loop stays alive until then.
+   * Makes a request. Returns 'held' if the request was granted immediately. Returns 'pending' if the request
+   * must wait: {@link WebLockRequester.granted} is called later, and the event loop stays alive until then.
    * Returns 'unavailable' only with `ifAvailable`; the engine then has no record of the request.
    */
   request(

@@ -13,7 +13,7 @@ import { thread } from './thread.js';
  * | --------------------------------- | ------------------------------------------------------------------ |
  * | notice that a thread ended        | its stripes stay held, and `stats()` keeps counting its waits      |
  * | list waiters of other threads     | `inspect()` lists only this thread's waiters                       |
- * | identify shared holders           | of shared holders, `inspect()` and errors name only this thread    |
+ * | identify shared holders           | `inspect()` and errors name no shared holder except this thread    |
  * | detect cycles of threads          | a `DeadlockError` is thrown only if a thread would wait for itself |
  * | notice that a waiter died         | a stripe handed to a dead waiter is blocked for up to 20 ms; after |
  * |                                   | a waiting writer died, readers wait for up to 2 s                  |

@@ -11,9 +11,7 @@ export interface Highest {
 
 interface Entry {
   readonly key: string;
-  /**
-   * The key's highest admitted token. The field is named `deadline` because {@link Deadlines} sorts by it.
-   */
+  /** The key's highest admitted token. {@link Deadlines} requires the name `deadline`. */
   deadline: bigint;
   place: number;
 }

@@ -17,12 +17,12 @@ import { Numbered } from './numbered.js';
  * entries cannot accumulate.
  */
 const SWEPT = 2;
-/** The number of abandoned keys that a table remembers. */
+/** The maximum number of abandoned keys that a table remembers. */
 const REMEMBERED = 1024;
 
 /**
- * The leases and gates of one thread, used if the addon does not load. Other threads cannot open them,
- * because they are not in shared memory.
+ * The leases and gates of one thread, used if the addon does not load. Other threads cannot open these tables
+ * and gates, because they are not in shared memory.
  */
 export class JavaScriptLeases implements LeaseEngine {
   readonly name = 'javascript';
@@ -68,7 +68,7 @@ interface Entry {
   info: string;
   /** Whether the key was abandoned when this lease was granted. */
   abandoned: boolean;
-  /** Whether the holder has ended the lease, but keeps the key taken. */
+  /** Whether the holder has ended the lease, but the key stays unavailable until `expiresAt`. */
   kept: boolean;
 }
 
@@ -82,7 +82,10 @@ class JavaScriptLeaseTable implements LeaseTable {
    */
   #sweep = this.#entries.entries();
   readonly #watches = new Map<string, Set<() => void>>();
-  /** Keys without an entry whose last lease ended without a release, in the order of those ends. */
+  /**
+   * The keys that have no entry and whose last lease ended without a release. Ordered by the end of that
+   * lease.
+   */
   readonly #lapsed = new Set<string>();
   #nextToken = BigInt(Date.now()) * 1_000_000n;
 

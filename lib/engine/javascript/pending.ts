@@ -57,8 +57,8 @@ export class StripeQueue extends Queue<Pending> {
   /** Whether the stripe is free and reserved for this queue. */
   isKept = false;
   /**
-   * The start of the period in which this thread passes the stripe only between its own waiters, by
-   * `performance.now()`. 0 outside such a period.
+   * The start, by `performance.now()`, of the period in which this thread passes the stripe only between its
+   * own waiters; 0 outside such a period.
    */
   keptSince = 0;
   /**

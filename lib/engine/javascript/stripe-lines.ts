@@ -40,18 +40,18 @@ import {
  * sleeper, the release frees the stripe and wakes the first sleeper of BACK. Running threads may take the
  * stripe before this sleeper wakes up (barging), which gives high throughput.
  *
- * Starvation is limited. New acquisitions can pass a waiter only during its first millisecond, and then until
- * its next wake. After that wake, the waiter sleeps on FRONT, where only the waiters ahead of it are served
- * before it. A sleeping thread polls after 20 ms. The poll interval then doubles each time, up to a second.
- * Each poll moves the thread to the end of FRONT. So a waiter is served if, between two of its polls, the
- * stripe is released as often as there are waiters ahead of it.
+ * Starvation is limited. New acquisitions can pass a waiter during its first millisecond, and after that only
+ * until the waiter's next wake. After that wake, the waiter sleeps on FRONT, where only the waiters ahead of
+ * it are served before it. A sleeping thread polls after 20 ms. The poll interval then doubles each time, up
+ * to a second. Each poll moves the thread to the end of FRONT. So a waiter behind n others is served if the
+ * stripe is released more than n times between two of the waiter's polls.
  *
  * A reader that gets the stripe wakes the next sleeper. If the next sleeper is a reader, this reader does the
  * same, and so on up to the first writer. While a writer waits, readers that arrive also wait. If the writer
  * polls, the poll moves the writer behind these readers in FRONT. So a woken reader gives way once to a
  * writer that has waited longer: the reader wakes the next sleeper and sleeps again, now behind the writer.
- * If FRONT has no sleeper, or if this reader is woken again, the writer has left or is awake. The reader then
- * clears WRITES_SINCE.
+ * If FRONT has no sleeper, or if this reader is woken again, then the writer has left or is awake, and the
+ * reader clears WRITES_SINCE.
  *
  * ## Why no thread sleeps forever
  *
@@ -81,9 +81,9 @@ import {
  * - A reserved word, if a thread died after it was woken, or before it woke another thread. Once
  *   `patience.reserved` has passed since the release, any thread may take the stripe. By I1 that is as safe
  *   as taking a free stripe.
- * - WRITER_AT, which keeps readers out, and LASTING_AT, which refuses readers whose thread already has a
- *   shared hold. A live writer renews both at each poll. Both are ignored when they are older than twice the
- *   longest poll interval.
+ * - WRITER_AT, which makes readers wait, and LASTING_AT, because of which a reader is refused if its thread
+ *   already has a shared hold. A live writer renews both stamps at each poll. A stamp that is older than
+ *   twice the longest poll interval is ignored.
  * - WRITES_SINCE. A reader that has given way to the dead writer clears it.
  */
 
@@ -330,8 +330,8 @@ export class StripeLines {
   }
 
   /**
-   * Wakes all sleepers of a place, because the host cannot wake one particular sleeper. The caller uses this
-   * to end the sleep of one queue, which would otherwise consume a wake.
+   * Wakes all sleepers of a place, because the host cannot wake one particular sleeper. The caller ends the
+   * sleep of one queue in this way; otherwise that queue would consume a wake.
    */
   wakeAll(stripe: number, place: Place): void {
     const index = this.place(stripe, place);

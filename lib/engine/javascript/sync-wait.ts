@@ -22,8 +22,8 @@ import { type Blocked, recover, thread } from './thread.js';
 const MOST_SPINS = availableParallelism() > 1 ? 500 : 0;
 const LEAST_SPINS = MOST_SPINS >> 4;
 /**
- * The current number of checks before a sleep. This number is doubled if the checks led to a grant, and
- * halved otherwise.
+ * The current number of checks before a sleep. After checks that led to a grant, the number is doubled; after
+ * other checks, it is halved.
  */
 let spins = MOST_SPINS;
 
@@ -153,8 +153,8 @@ export class SyncWait implements Blocked, Waiting {
         this.#table.entered(stripe, this.#mode);
         return undefined;
       }
-      // A writer that waits for a shared hold of this thread may have arrived since the last check. This wait
-      // would then never end.
+      // A writer that waits for a shared hold of this thread may have arrived since the last check. In that
+      // case, this wait would never end.
       const isDeadlock = this.#waitsForItself(stripe);
       const left = deadline - performance.now();
       if (isDeadlock || left <= 0) {
@@ -195,8 +195,8 @@ export class SyncWait implements Blocked, Waiting {
   }
 
   /**
-   * Makes this thread's async acquisitions release their stripes before the thread blocks, because they
-   * cannot be served while the thread is blocked.
+   * Makes this thread's async acquisitions release their stripes before the thread blocks, because a blocked
+   * thread cannot serve them.
    */
   #standAside(): void {
     if (this.#isAside) return;

@@ -48,10 +48,10 @@ interface Note {
  * Q1  An acquisition takes its stripes in ascending order. It stops at the first stripe that is not
  *     available, or that other acquisitions of this thread already wait for. It then waits in the queue of
  *     this stripe, and keeps the stripes that it has taken. A queue serves its oldest acquisition first.
- * Q2  If a queue may take its stripe, the stripe is in `#due`, and its word has QUEUED. `#serve` runs only
- *     with an empty stack. Until `#serve` runs, the stripe is reserved for the queue but not held. A blocking
- *     acquisition of this thread may take the stripe, because the queued acquisitions cannot run before the
- *     blocking call returns.
+ * Q2  If a queue may take its stripe, the stripe is in `#due`, and the stripe's word has QUEUED. `#serve`
+ *     runs only with an empty stack. Until `#serve` runs, the stripe is reserved for the queue but not held.
+ *     A blocking acquisition of this thread may take the stripe, because the queued acquisitions cannot run
+ *     before the blocking call returns.
  * Q3  Only `#serve` and the timer settle acquisitions, and only `#serve` removes a queue.
  * Q4  The stripes of a waiting acquisition can be released at any time. The acquisition then waits for them
  *     again, in its old place.
@@ -60,9 +60,9 @@ interface Note {
  * from waiter to waiter within this class. A blocking acquisition of a held key is refused, because the
  * thread would wait for itself.
  *
- * A stack overflow can end any call of a program into this class. A stripe may then stay held, or a waiter
- * may be served late, but exclusion is kept, and nothing is released twice. A `vm` timeout can end a call
- * wherever a function or a loop iteration starts. Stripes that the ended script had taken stay held.
+ * A stack overflow can end any call of this class's methods. A stripe may then stay held, or a waiter may be
+ * served late, but exclusion is kept, and nothing is released twice. A `vm` timeout can end a call wherever a
+ * function or a loop iteration starts. Stripes that the ended script had taken stay held.
  */
 export class JavaScriptTable implements LockTable, StandsAside {
   readonly engine = 'javascript';
@@ -130,7 +130,7 @@ export class JavaScriptTable implements LockTable, StandsAside {
   acquireAsync(request: Request, waiter: AsyncWaiter): Outcome | undefined {
     if (request.timeout === 0) return this.acquireSync(request);
     recover();
-    // Only acquisitions that do not wait can pass waiters, so their count restarts here.
+    // `#passedBy` counts consecutive acquisitions on the fast path, so the count restarts here.
     this.#passedBy = 0;
     const entry = new Pending(waiter, ++this.#arrivals, request, performance.now());
     if (this.#advance(entry)) return GRANTED;
@@ -142,7 +142,7 @@ export class JavaScriptTable implements LockTable, StandsAside {
     Atomics.add(this.cells, METRIC_CELLS.waiting, 1n);
     this.#waiting++;
     if (entry.stripes.length > 1) this.#waitingForSeveral++;
-    // This field is set last. If an earlier line throws, the acquisition is dropped later, and the caller
+    // `isWaiting` is set last. If an earlier line throws, the acquisition is dropped later, and the caller
     // releases the stripes that it held before this call.
     entry.isWaiting = true;
     return undefined;
@@ -228,8 +228,8 @@ export class JavaScriptTable implements LockTable, StandsAside {
     for (const queue of this.queues.values()) {
       this.#endSleep(queue);
       const { first, stripe } = queue;
-      // This thread is about to block, so its waiting writer cannot respond to a wake. The writer must not
-      // keep readers of other threads waiting.
+      // This thread is about to block, so the thread's waiting writer cannot respond to a wake. The writer
+      // must not keep readers of other threads waiting.
       if (first !== undefined) this.lines.leave(stripe, first.mode, first);
       queue.isKept = false;
     }
@@ -321,7 +321,7 @@ export class JavaScriptTable implements LockTable, StandsAside {
     this.#due.add(stripe);
     if (this.#isScheduled) return;
     defer(this.#serveFromMicrotask, undefined);
-    // This field is set last: if `defer` throws, nothing is scheduled.
+    // `#isScheduled` is set last: if `defer` throws, nothing is scheduled.
     this.#isScheduled = true;
   }
 
@@ -370,8 +370,8 @@ export class JavaScriptTable implements LockTable, StandsAside {
   }
 
   /**
-   * Tries to take a stripe for the first waiter of its queue. If this returns false, the queue will be served
-   * again after a wake, a release or a poll.
+   * Tries to take the queue's stripe for `head`, the first waiter of the queue. If this returns false, the
+   * queue will be served again after a wake, a release or a poll.
    */
   #takeFor(queue: StripeQueue, head: Pending, cause: Cause): boolean {
     const { lines } = this;

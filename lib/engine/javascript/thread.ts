@@ -17,7 +17,7 @@ export interface StandsAside {
   leave(): void;
 }
 
-/** A sync wait. A `vm` timeout may end it at any point. */
+/** A sync wait. A `vm` timeout may end the wait at any point. */
 export interface Blocked {
   /** Undoes the changes of the wait. If this throws, it can be called again. */
   undo(): void;
@@ -33,8 +33,8 @@ interface ThreadState {
   /** All tables of this thread with pending acquisitions. */
   readonly waiting: Set<StandsAside>;
   /**
-   * The current sync wait. If other code of this thread runs while the field is set, a `vm` timeout has ended
-   * the wait.
+   * The current sync wait. If other code of this thread runs while this field is set, a `vm` timeout has
+   * ended the wait.
    */
   blocked: Blocked | undefined;
   /**
@@ -82,8 +82,8 @@ export function addWaitingTable(table: StandsAside): void {
 }
 
 /**
- * Call this before this thread uses a table. If a sync wait is recorded, a `vm` timeout has ended it; this
- * call undoes its changes.
+ * Call this before this thread uses a table. If `thread.blocked` is set, a `vm` timeout has ended that sync
+ * wait, and this function undoes the changes of the wait.
  */
 export function recover(): void {
   thread.blocked?.undo();

@@ -14,7 +14,8 @@ import { Numbered } from './numbered.js';
 import { Queue, type Queued } from './queue.js';
 
 /**
- * The managers of web locks of one thread, used if the addon does not load. Other threads cannot open them.
+ * The managers of web locks of one thread, used if the addon does not load. Other threads cannot open these
+ * managers.
  */
 export class JavaScriptWebLockEngine implements WebLockEngine {
   readonly name = 'javascript';
@@ -74,11 +75,11 @@ class LocksOfName {
 }
 
 /**
- * One manager of one thread. Its rules are those of `native/core/web_locks/web_locks.h`:
+ * One manager of one thread. The rules are the same as in `native/core/web_locks/web_locks.h`:
  *
  * R1  The held requests of a name are either one exclusive request or only shared requests.
- * R2  Whenever none of these methods runs, the first pending request of a name is not compatible with the
- *     held requests.
+ * R2  While no method of this class runs, the first pending request of a name is not compatible with the held
+ *     requests.
  * R3  A request is either held or pending, until it is stolen or ends.
  * R4  A name is in `#names` only while it has held or pending requests.
  * R5  Requesters are notified of grants and thefts later, in order, with an empty stack.
@@ -87,7 +88,8 @@ class JavaScriptWebLocks implements WebLocks {
   readonly number: number;
   readonly #names = new Map<string, LocksOfName>();
   /**
-   * All requests by ticket: pending requests, held requests, and stolen requests that were not notified yet.
+   * All requests by ticket: pending requests, held requests, and stolen requests whose requesters were not
+   * notified yet.
    */
   readonly #entries = new Map<number, WebLockRequest>();
   #lastTicket = -1;

@@ -16,7 +16,7 @@ const SIZE = 16 * 2 ** 20;
 const LINE = 64;
 /**
  * The first cache line of an arena is its header. The following constants are indexes of 32-bit integers in
- * it. The integer at this index is the number of used bytes.
+ * the header. The integer at `USED_INDEX` is the number of used bytes.
  */
 const USED_INDEX = 0;
 /** The index of a mark that distinguishes an arena from other memory of this size. */
@@ -24,12 +24,12 @@ const MARK_INDEX = 1;
 const MARK = 0x6172_656e;
 /** The index of two integers that identify the arena within the process. */
 const ID_INDEX = 2;
-/** The key of the arena in the environment data of a thread, which its workers inherit. */
+/** The key of the arena in a thread's environment data. Workers inherit this data. */
 const INHERITED = 'stripelock: arena 1';
 
 /**
- * Memory for the tables of locks. WebAssembly can access this memory, and its compare-and-swap is faster than
- * `Atomics.compareExchange`: V8 compiles the former to one instruction, but calls a function for the latter
+ * Memory for the tables of locks. WebAssembly can access this memory. The compare-and-swap of WebAssembly is
+ * faster than `Atomics.compareExchange`, because V8 compiles it to one instruction instead of a function call
  * (see docs/performance.md).
  *
  * One arena serves all locks and, if possible, all threads of a process, because V8 inlines calls into only
@@ -115,8 +115,8 @@ export class Arena {
 }
 
 /**
- * Chooses the only arena in which a thread uses WebAssembly's compare-and-swap (see {@link Arena}). It is the
- * arena of the first lock that the thread created or opened. For a lock in another arena, the thread uses
+ * Chooses the only arena in which a thread uses WebAssembly's compare-and-swap (see {@link Arena}): the arena
+ * of the first lock that the thread created or opened. For a lock in another arena, the thread uses
  * `Atomics`. Usually all threads use the same arena, because workers inherit the arena and handles contain
  * it.
  */

@@ -20,12 +20,13 @@ export interface LoaderByPath {
 }
 
 /**
- * Returns a loader that loads a binary by its path, without the search that {@link binaries} makes. The
- * search for `addon.cjs` and the binary would take a thread longer than loading the binary.
+ * Returns a loader that loads a binary by its path, without the search that {@link binaries} makes. For a
+ * thread, the search for `addon.cjs` and the binary would take longer than loading the binary.
  *
  * The loader exists only if this module is a file of the installed package, and Node's own loader loaded it.
- * In bundles and test runners the result is undefined. Only the package's CommonJS files can detect this
- * case. In these files, `scripts/build/places.mjs` replaces this function by one that detects it.
+ * In bundles and test runners the result is undefined. Only the package's CommonJS files can detect whether
+ * the loader exists. In these files, `scripts/build/places.mjs` replaces this function by one with such a
+ * check.
  */
 export function loaderByPath(): LoaderByPath | undefined {
   return undefined;

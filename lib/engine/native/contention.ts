@@ -20,12 +20,12 @@ const FRAMES = 24;
 /**
  * The minimum interval, in milliseconds, between two captured stacks of calls that wait on the event loop.
  * With this limit, capturing takes at most a few percent of a thread's time, even if thousands of calls wait
- * at once. The stacks of releases and sync calls are always captured.
+ * at the same time. The stacks of releases and sync calls are always captured.
  */
 const PAUSE = 0.1;
 /**
- * A microtask passes the pending records to the addon. Until it runs, a new record passes all records to the
- * addon if there are `MOST` records, or if the first record is older than `OLDEST` milliseconds.
+ * A microtask passes the pending records to the addon. Adding a record passes them earlier, if there are now
+ * `MOST` records, or if the first record is older than `OLDEST` milliseconds.
  */
 const MOST = 64;
 const OLDEST = 100;
@@ -45,7 +45,7 @@ interface Pending {
  * Records one thread's waits for one lock while a profile of contention is running
  * (`native/core/table/contention_profile.h`). A thread that has waited records its wait. A thread that
  * releases a contended stripe records the release. The release also makes the draw, which decides at random
- * whether both are recorded.
+ * whether the wait and the release are recorded.
  *
  * A record is created while the thread holds a contended stripe. So the stack, which is expensive to format,
  * is formatted later in a microtask.

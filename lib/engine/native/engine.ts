@@ -27,8 +27,8 @@ import { ThreadArena, type Arena } from './arena.js';
 import { NativeThread } from './thread.js';
 
 /**
- * The entry by which one evaluation of this package offers its engine to the other evaluations in its thread.
- * Another evaluation can use the engine if it has the same protocol number.
+ * The entry by which one copy of this package offers its engine to the other copies in its thread. Another
+ * copy can use the engine if both copies have the same protocol number.
  */
 interface Running {
   readonly protocol: number;
@@ -48,10 +48,10 @@ export class OtherVersion extends Error {}
  * Returns this thread's engine on the addon: the engine that is already running, or a new one. Throws an
  * `AddonMissing` if the addon cannot be loaded, or an {@link OtherVersion}.
  *
- * A thread can start the addon only once, but may evaluate this package several times. Examples are the
- * module registry of a test runner, and a package that is installed twice. All evaluations share one engine,
- * so they have a single slot, and one call notifies all waiters of the thread. The evaluations do not share
- * classes, so no code may depend on an object's class.
+ * A thread can start the addon only once, but may load several copies of this package: for example in a test
+ * runner with a module registry, or if the package is installed twice. All copies share one engine, so they
+ * have a single slot, and one call notifies all waiters of the thread. The copies do not share classes, so no
+ * code may depend on an object's class.
  */
 export function loadNativeEngine(): NativeEngine {
   const addon = loadAddon();
@@ -78,7 +78,10 @@ function startEngine(addon: Addon): NativeEngine {
   }
 }
 
-/** The number of names for which a thread has separate counts of leases and web locks. The others count as the empty name. */
+/**
+ * The maximum number of names for which a thread has separate counts of leases and web locks. Further names
+ * share the counts of the empty name.
+ */
 const MOST_NAMES = 1000;
 /** The memory of a table that other threads cannot open. */
 const NO_MEMORY: TableMemory = { arena: undefined, buffer: undefined, offset: 0, local: undefined };
@@ -101,11 +104,11 @@ export class NativeEngine implements Engine {
   readonly #thread: NativeThread;
   /**
    * The memory that the last call of {@link create} allocated in the arena. While {@link create} runs, no
-   * other thread knows this memory.
+   * other thread has access to this memory.
    */
   #made: TableMemory | undefined;
   readonly #tables = new Map<number, WeakRef<NativeTable>>();
-  /** By kind and name. */
+  /** This thread's counts. The map's key consists of the kind and the name. */
   readonly #counts = new Map<string, ThreadCounts>();
   readonly #closed = new HostFinalizationRegistry((table: number) => {
     this.#addon.close(table);
@@ -122,8 +125,8 @@ export class NativeEngine implements Engine {
   }
 
   /**
-   * This object and the objects of the next getters are created on demand, because most threads that use
-   * locks need none of them.
+   * The objects of this getter and the next ones are created on demand, because most threads that use locks
+   * need none of them.
    */
   get leases(): NativeLeases {
     return (this.#leases ??= new NativeLeases(this.#addon));
@@ -154,7 +157,10 @@ export class NativeEngine implements Engine {
     });
   }
 
-  /** This thread's counts of one kind and name. They are part of {@link lockCounts}, also after the thread has ended. */
+  /**
+   * This thread's counts for locks of one kind and name. They stay part of {@link lockCounts} after the
+   * thread has ended.
+   */
   threadCounts(kind: LockKind, name: string): ThreadCounts {
     const key = `${kind} ${name}`;
     let counts = this.#counts.get(key);

@@ -12,19 +12,19 @@ import type {
 import type { Addon } from './addon.js';
 import { BATCH, LEASE_DONE_AND_READY, LEASE_NO, MORE, NOT_OPENED } from './protocol.js';
 
-/** A token that accepts any grant of the owner. No lease has this token. */
+/** A wildcard token: it matches any grant of the owner. No lease has this token. */
 const ANY_TOKEN = 0n;
 
 /**
- * This thread's view of the leases in the addon. Notifies this thread's watchers when their keys are
- * released.
+ * This thread's view of the leases in the addon. Calls this thread's callbacks when the keys that they watch
+ * are released.
  */
 export class NativeLeases implements LeaseEngine {
   readonly name = 'native';
   readonly id: readonly [number, number];
   readonly addon: Addon;
   readonly elapsed: () => number;
-  /** The callback of each watch, by the addon's id of the watch. */
+  /** The callbacks of the watches. The map's key is the addon's id of the watch. */
   readonly #watches = new Map<number, () => void>();
   readonly #batch = new Int32Array(BATCH);
   /** Closes tables and gates after this thread has stopped using them. */
@@ -69,14 +69,14 @@ export class NativeLeases implements LeaseEngine {
     };
   }
 
-  /** Calls the watchers of released keys. */
+  /** Calls the callbacks of the watches of released keys. */
   deliver(): void {
     let handedOver: number;
     do {
       handedOver = this.addon.takeReleasedKeys(this.#batch);
       const ids = this.#batch.subarray(0, handedOver & ~MORE);
       // All callbacks are looked up first. A callback may end another watch of this batch, and the id of that
-      // watch may be reused at once.
+      // watch may be reused immediately.
       const notified = Array.from(ids, (id) => ({ id, freed: this.#watches.get(id) }));
       for (const { id, freed } of notified) {
         if (this.#watches.get(id) === freed) freed?.();
@@ -134,8 +134,8 @@ class NativeLeaseTable implements LeaseTable {
   }
 
   #ended(status: number): boolean {
-    // This thread also watches the key. The addon does not wake the calling thread, so the thread schedules
-    // the delivery.
+    // With this status, the calling thread itself watches the key. The addon does not wake the calling
+    // thread, so the thread schedules the delivery.
     if (status === LEASE_DONE_AND_READY) this.#leases.delivery.schedule();
     return status !== LEASE_NO;
   }

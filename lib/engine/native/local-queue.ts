@@ -115,7 +115,7 @@ export class LocalQueues {
 
   /**
    * Sets `time` as the start of all long timeouts that have not started yet. Returns the earliest deadline of
-   * these waiters; Infinity if there are none.
+   * the waiters with such a timeout; Infinity if there are none.
    */
   date(time: number): number {
     let next = Infinity;
@@ -125,7 +125,7 @@ export class LocalQueues {
           waiter.since = time;
           next = Math.min(next, time + waiter.timeout);
         } else if (waiter.timeout >= LONG_TIMEOUT) {
-          // All waiters before this waiter already have a start time.
+          // All earlier waiters in the queue already have a start time.
           break;
         }
       }
@@ -155,8 +155,8 @@ export class LocalQueues {
 
 /**
  * The stripes that this thread is handing over to its own waiters. A hand-over is delivered from the
- * microtask queue. The code that released the stripe may block the thread before the delivery. Then the
- * waiter cannot run, so {@link takeBack} releases the stripe to other threads.
+ * microtask queue. If the code that released the stripe blocks the thread before the delivery, the waiter
+ * cannot run. In that case, {@link takeBack} releases the stripe to other threads.
  */
 export class HandOvers {
   /**

@@ -41,9 +41,9 @@ interface LocalTable {
  * the promise of the next task, and the stripe's word does not change.
  *
  * Usually at most one exclusive acquisition of the thread waits for a stripe in the addon: the stand-in. The
- * thread's other exclusive acquisitions of that stripe wait behind the stand-in in JavaScript. This follows
- * lock cohorting (Dice, Marathe, Shavit 2012), with threads in place of NUMA nodes. An acquisition of several
- * stripes always waits in the addon.
+ * thread's other exclusive acquisitions of that stripe wait in JavaScript, behind the stand-in. This design
+ * follows lock cohorting (Dice, Marathe, Shavit 2012), with threads in place of NUMA nodes. An acquisition of
+ * several stripes always waits in the addon.
  *
  * The invariants continue the list in `native/core/table/table.h`:
  *
@@ -52,14 +52,15 @@ interface LocalTable {
  *      Because of LOCAL, the fast path cannot release the stripe, so {@link release} handles the release.
  *      Each change that removes the slot from the word also clears LOCAL.
  * I9   While a queue has waiters, one of three conditions holds. `armed`: the thread holds the stripe with
- *      LOCAL set. `handing`: the thread holds the stripe, and is about to notify the first waiter that it has
- *      the stripe. `standIn`: another acquisition of the thread waits in the addon ahead of the queue. When
+ *      LOCAL set. `handing`: the thread holds the stripe for the first waiter, but has not notified this
+ *      waiter yet. `standIn`: another acquisition of the thread waits in the addon ahead of the queue. When
  *      the stand-in stops waiting without a grant, the first waiter replaces it before other code runs.
  * I10  A thread's exclusive acquisitions of a stripe are granted in order of arrival, unless the addon
  *      revokes a grant (I7). Each ticket records how many acquisitions had joined the addon's queue earlier.
- *      So a waiter that becomes the stand-in gets its place among the acquisitions of other threads. If
- *      acquisitions of the thread other than the stand-in already wait in the addon for the stripe, or for
- *      several stripes of the lock, later acquisitions of the stripe wait in the addon behind them.
+ *      So a waiter that becomes the stand-in gets the right place among the acquisitions of other threads.
+ *      Apart from the stand-in, acquisitions of the thread may wait in the addon for the stripe, or for
+ *      several stripes of the lock. While such acquisitions wait, later acquisitions of the stripe wait in
+ *      the addon behind them.
  * I11  While other threads wait, a stripe stays in this thread only until the addon's barging period ends
  *      (`kBargingPeriod` in `native/core/base/sync.h`). After that, a release makes the first waiter of the
  *      queue the stand-in, and the addon decides which thread gets the stripe.
@@ -78,7 +79,7 @@ export class LocalWaits {
    * Counts of this thread's waiters in JavaScript: one count for each stripe, then the sum of these counts,
    * then the number of contended acquisitions (see `MOST_CONTENDED`). The addon reads the counts for
    * `stats()` and `inspect()` of any thread (`openLocals` in `native/core/table/membership.h`). Only this
-   * thread writes the counts, so it needs no atomics. The counts disappear with the thread.
+   * thread writes the counts, without atomic operations. The counts disappear with the thread.
    */
   #counts: Int32Array | undefined = undefined;
   /**
@@ -87,7 +88,7 @@ export class LocalWaits {
    * request several stripes.
    */
   #elsewhere: Int32Array | undefined = undefined;
-  /** Whether the thread checks the deadlines of these waiters: see {@link NativeThread.list}. */
+  /** Whether the thread checks the deadlines of this object's waiters: see {@link NativeThread.list}. */
   isListed = false;
   /**
    * The earliest time, by `performance.now()`, at which a waiter can time out. Waiters with a timeout that
@@ -178,7 +179,7 @@ export class LocalWaits {
     // the slot is up to date, because only this thread can remove it. The flags may be outdated, so each
     // change of the word below checks them again.
     const word = this.#words[wordIndex(stripe)]!;
-    // During a hand-over no guard holds the stripe, so there is nothing to release.
+    // During a hand-over, no guard holds the stripe, so there is nothing to release.
     if ((word & HOLDER) !== this.#slot || queue.handing) return queue.handing;
     if (queue.standIn !== undefined) return this.#releaseInCore(queue, false);
     if (queue.first === undefined)
@@ -274,7 +275,7 @@ export class LocalWaits {
     if (now >= this.#nextDue) this.#nextDue = this.#queues.collectDue(now, due);
     for (const waiter of due) {
       // Settling an earlier waiter may have run code that ended this waiter or moved it to the addon. In both
-      // cases this waiter no longer has a local ticket.
+      // cases, this waiter no longer has a local ticket.
       if (waiter.ticket > LOCAL_TICKET) continue;
       const stripe = waiter.only;
       const holders = this.#thread.addon.holders(this.#table.number, stripe);
@@ -364,8 +365,8 @@ export class LocalWaits {
   }
 
   /**
-   * Makes the first waiter the stand-in. If the addon grants the stripe at once, the grant is delivered in a
-   * microtask.
+   * Makes the first waiter the stand-in. If the addon grants the stripe immediately, the grant is delivered
+   * in a microtask.
    */
   #appointStandIn(queue: LocalQueue): void {
     this.#thread.handOvers.add(queue);

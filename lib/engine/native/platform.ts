@@ -18,8 +18,8 @@ export function platformName(): string {
 }
 
 /**
- * Whether a binary is built for musl. The binary contains the path of its dynamic linker, which shows that.
- * This function reads only three small parts of the file. A diagnostic report of Node would also show the C
+ * Whether a binary is built for musl. The path of the dynamic linker, which the binary contains, shows this.
+ * The function reads only three small parts of the file. A diagnostic report of Node would also show the C
  * library, but creating the report resolves the peer name of each open socket, which can take a minute. If
  * the file cannot be read, the result is false, because most binaries of Node are built for glibc.
  */

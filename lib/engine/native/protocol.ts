@@ -1,13 +1,14 @@
 /**
  * The special numbers in arguments and results of the addon's functions. `native/node/protocol.h` has the
- * same numbers; a test compares the two files. No loop on one side relies on a number of the other side. The
+ * same numbers; a test compares the two files. The loops of each side use only the numbers of that side. The
  * numbers of modes are in `contract/mode.ts` (see `Mode.code`).
  */
 
 /** The maximum number of entries that one call writes to the caller's array, even if the array is larger. */
 export const BATCH = 128;
 /**
- * A flag in the returned number of entries, set if there may be more entries. The caller then calls again.
+ * A flag in the returned number of entries, set if there may be more entries. The caller then repeats the
+ * call.
  */
 export const MORE = 0x4000_0000;
 /**
@@ -60,7 +61,7 @@ export { CROWDED, IDLE_ENDED, NO_STRIPE, PINNED_AGAIN } from '../contract/exact-
 /** Results of `leaseEnd` and `leaseTakeBack`. */
 export const LEASE_NO = 0;
 export const LEASE_DONE = 1;
-/** The lease has ended, and `takeReleasedKeys` has watches of this thread to return. */
+/** The lease has ended, and this thread watches the key: `takeReleasedKeys` has watches to return. */
 export const LEASE_DONE_AND_READY = 2;
 
 /**

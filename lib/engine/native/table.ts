@@ -64,7 +64,7 @@ export class NativeTable implements LockTable {
   readonly #local: LocalWaits;
   readonly #memory: TableMemory;
   readonly #isOfFile: boolean;
-  /** Whether other threads may know the memory. */
+  /** Whether other threads may have access to the memory. */
   #shared: boolean;
 
   constructor(thread: NativeThread, opened: OpenedMemory) {
@@ -155,7 +155,7 @@ export class NativeTable implements LockTable {
   }
 
   release(stripe: number, mode: Mode): void {
-    // The clock is read before the release, because the next holder may continue before this thread does.
+    // The clock is read before the release, because the next holder may run before this thread continues.
     const at = this.contention.isOn ? sharedNow() : 0;
     if (mode.code !== EXCLUSIVE_MODE.code || this.#isOfFile || !this.#local.release(stripe))
       this.#thread.release(this.#table, stripe, mode);

@@ -117,7 +117,7 @@ export class NativeThread {
   readonly #batch = new Int32Array(ENTRY_INTS * BATCH);
   readonly stripes = new StripeList();
   /**
-   * Fires at the earliest deadline or at the next check, whichever comes first, on the clock of
+   * Fires at the earliest deadline or at the next check, whichever comes first. Times are by
    * `performance.now()`. The alarm does not keep the event loop alive, because the addon does that for
    * pending acquisitions.
    */
@@ -236,7 +236,10 @@ export class NativeThread {
     }
   }
 
-  /** Makes the thread check the deadlines of these waiters, until the thread has no pending acquisition. */
+  /**
+   * Makes the thread check the deadlines of the waiters in `local`, until the thread has no pending
+   * acquisition.
+   */
   list(local: LocalWaits): void {
     if (local.isListed) return;
     this.#locals.add(local);
@@ -261,8 +264,8 @@ export class NativeThread {
   }
 
   /**
-   * Makes the alarm fire within this many milliseconds. The method compares delays instead of times, because
-   * it would have to read the clock to compare times.
+   * Makes the alarm fire within this many milliseconds. The method compares delays, because comparing times
+   * would require reading the clock.
    */
   ringWithin(delay: number): void {
     if (delay >= this.#alarm.delay) return;
@@ -305,9 +308,9 @@ export class NativeThread {
   }
 
   /**
-   * Settles one waiter. `detail` describes the outcome. For a grant: whether an earlier holder's thread
-   * ended, and the result of the draw for a profile. For an acquisition that failed: the fault of the file.
-   * For a timeout: the stripe that was not free.
+   * Settles one waiter. `detail` describes the outcome. For a grant: whether an earlier holder's thread ended
+   * without releasing, and the result of the draw for a profile. For an acquisition that failed: the fault of
+   * the file. For a timeout: the stripe that was not free.
    */
   #settleOne(waiter: AsyncWaiter, granted: boolean, detail: number): void {
     if (granted && (detail & ENTRY_FAILED) !== 0) {
@@ -368,8 +371,8 @@ export class NativeThread {
 }
 
 /**
- * Updates the queue of a stand-in (see `local-waits.ts`) that has stopped waiting in the addon. Runs before
- * any other code (keeps I9).
+ * Call this when a waiter has stopped waiting in the addon, before other code runs (keeps I9). If the waiter
+ * is a stand-in (see `local-waits.ts`), this function updates the stand-in's queue.
  */
 function standInLeft(waiter: AsyncWaiter, granted: boolean): void {
   const { queue } = waiter;

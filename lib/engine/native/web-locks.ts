@@ -116,8 +116,8 @@ interface Notification {
 const NONE: readonly Notification[] = [];
 
 /**
- * Calls the methods of a requester. NEWS_STOLEN is checked after the call of `granted`, because that call may
- * run code that clears this flag.
+ * Calls the methods of a requester. Reads NEWS_STOLEN only after the call of `granted`, because that call may
+ * run code that clears the flag.
  */
 function notify(notifications: Notification): void {
   if ((notifications.what & NEWS_GRANTED) !== 0) notifications.requester.granted();
@@ -160,7 +160,7 @@ class NativeManager implements WebLocks {
     requester.ticket = ticket;
     this.#requesters[ticket] = requester;
     if (answer === WEB_LOCK_PENDING) return 'pending';
-    // If this thread held the stolen lock, it must notify the earlier request.
+    // If this thread held the stolen lock, it must notify the requester that has lost the lock.
     if (how === 'steal' && integers[WEB_LOCK_READY] !== 0) this.#locks.delivery.schedule();
     return 'held';
   }
