@@ -1,4 +1,5 @@
-// The core as one translation unit, which is compiled in a quarter of the time that its files take one by one.
+// The core as one translation unit. Compiling it takes a quarter of the time that separate compilation of its files
+// takes.
 
 #include "core/base/free_spans.cc"
 #include "core/base/hash.cc"
@@ -28,6 +29,6 @@
 #include "core/web_locks/web_lock_name.cc"
 #include "core/web_locks/web_locks.cc"
 
-// Last, as the headers of the system may define macros.
+// These two come last, because they include system headers, which may define macros.
 #include "core/base/platform.cc"
 #include "core/files/lock_file.cc"

@@ -1,4 +1,4 @@
-// What JavaScript calls, as one translation unit, for the same reason as core.cc.
+// The addon's functions as one translation unit, for the reason that core.cc gives.
 
 #include "node/acquisitions.cc"
 #include "node/addon.cc"

@@ -155,9 +155,9 @@ napi_value acquireSync(napi_env env, napi_callback_info info) {
   return nullptr;
 }
 
-// acquireAsync(…, waited?, arrival?): kGranted, kGrantedAbandoned, an Outcome, or the waiter's id. The first
-// arguments are those of acquireSync. The others are for an acquisition that already waited in JavaScript: how long
-// it waited, in milliseconds, and its arrival number
+// acquireAsync(…, waited?, arrival?): kGranted, kGrantedAbandoned, an Outcome, or the waiter's id. The first arguments
+// are those of acquireSync. The last two arguments are for an acquisition that has already waited in JavaScript: how
+// long it has waited, in milliseconds, and its arrival number
 napi_value acquireAsync(napi_env env, napi_callback_info info) {
   const Call call(env, info);
   Acquire acquire;
@@ -174,7 +174,8 @@ napi_value acquireAsync(napi_env env, napi_callback_info info) {
     case AsyncStart::kPending:
       break;
   }
-  // The async waiters of a blocked thread must hold nothing. An interrupt made this call: see acquireSync.
+  // If the thread is blocked, an interrupt made this call (see acquireSync), and the thread's async waiters must hold
+  // nothing.
   if (call.environment().blocked()) waits.reclaim();
   return call.integer(static_cast<std::int32_t>(started.id));
 }
@@ -262,7 +263,8 @@ napi_value expire(napi_env env, napi_callback_info info) {
   return call.batch(count, batch.room);
 }
 
-// lookForIdle(): revokes stripes that this thread's waiters wait for, from threads that do not collect their grants
+// lookForIdle(): revokes grants that other threads do not collect, if a waiter of this thread waits for the granted
+// stripe
 napi_value lookForIdle(napi_env env, napi_callback_info info) {
   const Call call(env, info, 0);
   if (!call.started()) return call.refuse("not started");

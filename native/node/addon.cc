@@ -86,7 +86,7 @@ napi_value close(napi_env env, napi_callback_info info) {
   return nullptr;
 }
 
-// reuse(arenaLow, arenaHigh, stripes): an offset in bytes in the arena that no table uses, or kNoRoom
+// reuse(arenaLow, arenaHigh, stripes): the offset, in bytes, of unused memory in the arena, or kNoRoom
 napi_value reuse(napi_env env, napi_callback_info info) {
   const Call call(env, info, 3);
   std::uint64_t arena = 0;

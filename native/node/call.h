@@ -32,7 +32,7 @@ inline double toMilliseconds(Nanoseconds time) {
 }
 
 // For functions added with addFunction. The members whose names begin with "to" read an argument; they return false, or
-// nullptr, if it has the wrong type or value.
+// nullptr, if the argument has the wrong type or value.
 class Call {
  public:
   // `most`: the number of arguments of the function. Reading more values would only take longer.

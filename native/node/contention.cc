@@ -60,7 +60,7 @@ napi_value draw(napi_env env, napi_callback_info info) {
   return call.integer(static_cast<std::int32_t>(ContentionProfile::instance().draw(time)));
 }
 
-// sampling(): a wait of this many milliseconds or more is always recorded
+// sampling(): the length, in milliseconds, from which a wait is always recorded
 napi_value sampling(napi_env env, napi_callback_info info) {
   const Call call(env, info, 0);
   return call.number(toMilliseconds(ContentionProfile::instance().every()));

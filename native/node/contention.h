@@ -1,4 +1,4 @@
-// Profiles of contention.
+// The addon's functions for contention profiles.
 
 #pragma once
 

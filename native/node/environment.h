@@ -58,14 +58,14 @@ class Environment {
   Membership* membership(std::uint32_t table) const {
     return table < tables_.size() && tables_[table] ? tables_[table]->membership : nullptr;
   }
-  // Makes the given array, in shared memory, the table's array of shared holds, unless the table already has one.
+  // Sets the table's array of shared holds, unless the table already has one. `shares` must be in shared memory.
   // Returns the array in use.
   Napi::Value openShares(std::uint32_t table, Napi::Int32Array shares);
 
   // Does the same for the table's array of acquisitions that wait in JavaScript.
   Napi::Value openLocals(std::uint32_t table, Napi::Int32Array locals);
 
-  // Counts in the given cells of shared memory until the thread ends.
+  // Makes metrics() include the counts in `cells`, which must be in shared memory. See Registry::openCounts.
   void openCounts(const MetricName& name, Napi::Float64Array cells) {
     counts_.push_front(Napi::Persistent(cells));
     Registry::instance().openCounts(*participant_, name,
@@ -104,7 +104,7 @@ class Environment {
   // The index is the number. Unused numbers are null here and listed in freeNumbers_.
   std::vector<std::unique_ptr<OpenTable>> tables_;
   std::vector<std::uint32_t> freeNumbers_;
-  // Keep the memory of the thread's counts alive.
+  // References that keep the memory of the thread's counts alive.
   std::forward_list<Napi::Reference<Napi::Float64Array>> counts_;
 };
 

@@ -28,10 +28,10 @@ enum class Kind : char {
   kBytes,
 };
 
-// The largest integer that is a key. A double represents all integers up to it exactly.
+// The largest integer that is a key. A double represents all integers up to this one exactly.
 constexpr double kMaxSafe = 9007199254740991.0;
 
-// The bytes of a key: its kind, then its content. Two keys have the same bytes exactly if they are equal.
+// The bytes of a key: its kind, then its content. Two keys have the same bytes if and only if they are equal.
 class KeyBytes {
  public:
   // Returns false if the value is not a key.
@@ -112,14 +112,14 @@ class KeyBytes {
 
 static_assert(kNoStripe == kIdleEnded - 1 && static_cast<std::uint32_t>(kNoStripe) >= kMaxStripes);
 
-// nullptr if it is not the number of an open, exact table.
+// Returns nullptr if the first argument is not the number of an open, exact table.
 KeyPins* toPins(const Call& call) {
   Membership* const membership = call.toTable(0);
   return membership ? membership->pins() : nullptr;
 }
 
-// pin(table, key, idle): the key's stripe, or kNoStripe; with the flags kPinnedAgain, kCrowded and kIdleEnded.
-// `idle`: a stripe to unpin if this thread does not use it; or kNoStripe
+// pin(table, key, idle): the key's stripe, or kNoStripe; plus the flags kPinnedAgain, kCrowded and kIdleEnded. `idle`:
+// a stripe to unpin if this thread does not use it; or kNoStripe
 napi_value pin(napi_env env, napi_callback_info info) {
   const Call call(env, info, 3);
   KeyPins* const pins = toPins(call);
@@ -127,9 +127,9 @@ napi_value pin(napi_env env, napi_callback_info info) {
   std::int32_t idle = kNoStripe;
   if (!pins || !key.read(env, call.at(1)) || napi_get_value_int32(env, call.at(2), &idle) != napi_ok)
     return call.refuse("expected an exact table, a key and a stripe");
-  // Keeps N4: as in unpin().
+  // Preserves N4: as in unpin().
   const bool blocked = call.environment().blocked();
-  // kNoStripe is too high for a stripe, so the call does not unpin it.
+  // kNoStripe is not the number of a stripe, so pin() then unpins nothing.
   const KeyPins::Pinned pinned = pins->pin(key.view(), static_cast<std::uint32_t>(idle), blocked);
   const std::int32_t stripe =
       pinned.stripe == KeyTable::kNone ? kNoStripe : static_cast<std::int32_t>(pinned.stripe);
@@ -139,7 +139,7 @@ napi_value pin(napi_env env, napi_callback_info info) {
   return call.integer(stripe | again | crowded | ended);
 }
 
-// unpin(table, stripes, count): unpins the first `count` stripes, except those in use. Moves the kept ones to the
+// unpin(table, stripes, count): unpins the first `count` stripes, except those in use. Moves the kept stripes to the
 // front, and returns their number
 napi_value unpin(napi_env env, napi_callback_info info) {
   const Call call(env, info, 3);
@@ -151,7 +151,7 @@ napi_value unpin(napi_env env, napi_callback_info info) {
       !call.toIndex(2, static_cast<std::uint32_t>(length), count)) {
     return call.refuse("expected an exact table, stripes and how many");
   }
-  // Keeps N4: this call may come from an interrupt of a blocked call, which may wait for any of these keys.
+  // Preserves N4: this call may come from an interrupt of a blocked call, which may wait for any of these keys.
   const bool blocked = call.environment().blocked();
   return call.unsignedInteger(static_cast<std::uint32_t>(pins->unpin(stripes, count, blocked)));
 }

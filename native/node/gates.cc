@@ -47,7 +47,7 @@ napi_value gateAdmit(napi_env env, napi_callback_info info) {
   return Napi::BigInt::New(env, newest);
 }
 
-// gateSize(gate): the number of keys that it remembers
+// gateSize(gate): the number of keys that the gate remembers
 napi_value gateSize(napi_env env, napi_callback_info info) {
   const LeaseCall call(env, info, 1);
   FencingGate* const gate = call.toGate(0);

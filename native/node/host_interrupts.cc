@@ -45,9 +45,9 @@ bool HostInterrupts::requested(void* self) {
   return requested;
 }
 
-// Calls a JavaScript function, because V8 handles interrupts in such a call. If the end of the thread or script was
-// requested, V8 begins it in this call, and continues it after the addon has returned. In between, the addon must do
-// nothing else, because Node-API would refuse its calls.
+// Calls a JavaScript function, because V8 handles interrupts in such a call. If the host has requested the end of the
+// thread or script, V8 begins to end it in this call, and continues after the addon has returned. In between, the addon
+// must make no other Node-API calls, because they would be refused.
 bool HostInterrupts::ask() const {
   napi_value undefined = nullptr;
   napi_get_undefined(env_, &undefined);

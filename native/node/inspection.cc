@@ -32,9 +32,9 @@ napi_value held(napi_env env, napi_callback_info info) {
   return call.unsignedInteger(countHeld(membership->table()));
 }
 
-// metrics(): for each kind and name: [kind, name, locks, held, waiting, contended, timeouts, aborts, deadlocks, abandoned,
-// acquired, refused, renewals, failures, losses, nanoseconds waited, waits of each range …]. Waits for locks are measured
-// from the first call on
+// metrics(): for each kind and name: [kind, name, locks, held, waiting, contended, timeouts, aborts, deadlocks,
+// abandoned, acquired, refused, renewals, failures, losses, nanoseconds waited, waits of each range …]. Waits for locks
+// are measured from the first call on
 napi_value metrics(napi_env environment, napi_callback_info) {
   const Napi::Env env = environment;
   Registry& registry = Registry::instance();

@@ -10,13 +10,13 @@
 
 namespace stripelock {
 
-// The largest number in an argument. A double represents all integers up to it exactly.
+// The largest number in an argument. A double represents all integers up to this one exactly.
 inline constexpr double kMaxNumber = 9007199254740991.0;
 // Times are at most 2^42 ms, or 139 years, so the sum of two does not overflow. lib/ has a narrower limit.
 inline constexpr double kMaxTime = 4398046511104.0;
 
-// A string argument as the bytes of its UTF-16 code units. They are exact for every string, even an ill-formed one, and
-// V8 copies them faster than it encodes UTF-8.
+// A string argument as the bytes of its UTF-16 code units. These bytes are exact for every string, even an ill-formed
+// one. V8 copies them faster than it encodes UTF-8.
 class Text {
  public:
   // Returns false if the value is not a string.
@@ -68,7 +68,7 @@ class LeaseCall : public Call {
     out = toNanoseconds(ttl);
     return true;
   }
-  // nullptr if it is not the number of an open table.
+  // Returns nullptr if the argument is not the number of an open table.
   LeaseTable* toLeaseTable(std::size_t index) const {
     std::uint32_t place = 0;
     return started() && toIndex(index, kMaxOpen, place) ? leases().table(place) : nullptr;

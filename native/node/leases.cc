@@ -130,7 +130,7 @@ napi_value leaseRenew(napi_env env, napi_callback_info info) {
   return call.boolean(arguments.table().renew(arguments.claim(), ttl, &replaced));
 }
 
-// leaseEnd(table, key, at, owner, token, keepFor): kLeaseNo, kLeaseDone or kLeaseDoneAndReady. Token 0 accepts any
+// leaseEnd(table, key, at, owner, token, keepFor): kLeaseNo, kLeaseDone or kLeaseDoneAndReady. Token 0 matches any
 // grant of the owner
 napi_value leaseEnd(napi_env env, napi_callback_info info) {
   const LeaseCall call(env, info, 6);

@@ -74,8 +74,8 @@ napi_value processClose(napi_env env, napi_callback_info info) {
   return nullptr;
 }
 
-// processTable(file, name): [the number of the file's table, the header of its words, the largest number of its keys,
-// the holders' tokens by stripe, its limit]. Returns undefined if the host does not allow external memory in an
+// processTable(file, name): [the number of the file's table, the header of the table's memory, the largest number of
+// keys, the holders' tokens by stripe, the limit]. Returns undefined if the host does not allow external memory in an
 // ArrayBuffer
 napi_value processTable(napi_env env, napi_callback_info info) {
   const Call call(env, info, 2);

@@ -20,7 +20,7 @@ class ProcessFiles {
   ProcessFiles& operator=(const ProcessFiles&) = delete;
 
   std::size_t add(std::shared_ptr<ProcessFile> file);
-  // nullptr if none is open under the number.
+  // nullptr if no file is open under the number.
   std::shared_ptr<ProcessFile> at(std::size_t number) const {
     return number < files_.size() ? files_[number] : nullptr;
   }

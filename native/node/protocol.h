@@ -1,6 +1,6 @@
 // The numbers that the addon and lib/engine/native/protocol.ts agree on. That file has the same numbers; a test
-// compares the two. No loop on one side relies on a number of the other side. The numbers of modes are in
-// core/table/mode.h and in lib/engine/contract/mode.ts.
+// compares the two. Each side bounds its loops by its own numbers. The numbers of modes are in core/table/mode.h and in
+// lib/engine/contract/mode.ts.
 
 #pragma once
 

@@ -17,7 +17,7 @@ napi_value countSignals(napi_env env, napi_callback_info info) {
   return call.boolean(countTerminalSignals(static_cast<int>(signal)));
 }
 
-// takeTerminalSignal(signal): whether a counted delivery of the signal is left; takes one
+// takeTerminalSignal(signal): subtracts one from the count of deliveries; false if the count is 0
 napi_value takeSignal(napi_env env, napi_callback_info info) {
   const Call call(env, info, 1);
   std::uint32_t signal = 0;

@@ -12,8 +12,8 @@
 
 namespace stripelock {
 
-// Numbers that JavaScript and the calls for web locks exchange in shared memory. As an argument or a result each number
-// would cost 4 to 14 ns; here it costs 1 ns. protocol.h has the places and values.
+// Numbers that JavaScript and the calls for web locks exchange in shared memory. As an argument or a result, each
+// number would cost 4 to 14 ns; here it costs 1 ns. protocol.h has the places and values.
 struct WebLockExchange {
   // To the addon: the manager's number.
   double manager;

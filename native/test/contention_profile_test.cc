@@ -46,7 +46,7 @@ TEST(ContentionProfile, LeavesOutWaitsBelowItsThreshold) {
 
 TEST(ContentionProfile, RecordsShortWaitsInProportion) {
   int recorded = 0;
-  // Too few in each profile to raise the sampling time.
+  // Each profile records too few waits to raise the sampling time.
   for (int i = 0; i < 24; ++i) {
     const Profiling on(0, 10);
     for (int j = 0; j < 100; ++j) recorded += on.profile.draw(kMillisecond) >= Draw::kRecorded ? 1 : 0;

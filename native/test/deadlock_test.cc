@@ -17,7 +17,7 @@ TEST(Deadlock, IsRefusedThroughASharedSetThatIsOnlyPartlyTaken) {
   Peer reader(memory);
   Peer writer(memory);
   ASSERT_TRUE(writer.client.take(1));
-  // This waiter has taken 0, which is not counted as its hold yet, and waits for 1.
+  // This waiter has taken stripe 0, which is not counted as its hold yet, and waits for stripe 1.
   Blocking both(reader.client, {0, 1}, {.mode = Mode::kShared});
   ASSERT_TRUE(awaitWaiters(writer.client, 1, 1));
   Blocking first(writer.client, {0});
@@ -144,7 +144,7 @@ TEST(Deadlock, IsRefusedToASharedReEntryWhenTheWriterComesInTheLastInstant) {
   Peer peer(memory);
   Peer writer(memory);
   ASSERT_TRUE(peer.client.take(0, Mode::kShared));
-  // With this flag, the re-entry does not succeed before it looks for writers.
+  // With this flag, the re-entry fails at first, and then searches for writers.
   memory.word(0).fetch_or(kQueued);
   Barrier barrier("proceed: before the next shard");
   Blocking blocking(peer.client, {0}, {.mode = Mode::kShared});
@@ -165,7 +165,7 @@ TEST(Deadlock, IsNotSeenInAChainThatEndsAtARunningThread) {
   ASSERT_TRUE(middle.client.take(1));
   Blocking first(middle.client, {0});
   Blocking second(end.client, {1});
-  // Longer than it takes to find a deadlock.
+  // This is longer than the search for a deadlock takes.
   std::this_thread::sleep_for(std::chrono::nanoseconds(kFirstSlice + 3 * kSlice));
   EXPECT_FALSE(first.decided());
   EXPECT_FALSE(second.decided());
@@ -236,7 +236,7 @@ TEST(Deadlock, IsNotSeenInWhatWasGrantedToABlockedThreadThatHasYetToNotice) {
   makeHandOverDue(holder.client, 0);
   std::thread releasing([&] { EXPECT_TRUE(holder.client.release({0})); });
   ASSERT_TRUE(barrier.awaitArrival());
-  // According to the word, this thread holds the other one's stripe. It gives the stripe back as soon as it collects
+  // According to the word, this thread holds the other thread's stripe. It gives the stripe back as soon as it collects
   // the grant.
   Blocking blocking(peer.client, {1}, {.timeout = kStuck});
   ASSERT_TRUE(awaitWaiters(holder.client, 1, 1));
@@ -253,7 +253,7 @@ TEST(Deadlock, IsNotSeenInWhatWasGrantedToABlockedThreadThatHasYetToNotice) {
 
 namespace {
 
-// Stops the first thread between its two passes, and makes another one leave its wait during that time.
+// Stops the first thread between its two passes, and makes another thread leave its wait during that time.
 struct BetweenLooks {
   static inline thread_local bool stops = false;
   static inline std::atomic<bool> stopped{false};
@@ -304,8 +304,8 @@ TEST(Deadlock, IsNotSeenInACycleThatOneLeavesBetweenTheTwoLooks) {
     std::this_thread::sleep_for(std::chrono::nanoseconds(2 * kFirstSlice));
     staying.emplace(one.client, Stripes{1}, Ask{}, Interrupt{.requested = BetweenLooks::staying});
     ASSERT_TRUE(eventually([] { return BetweenLooks::stopped.load(); }));
-    // The leaving thread may have been about to search, too. Then it waits for the stopped search, and this round
-    // does not count.
+    // The leaving thread may have been about to search, too. Then it must wait until the stopped search has ended, and
+    // this round does not count.
     const Nanoseconds soon = now() + 10 * kSlice;
     while (!left && now() < soon) left = waitersOf(one.client, 0) == 0;
     looks.open.store(true);

@@ -1,4 +1,4 @@
-// An async waiter that was designated to try for its stripe, until its event loop does so.
+// Tests of an async waiter that was designated, while its event loop has not tried for the stripe yet.
 
 #include <thread>
 

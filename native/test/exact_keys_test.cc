@@ -80,7 +80,7 @@ TEST(ExactKeys, StayPinnedWhileTheirThreadHoldsThem) {
   const std::uint32_t idle = peer.pin("idle");
   ASSERT_TRUE(peer.client.take(held));
   ASSERT_TRUE(peer.client.take(shared, Mode::kShared));
-  // Stripes may be listed twice, whether they are used or not.
+  // A stripe may be listed twice, whether it is used or not.
   std::array<std::int32_t, 6> list{};
   std::size_t at = 0;
   for (const std::uint32_t stripe : {held, idle, held, shared, idle, held})
@@ -235,8 +235,8 @@ TEST(ExactKeys, StayPinnedWhileTheirThreadBlocks) {
   ASSERT_TRUE(waiter.client.release({stripe}));
 }
 
-// The thread with the last pin reads the word while the other thread waits for the shard. That thread then pins the
-// key.
+// The thread with the last pin reads the word while the other thread waits for the shard. The other thread then pins
+// the key.
 TEST(ExactKeys, ThatArePinnedAsTheLastPinEndsHaveOneStripe) {
   SharedMemory memory(8);
   ExactPeer one(memory);

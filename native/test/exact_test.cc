@@ -145,8 +145,7 @@ TEST_F(Exact, AGrantAfterTheFirstSliceIsGivenBackByAThreadThatIsInterruptedMeanw
   } host{holder.client};
   const auto requested = [](void* data) {
     auto& [holding, asked] = *static_cast<Host*>(data);
-    // The first call is at the end of a slice. It reports no interrupt, and the waiter is granted the stripe after
-    // it.
+    // The first call is at the end of a slice. It reports no interrupt, and then the waiter is granted the stripe.
     if (++asked > 1) return true;
     makeHandOverDue(holding, 0);
     holding.release({0});
@@ -192,7 +191,7 @@ TEST_F(Exact, AGrantAsItsThreadBlocksIsNotMade) {
   Peer behind(memory);
   ASSERT_TRUE(holder.client.take(1));
   peer.client.pend({0});
-  // This waiter has no deadline, at which it would revoke the blocked thread's grant.
+  // This waiter has no deadline. At a deadline, it would revoke the blocked thread's grant.
   Blocking next(behind.client, {0});
   ASSERT_TRUE(awaitWaiters(holder.client, 0, 2));
   makeHandOverDue(holder.client, 0);

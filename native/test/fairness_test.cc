@@ -37,7 +37,7 @@ TEST(Fairness, LetsARunningThreadBargeBeforeThat) {
     Barrier barrier("designated: before it tries");
     EXPECT_TRUE(holder.client.release({0}));
     ASSERT_TRUE(barrier.awaitArrival());
-    // The word is 0 while the waiter is on its way, so no thread needs to call the core.
+    // Until the designated waiter tries, the word is 0, so no thread needs to call the core.
     EXPECT_EQ(memory.word(0).load(), 0u);
     EXPECT_TRUE(holder.client.take(0));
     EXPECT_TRUE(holder.client.giveBack(0));
@@ -89,7 +89,7 @@ TEST(Fairness, LetsARunningThreadBargePastAnEventLoopThatWantsMoreStripes) {
   EXPECT_TRUE(holder.client.take(1));
   EXPECT_TRUE(takeGrants(waiter.environment).empty());
   EXPECT_EQ(memory.word(1).load(), holder.slot() | kQueued);
-  // After the barging period, every free stripe is handed over at once.
+  // After the barging period, the release hands over its stripe, and the waiter also gets the free stripe after it.
   makeHandOverDue(holder.client, 1);
   EXPECT_TRUE(holder.client.release({1}));
   for (const std::uint32_t stripe : {0, 1, 2}) EXPECT_EQ(memory.word(stripe).load(), waiter.slot());

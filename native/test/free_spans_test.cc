@@ -40,7 +40,7 @@ TEST(FreeSpans, AreGivenOutOnceAndOnlyIfTheyAreLargeEnough) {
 }
 
 TEST(FreeSpans, AreJoinedWithTheirNeighbours) {
-  // In each order, so that a part is added before, behind and between others.
+  // Adds the parts in each order, so that a part is added before, behind and between others.
   for (const std::vector<std::uint32_t>& order : std::vector<std::vector<std::uint32_t>>{
            {0, 1, 2}, {2, 1, 0}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}}) {
     FreeSpans spans;

@@ -238,7 +238,7 @@ TEST(KeyTable, GivesTheStripeThatIsGivenUpToTheNewKeyAtOnce) {
   const std::uint32_t stripe = of.pin("first");
   EXPECT_EQ(of.keys().pin(view("second"), stripe).stripe, stripe);
   EXPECT_EQ(of.keys().size(), 1u);
-  // The same key can also give up its stripe to itself.
+  // `idle` can also be the key's own stripe.
   EXPECT_EQ(of.keys().pin(view("second"), stripe).stripe, stripe);
   EXPECT_EQ(of.pin("first"), KeyTable::kNone);
   of.keys().unpin(stripe);

@@ -329,7 +329,7 @@ TEST(LeaseTable, DoesNotWaitForAThreadThatLetsItsTurnPass) {
   second.watches.add(leases.table, KeyView("key"));
   leases.release("key", "a");
   EXPECT_TRUE(eventually([&] { return leases.turn("key", "2", second).token != 0; }));
-  // Its thread is now last in the queue.
+  // The blocked thread has let its turn pass, so it is now last in the queue.
   leases.release("key", "2");
   EXPECT_NE(leases.turn("key", "2", second).token, 0u);
 }

@@ -156,7 +156,7 @@ TEST(LockMetrics, IgnoreCellsWithoutACount) {
   EXPECT_EQ(odd[LockMetrics::kTimeouts] + odd[LockMetrics::kLosses] + odd[LockMetrics::kNanoseconds], 0u);
 }
 
-// The last test: later ones would have no separate names.
+// This must be the last test, because later tests would have no separate names.
 TEST(LockMetrics, OfTooManyNamesThatAreGoneAreUnderNoName) {
   Environment environment;
   const std::uint64_t before = of("")[LockMetrics::kAborts];

@@ -1,4 +1,4 @@
-// In these tests each wake-up is the only one. There are no slices and timeouts, so no thread notices its grant by
+// In these tests, each grant has only one wake-up. There are no slices and timeouts, so no thread notices its grant by
 // polling. A lost wake-up makes the test report that it is stuck.
 
 #include <atomic>
@@ -17,8 +17,8 @@ namespace {
 constexpr const char* kLastMoments[] = {"designated: before it looks again",
                                         "designated: before it sleeps again"};
 
-// The holder takes the stripe just before a designated waiter tries. It releases the stripe by the fast path at one
-// of the last moments before that waiter sleeps.
+// The holder takes the stripe just before a designated waiter tries. The holder releases the stripe by the fast path at
+// one of the last moments before that waiter sleeps.
 struct GivesBackAtTheLast {
   static inline Client* holder = nullptr;
   static inline std::atomic<int> took{0};
@@ -256,7 +256,7 @@ struct TwoGrants {
 // The first grant is revoked before its wake arrives, so the wake finds nothing. The second grant follows.
 TEST(WakeUp, IsNotLostForABlockedThreadAfterAWakeThatFoundNothing) {
   const NoSlices slices;
-  // In separate shards, so that no thread waits for a stopped one.
+  // These stripes are in separate shards, so that no thread waits for a stopped thread.
   constexpr std::uint32_t kSecond = 100;
   constexpr std::uint32_t kBlocking = 199;
   SharedMemory memory(200);

@@ -1,4 +1,4 @@
-// Steps whose order matters to other threads. Each is stopped in the middle.
+// Steps whose order matters to other threads. Each test stops a thread in the middle of such a step.
 
 #include <atomic>
 #include <cstring>
@@ -42,7 +42,7 @@ TEST(Order, GivesASlotToAnotherThreadAfterNoWordNamesIt) {
 
 namespace {
 
-// The granting thread finds stripe 1 held and then free. It is stopped on its way from there to stripe 2.
+// The granting thread first finds stripe 1 held, and then free. It is stopped between stripe 1 and stripe 2.
 struct BetweenQueues {
   static inline Client* holder = nullptr;
   static inline std::uint32_t passedBy = 0;
@@ -129,7 +129,7 @@ TEST(Order, FindsAWaiterThatMovesOnAsItIsLookedFor) {
     EXPECT_EQ(waitersOf(holder.client, 199), 2u);
     {
       // The cancellation must lock the shard where the waiter is now, so it cannot finish while this thread has that
-      // shard.
+      // shard locked.
       const Lock lock(holder.client.table().shardOf(199));
       barrier.open();
       const Deadline soon = Deadline::after(100);

@@ -49,7 +49,7 @@ TEST(Parker, IsWokenByAnotherThread) {
 }
 
 TEST(Parker, LosesNoPermitOfMany) {
-  // Each permit answers one round, so a lost one would stop both threads forever.
+  // Each permit answers one round, so a lost permit would stop both threads forever.
   Parker there;
   Parker back;
   constexpr int kRounds = 5000;
@@ -78,7 +78,7 @@ TEST(Parker, IsWokenWhenSeveralThreadsUnparkAtOnce) {
       }
     });
   }
-  // Whichever thread counts last leaves a permit after that.
+  // The thread that counts last then leaves a permit.
   while (left.load() > 0) EXPECT_TRUE(parker.park(Deadline::after(kStuck)));
   for (std::thread& other : others) other.join();
 }

@@ -17,8 +17,8 @@ namespace {
 
 constexpr std::uint32_t kLimit = 2;
 constexpr Ask kPermit{.mode = Mode::kShared};
-// A timeout that is long enough for a wrong refusal to come first: threads search at the end of each slice, every 20
-// ms.
+// This timeout is long enough that a wrong refusal would come before it: threads search at the end of each slice, every
+// 20 ms.
 constexpr Ask kPermitForAWhile{.mode = Mode::kShared, .timeout = 300};
 
 struct Holder : Peer {
@@ -108,7 +108,7 @@ TEST_F(PermitCycle, IsRefusedToOneThreadIfAllHoldersAreBlocked) {
   }));
   const SyncOutcome& outcome = waits[refused]->join();
   EXPECT_EQ(outcome.status, Status::kDeadlock);
-  // Each thread in the cycle waits for a permit of the next one. So holders of stripe 0 and of stripe 1 alternate.
+  // Each thread in the cycle waits for a permit of the next thread. So holders of stripe 0 and of stripe 1 alternate.
   EXPECT_TRUE(outcome.cycle.size() == 2 || outcome.cycle.size() == 4) << outcome.cycle.size();
   EXPECT_EQ(outcome.cycle[0].threadId, threads[refused]->environment.threadId());
   for (std::size_t i = 0; i < outcome.cycle.size(); ++i) {

@@ -43,8 +43,8 @@ struct Inside {
   }
 };
 
-// One thread from its start to its death. It takes stripes in one order, so it waits only for stripes after those it
-// holds.
+// One thread from its start to its death. It takes stripes in ascending order, so it waits only for stripes after those
+// that it holds.
 class PermitLife {
  public:
   PermitLife(Inside& inside, Random& random)
@@ -125,7 +125,7 @@ class PermitLife {
       return;
     }
     while (!pending.empty()) {
-      // If a release of this thread grants its own acquisition, it does not wake the event loop.
+      // If a release by this thread grants this thread's own acquisition, the release does not wake the event loop.
       const bool ready = peer_.async().hasReady();
       for (const auto& grant : ready ? takeGrants(peer_.environment) : awaitGrants(peer_.environment)) {
         for (std::size_t i = 0; i < pending.size(); ++i) {

@@ -201,7 +201,8 @@ TEST_F(Permits, AreAllGivenBackByABlockedThreadThatWasGrantedThem) {
   for (int i = 0; i < 2; ++i) ASSERT_TRUE(one.takes(1));
   for (int i = 0; i < 2; ++i) two.client.pend({0}, kPermit);
   for (int i = 0; i < 2; ++i) EXPECT_TRUE(one.release(0));
-  // Both were granted, but their thread blocks before it collects them. So others get the permits.
+  // Both acquisitions were granted, but their thread blocks before it collects the grants. So other threads get the
+  // permits.
   Blocking blocked(two.client, {1}, kPermit);
   ASSERT_TRUE(awaitWaiters(one.client, 1, 1));
   EXPECT_TRUE(eventually([&] { return (word() & kHolderMask) == 1; }));

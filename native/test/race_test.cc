@@ -32,7 +32,7 @@ class Mark {
   std::atomic<int> count_{0};
 };
 
-// If a thread has a mark, sets it each time the thread has searched for a cycle.
+// If a thread has a mark, sets the mark each time the thread has searched for a cycle.
 struct Looks {
   static inline thread_local Mark* mine = nullptr;
 
@@ -68,7 +68,7 @@ TEST(Race, DoesNotHappenBetweenAThreadThatEndsAndOneThatWakesIt) {
 
 TEST(Race, DoesNotHappenBetweenAThreadThatContinuesAndOneThatLooksForCycles) {
   const UsualSlices slices;
-  // Stripes of different shards, so that the threads share only the mutex of the wait graph.
+  // The stripes are in different shards, so that the threads share only the mutex of the wait graph.
   SharedMemory memory(200);
   Peer holder(memory);
   Peer leaving(memory);

@@ -19,11 +19,12 @@ constexpr std::size_t kReaders = 3;
 // The behaviour of the readers outside the cycle.
 enum class Others {
   kRun,
-  // They block for a stripe of a running thread.
+  // The other readers block for a stripe of a running thread.
   kBlock,
 };
 
-// Several readers hold stripe 0. A writer that holds stripe 1 waits for it, and one of the readers waits for stripe 1.
+// Several readers hold stripe 0. A writer that holds stripe 1 waits for stripe 0, and one of the readers waits for
+// stripe 1.
 void closeTheCycleThrough(std::size_t index, Others others) {
   SharedMemory memory(3);
   Peer running(memory);
@@ -125,11 +126,11 @@ TEST(Deadlock, IsRefusedThroughAnyOneOfSeveralReadersThatAllBlock) {
   for (std::size_t index = 0; index < kReaders; ++index) closeTheCycleThrough(index, Others::kBlock);
 }
 
-// A blocked thread was granted the stripe that its async acquisition waited for. It gives the stripe back; until then
-// the word names the thread.
+// A blocked thread was granted the stripe that its async acquisition waited for. The thread gives the stripe back;
+// until then, the word names the thread.
 TEST(Deadlock, IsNotSeenInWhatABlockedThreadIsGivingBack) {
   const UsualSlices slices;
-  // In separate shards, so that no thread waits for a stopped one.
+  // These stripes are in separate shards, so that no thread waits for a stopped thread.
   constexpr std::uint32_t kOther = 100;
   SharedMemory memory(200);
   Peer holder(memory);
@@ -194,7 +195,8 @@ TEST(Deadlock, IsNotSeenByAThreadInAGrantToItselfThatIsHalfMade) {
     const bool arrived = barrier.awaitArrival();
     EXPECT_EQ(memory.word(0).load(), peer.slot());
     Blocking blocking(peer.client, {0}, {.timeout = kStuck});
-    // The thread must not trust the word before the grant is complete. This is long enough for a thread that does.
+    // The thread must not trust the word before the grant is complete. A thread that trusts it decides within this
+    // time.
     const Deadline soon = Deadline::after(200);
     while (!blocking.decided() && !soon.passedAt(now())) std::this_thread::yield();
     EXPECT_FALSE(blocking.decided());

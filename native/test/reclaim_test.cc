@@ -1,5 +1,5 @@
-// A thread blocks in a sync wait while it has pending acquisitions. It could not use their grants, so they hold
-// nothing until it continues.
+// A thread blocks in a sync wait while it has pending acquisitions. The thread could not use their grants, so the
+// acquisitions hold nothing until the thread continues.
 
 #include <algorithm>
 #include <thread>
@@ -72,9 +72,9 @@ TEST(Reclaim, GivesToOtherThreadsWhatItTakesBack) {
   Peer other(memory);
   ASSERT_TRUE(blocker.client.take(1));
   ASSERT_TRUE(blocker.client.take(2));
-  // This acquisition holds 0 and waits for 1.
+  // This acquisition holds stripe 0 and waits for stripe 1.
   const std::uint32_t pending = peer.client.pend({0, 1});
-  // This thread needs 0. It then releases the stripe that the peer is going to block for.
+  // This thread needs stripe 0. It then releases the stripe that the peer is going to block for.
   Blocking zero(other.client, {0});
   ASSERT_TRUE(awaitWaiters(blocker.client, 0, 1));
   Blocking two(peer.client, {2});

@@ -127,7 +127,7 @@ TEST(Registry, OpensAndClosesOneOfManyTablesAsFastAsOneOfFew) {
   Environment environment;
   Registry& registry = Registry::instance();
   std::vector<Membership*> memberships;
-  // The shortest time of these parts, so that other load on the machine does not count.
+  // Uses the shortest time of these parts, so that other load on the machine does not count.
   const auto quickest = [](const std::vector<Nanoseconds>& parts, std::size_t from, std::size_t to) {
     return *std::min_element(parts.begin() + static_cast<std::ptrdiff_t>(from),
                              parts.begin() + static_cast<std::ptrdiff_t>(to));
@@ -194,7 +194,7 @@ TEST(Registry, KeepsATableForAsLongAsOneThreadUsesIt) {
   EXPECT_EQ(counter, 4 * 400);
 }
 
-// Reading a million words would delay the end of the process, after which no thread reads them.
+// Reading a million words would only delay the end of the process: no thread reads the words afterwards.
 TEST(Registry, LeavesTheWordsAsTheyAreWhenTheMainThreadIsTheLastToEnd) {
   constexpr std::uint32_t kStripes = 4;
   SharedMemory memory(kStripes);

@@ -122,8 +122,8 @@ TEST_F(Revocation, DoesNotForgetAThreadThatComesBackWhileItIsRevoked) {
     Barrier barrier("take: before it looks");
     std::thread back([&] { taken = takeGrants(busy.environment).size(); });
     ASSERT_TRUE(barrier.awaitArrival());
-    // The thread has not cleared its last wake yet, so this sends no other. The thread must notice the revocation
-    // itself.
+    // The thread has not cleared its last wake yet, so this revocation sends no further wake. The thread must notice
+    // the revocation itself.
     EXPECT_TRUE(revoke());
     barrier.open();
     back.join();

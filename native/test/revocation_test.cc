@@ -1,5 +1,5 @@
-// Stripes that were granted to an async waiter whose thread computes and does not collect them. Other threads revoke
-// them.
+// Stripes that were granted to an async waiter, but are not collected, because the waiter's thread computes. Other
+// threads revoke these grants.
 
 #include <gtest/gtest.h>
 
@@ -51,7 +51,7 @@ TEST_F(Revocation, PassesATurnOnAndThenPassesTheThreadOver) {
   last.client.pend({0});
   designate();
   EXPECT_TRUE(revoke());
-  // From now on no thread has to wait for the busy one: each release serves the next waiter.
+  // From now on, no thread has to wait for the busy thread: each release serves the next waiter.
   ASSERT_EQ(awaitGrants(next.environment).size(), 1u);
   EXPECT_TRUE(next.client.release({0}));
   ASSERT_EQ(awaitGrants(last.environment).size(), 1u);
@@ -168,7 +168,7 @@ TEST_F(Revocation, LeavesWhatItsThreadHasTakenOrHolds) {
   ASSERT_EQ(takeGrants(busy.environment).size(), 1u);
   EXPECT_FALSE(revoke());
   EXPECT_EQ(word(), busy.slot());
-  // Also while another grant to the same thread is uncollected.
+  // The same holds while another grant to the same thread is uncollected.
   ASSERT_TRUE(holder.client.take(1));
   busy.client.pend({1});
   handOver(1);

@@ -2,8 +2,8 @@
 //
 //   STRIPELOCK_SEED=<seed> STRIPELOCK_SECONDS=<seconds> core_test --gtest_filter='Stress.*'
 //
-// repeats the threads' decisions, but not the machine's interleaving. With STRIPELOCK_SLICES=none a lost wake-up is a
-// hang, except in the unruly tests.
+// repeats the threads' decisions, but not the machine's interleaving. With STRIPELOCK_SLICES=none, a lost wake-up
+// becomes a hang, except in the unruly tests.
 
 #include <algorithm>
 #include <atomic>
@@ -227,7 +227,7 @@ void Life::takeFast() {
   if (use.client.take(stripe, mode)) hold(use, {stripe}, mode, false);
 }
 
-// Whether the stripe comes after all held ones in the order in which nested acquisitions take stripes.
+// Whether the stripe comes after all held stripes in the order in which nested acquisitions take stripes.
 bool Life::isAfterAllHeld(const Use& wanted, std::uint32_t stripe) const {
   bool later = false;
   for (const auto& use : uses_) {
@@ -272,8 +272,8 @@ bool Life::takeSync() {
 void Life::start() {
   Use& use = anyUse();
   Stripes stripes = anyStripes(use.world);
-  // Always with a timeout. This thread may later hold the very stripe that blocks this acquisition, and no search
-  // would find that cycle.
+  // The acquisition always has a timeout. This thread may later hold the very stripe that blocks this acquisition, and
+  // no search would find that cycle.
   const Ask ask = anyAsk(50);
   const AsyncWaits::Started started = use.client.acquire(stripes, ask);
   if (started.status == AsyncStart::kGranted) {
@@ -438,8 +438,8 @@ void Life::retire() {
   EXPECT_FALSE(environment_.async().cancel(0)) << "something is pending that nobody waits for";
 }
 
-// The limit for each operation: sync waits that cannot end are refused, and async ones have deadlines. It is far
-// longer than a loaded machine under ThreadSanitizer has ever needed.
+// The limit for each operation: sync waits that cannot end are refused, and async waits have deadlines. The limit is
+// far longer than a loaded machine under ThreadSanitizer has ever needed.
 constexpr double kWatchdog = 60'000;
 
 struct Plan {

@@ -165,8 +165,8 @@ std::atomic<void (*)(const char*)> seamHandler{nullptr};
   return true;
 }();
 
-// The point at which the only barrier stops a thread. Static, because a thread may read it after the barrier has
-// ended.
+// The point at which the only barrier stops a thread. This variable is static, because a thread may read it after the
+// barrier has ended.
 std::atomic<const char*> barrierPoint{nullptr};
 std::atomic<int> barrierArrivals{0};
 

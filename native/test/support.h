@@ -37,7 +37,8 @@ std::uint64_t numberFrom(const char* variable, std::uint64_t otherwise);
 // The milliseconds after which a wait counts as stuck; long enough for a loaded machine under a sanitizer.
 // STRIPELOCK_STUCK overrides it.
 inline const double kStuck = static_cast<double>(numberFrom("STRIPELOCK_STUCK", 30'000));
-// A source of random numbers whose seed, STRIPELOCK_SEED or a random one, is printed with that name.
+// Returns a source of random numbers. Its seed is STRIPELOCK_SEED, or random if that is not set. Prints the seed with
+// `name`.
 std::mt19937_64 seeded(const char* name);
 
 using Random = std::mt19937_64;
@@ -48,8 +49,8 @@ inline std::uint32_t below(Random& random, std::uint32_t limit) {
 }
 inline bool oneIn(Random& random, std::uint32_t rarity) { return below(random, rarity) == 0; }
 
-// With STRIPELOCK_SLICES=none no sync wait reaches the end of a slice (core/table/sync_wait.h), so a lost wake-up hangs.
-// During the lifetime of this object slices end as usual, for tests of the end of a slice.
+// With STRIPELOCK_SLICES=none, no sync wait reaches the end of a slice (core/table/sync_wait.h), so a lost wake-up
+// becomes a hang. During the lifetime of this object, slices end as usual, for tests that need the end of a slice.
 class UsualSlices {
  public:
   UsualSlices() : shortest_(seamShortestSlice.exchange(0)) {}
@@ -75,7 +76,8 @@ class NoSlices {
 // Waits for a condition that other threads make true. Returns false after kStuck.
 bool eventually(const std::function<bool()>& condition);
 
-// Reports a failure and ends the process. For failures that leave threads blocked, because these cannot be ended.
+// Reports a failure and ends the process. For failures that leave threads blocked, because a blocked thread cannot be
+// ended.
 [[noreturn]] void stuck(const char* what);
 // Prints a lock's holders and waiters to stderr.
 void describe(Table& table);
@@ -136,7 +138,7 @@ struct Ask {
   bool fast = true;
 };
 
-// One environment's use of one lock, by the steps of the JavaScript layer.
+// One environment's use of one lock. Takes the same steps as the JavaScript layer.
 class Client {
  public:
   Client(Environment& environment, SharedMemory& memory, bool exact = false, std::uint32_t limit = 1);
@@ -157,7 +159,7 @@ class Client {
   AsyncWaits::Started acquire(const Stripes& stripes, Ask ask = {});
   // Starts an async acquisition that has to wait. Returns its id.
   std::uint32_t pend(const Stripes& stripes, Ask ask = {});
-  // Returns false if, according to its word, some stripe is not held in this mode.
+  // Returns false if, according to the words, some stripe is not held in this mode.
   bool release(const Stripes& stripes, Mode mode = Mode::kExclusive);
   bool releaseSlow(std::uint32_t stripe, Mode mode = Mode::kExclusive) {
     return membership_->release(stripe, mode);
@@ -239,8 +241,8 @@ std::vector<AsyncWaits::Expired> takeExpired(Environment& environment);
 void makeHandOverDue(Client& client, std::uint32_t stripe);
 // Makes the next release free the stripe and designate a waiter, however slow the machine is.
 void putHandOverOff(Client& client, std::uint32_t stripe);
-// During the lifetime of this object, a grant can be revoked when it has been uncollected for this time. Create it
-// before other threads use the core.
+// During the lifetime of this object, a grant can be revoked if it is not collected within this time. Create it before
+// other threads use the core.
 class Patience {
  public:
   explicit Patience(Nanoseconds patience) { kRevokeAfter = patience; }

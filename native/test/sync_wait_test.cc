@@ -38,7 +38,7 @@ TEST(SyncWait, AsksWhetherItIsInterruptedAboutOnceASlice) {
     static_cast<std::atomic<int>*>(count)->fetch_add(1);
     return false;
   };
-  // Waits until interrupts in other tests are long enough ago.
+  // Waits until the interrupts in other tests no longer make threads hurry.
   ASSERT_TRUE(eventually([] { return !hurrying(now()); }));
   Blocking blocking(waiter.client, {0}, {.timeout = 150}, {.requested = requested, .data = &asked});
   EXPECT_EQ(blocking.status(), Status::kTimedOut);
@@ -101,7 +101,7 @@ TEST(SyncWait, LooksOftenAfterAnotherThreadWasInterrupted) {
   const int before = ofSecond.times.load();
   constexpr int kLooks = 12;
   ASSERT_TRUE(eventually([&] { return ofSecond.times.load() >= before + kLooks; }));
-  // At kSlice each, the checks would take 240 ms. The first one may still be up to kSlice away.
+  // If each check took kSlice, the checks would take 240 ms. The first check may still be up to kSlice away.
   EXPECT_LT(now() - start, kLooks * kSlice / 2);
   ofSecond.ending.store(true);
   EXPECT_EQ(other.status(), Status::kInterrupted);

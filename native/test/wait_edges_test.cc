@@ -1,4 +1,4 @@
-// Which waits are edges of the wait graph: only those that cannot end while both threads block.
+// Tests which waits are edges of the wait graph: only waits that cannot end while both threads block.
 
 #include <chrono>
 #include <thread>
@@ -15,8 +15,8 @@ namespace {
 // Waits longer than it takes to find a cycle.
 void letThemLook() { std::this_thread::sleep_for(std::chrono::nanoseconds(kFirstSlice + 3 * kSlice)); }
 
-// `holder` shares stripe 0, and `reader` holds stripe 1. An async writer waits for 0. The reader blocks behind the
-// writer to share 0, and the holder blocks for 1.
+// `holder` shares stripe 0, and `reader` holds stripe 1. An async writer waits for stripe 0. The reader blocks behind
+// the writer for a shared hold of stripe 0, and the holder blocks for stripe 1.
 struct BehindAWriter {
   explicit BehindAWriter(double writersTimeout) {
     EXPECT_TRUE(holder.client.take(0, Mode::kShared));
@@ -140,7 +140,7 @@ TEST(WaitEdges, DoNotStartAtAWaiterThatHasItsStripeAndGoesOn) {
   Barrier barrier("go on: before the next stripe");
   putHandOverOff(holder.client, 0);
   EXPECT_TRUE(holder.client.release({0}));
-  // The busy thread's event loop does not run, so the reader overtakes it at the first stripe.
+  // The busy thread's event loop does not run, so the reader overtakes that thread's waiter at the first stripe.
   ASSERT_TRUE(barrier.awaitArrival());
   ASSERT_TRUE(other.client.take(0, Mode::kShared));
   Blocking waiting(other.client, {2});

@@ -114,7 +114,7 @@ TEST_F(WebLockEnd, WaitsForAThiefThatHasPushedItsNews) {
     two.end();
     ended.store(true);
   });
-  // Far longer than the end of a thread usually takes.
+  // This is far longer than the end of a thread usually takes.
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   EXPECT_FALSE(ended.load());
   barrier.open();

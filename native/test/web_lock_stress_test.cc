@@ -51,8 +51,8 @@ class Life {
       if (random_() % 2 == 0) takeNews();
       if (testing::Test::HasFatalFailure()) return;
     }
-    // The thread dies while it holds locks. From here on they do not count as held, because other threads get them
-    // only when it has ended.
+    // The thread dies while it holds locks. From here on, they do not count as held: other threads can get them as soon
+    // as the thread has ended.
     for (const Own& own : requests_) {
       if (own.held) leave(own);
     }

@@ -63,12 +63,12 @@ class WebLockPeer {
   std::optional<WebLockClient> client_;
 };
 
-// One line for each name with its requests. For instance, "name: 1X | 2S 3X" means: thread 1 holds it exclusively, a
-// shared request of thread 2 waits, and an exclusive one of thread 3 waits behind it. Threads are counted from
-// `first`.
+// One line for each name with its requests. For instance, "name: 1X | 2S 3X" means: thread 1 holds the lock
+// exclusively, a shared request of thread 2 waits, and an exclusive request of thread 3 waits behind that request.
+// Threads are counted from `first`.
 std::vector<std::string> describe(std::uint64_t manager, WebLockPeer& first);
 
-// Whether a query may return this: W1 and W2 hold, and the name is held or waited for.
+// Whether a query may return `info`: W1 and W2 hold, and the name is held or waited for.
 bool isSound(const WebLocks::NameInfo& info);
 
 }  // namespace stripelock::test

@@ -117,7 +117,7 @@ struct ExactPeer : Peer {
 
 inline constexpr Ask kPermit{.mode = Mode::kShared};
 inline constexpr Ask kPermitAtOnce{.mode = Mode::kShared, .timeout = 0};
-// Always through the core, never by the fast path.
+// Makes one attempt to take a permit, through the core and never by the fast path.
 inline constexpr Ask kPermitOfTheCore{.mode = Mode::kShared, .timeout = 0, .fast = false};
 
 struct PermitPeer : Peer {

@@ -22,7 +22,7 @@ struct KeyView {
   std::uint64_t hash;
 };
 
-// A stored key. Short keys are in the object itself, which saves an allocation, and a cache miss per comparison.
+// A stored key. Short keys are stored in the object itself. This saves an allocation, and a cache miss per comparison.
 class ExactKey {
  public:
   explicit ExactKey(const KeyView& key) { assign(key); }

@@ -19,9 +19,9 @@ enum class FileFault : std::uint8_t {
   kVersion,
   // The process that creates the file has not finished, and is still running.
   kBusy,
-  // The file was deleted or replaced since it was opened.
+  // The file was deleted or replaced after it was opened.
   kReplaced,
-  // The system refused to lock a byte that no other holder has.
+  // A byte could not be locked, although no other holder has locked it.
   kLock,
   // This operating system does not support the locks of this library.
   kSystem,
@@ -31,8 +31,7 @@ enum class FileFault : std::uint8_t {
   kDamaged,
   // A part of the lock file (a file beside it) is missing, or is not the one that other processes have open.
   kParts,
-  // Another user owns the file, or other users may write to it, although the requested access (FileAccess) does not
-  // allow that.
+  // The file's owner or permissions give access to users whom the requested FileAccess excludes.
   kUnsafe,
   // The file was created with another limit; FileError::number is that limit.
   kLimit,
@@ -42,7 +41,7 @@ struct FileError {
   FileFault fault = FileFault::kNone;
   // The system's error, or 0.
   int number = 0;
-  // The part that has the fault: 1 for the file that ends with .1, and so on. 0 for the lock file itself.
+  // The file that has the fault: 0 for the lock file itself, 1 for the part whose name ends in .1, and so on.
   std::uint32_t part = 0;
   // If kUnsafe: the id of the user that owns the file, and the file's permissions.
   std::uint32_t owner = 0;

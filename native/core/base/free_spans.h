@@ -1,8 +1,8 @@
 // The memory of unused tables, kept for new tables. Spans are parts of arenas (lib/engine/native/arena.ts).
 //
 // Invariant S1: FreeSpans contains a span only while no thread can reach it. Registry adds a span when the last thread
-// leaves its table, and only if the memory was never shared. So no thread and no message has a handle of the span.
-// After take(), only the caller can reach the span.
+// leaves the table in that span, and only if the table was never shared. So no thread and no message has a handle of
+// the table. After take(), only the caller can reach the span.
 
 #pragma once
 
@@ -15,7 +15,7 @@
 
 namespace stripelock {
 
-// The memory of a table: an offset in bytes into an arena, which has a number.
+// The memory of a table: the number of its arena, and its offset and size there, in bytes.
 struct Span {
   std::uint64_t arena = 0;
   std::uint32_t offset = 0;
@@ -25,13 +25,13 @@ struct Span {
 // Any thread may call these functions. The mutex is a leaf lock.
 class FreeSpans {
  public:
-  // The threads that allocate in an arena join it, and leave it later. When the last one leaves, no thread can take the
-  // arena's spans anymore, so the arena is forgotten.
+  // A thread joins an arena before it allocates there, and leaves it later. After the last thread has left, no thread
+  // can take the arena's spans, so FreeSpans forgets the arena.
   void join(std::uint64_t arena);
   void leave(std::uint64_t arena);
   void add(const Span& span);
-  // Takes memory from the first part that is large enough, and returns its offset. The memory still contains the last
-  // table's bytes.
+  // Takes memory from the first unused part that is large enough, and returns the memory's offset. The memory still
+  // contains the bytes of its last table.
   std::optional<std::uint32_t> take(std::uint64_t arena, std::uint32_t bytes);
 
  private:

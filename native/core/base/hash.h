@@ -14,7 +14,7 @@ std::uint64_t hashBytes(const void* data, std::size_t length);
 std::uint64_t hashBytes(const void* data, std::size_t length, std::uint64_t seed);
 std::uint64_t randomSeed();
 
-// XXH3 with a random seed that stays the same in a process, so that users cannot choose keys that collide in a KeyMap.
+// XXH3 with a random seed, chosen once per process, so that users cannot find keys that collide in a KeyMap.
 std::uint64_t hashSeeded(const void* data, std::size_t length);
 
 inline std::uint32_t stripeOfBytes(const void* data, std::size_t length, std::uint32_t stripes) {

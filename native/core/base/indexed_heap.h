@@ -8,8 +8,8 @@
 
 namespace stripelock {
 
-// Entry has a member `std::uint32_t place`, which belongs to the heap while the entry is in it. The heap stores the
-// ranks itself, so it accesses an entry only to change that entry's place.
+// Entry must have a member `std::uint32_t place`, which only the heap uses while the entry is in the heap. The heap
+// stores the ranks itself, so it accesses an entry only for this member.
 template <typename Rank, typename Entry>
 class IndexedHeap {
  public:

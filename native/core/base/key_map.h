@@ -3,8 +3,8 @@
 // std::unordered_map, the slowest insertion took 1.1 ms while the maps of 128 shards grew to a million leases in total,
 // and 13 ms with eight million leases.
 //
-// The buckets are in segments. Each segment is as large as all earlier ones together, so buckets never move; a new
-// segment only has to be cleared.
+// The buckets are in segments. Each segment is as large as all earlier segments together. To grow, the table only adds
+// a cleared segment, so buckets never move.
 
 #pragma once
 
@@ -69,7 +69,7 @@ class KeyMap {
   std::unique_ptr<Node> remove(Node& node) {
     unlink(node);
     --size_;
-    // Four merges per removal, so a table that becomes empty has returned all added buckets.
+    // Up to four merges per removal, so that a table that becomes empty has removed all added buckets.
     for (int i = 0; i < 4 && buckets_ > kFirst && size_ < buckets_ / 4; ++i) merge();
     return std::unique_ptr<Node>(&node);
   }
@@ -98,7 +98,7 @@ class KeyMap {
     *link = node.next;
   }
 
-  // Adds a bucket, and moves its nodes there from the bucket that has contained them so far.
+  // Adds a bucket. Moves the nodes that now belong there from the one bucket that has contained them so far.
   void split() {
     const std::size_t added = buckets_++;
     if (added > mask_) {

@@ -10,7 +10,7 @@ struct Links {
   Node* next = nullptr;
 };
 
-// `links` is the member of a node that this kind of list uses. A node is in at most one list of each kind.
+// `links`: the member of a node that links it into this kind of list. A node is in at most one list of each kind.
 template <typename Node, Links<Node> Node::*links>
 class LinkedList {
  public:

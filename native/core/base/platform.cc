@@ -104,8 +104,8 @@ void wakeAll(const Word& word) { WakeByAddressAll(const_cast<Word*>(&word)); }
 
 namespace {
 
-// The threads that sleep on a word whose address maps to this bucket, as in WebKit's parking lot. Several words share a
-// bucket, so all threads of the bucket are woken, and each checks its own word.
+// The threads that sleep on a word whose address maps to this bucket, as in WebKit's parking lot. Several words can
+// share a bucket. So a wake wakes all threads of the bucket, and each thread checks its own word.
 struct Bucket {
   Mutex mutex;
   std::condition_variable woken;
@@ -161,7 +161,7 @@ Nanoseconds elapsed() {
     mach_timebase_info(&info);
     return info;
   }();
-  // Whole units first, so that the product does not overflow.
+  // Divides before it multiplies, so that the product does not overflow.
   const std::uint64_t ticks = mach_continuous_time();
   const std::uint64_t whole = ticks / base.denom * base.numer;
   return static_cast<Nanoseconds>(whole + ticks % base.denom * base.numer / base.denom);
@@ -246,8 +246,8 @@ void pinModule() {
 namespace {
 
 struct Delivered {
-  // The deliveries from a terminal that were not taken yet. Lock-free, because a handler may run between any two
-  // instructions.
+  // The number of deliveries from a terminal that were not taken yet. Lock-free, because a handler may run between any
+  // two instructions.
   Word count{0};
   // The handler that the host installed.
   struct sigaction host {};

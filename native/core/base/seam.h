@@ -11,9 +11,8 @@
 namespace stripelock {
 
 #ifdef STRIPELOCK_TEST_SEAM
-// The shortest slice of a sync wait (sync_wait.h). If a test sets it to an hour, a lost wake-up becomes a hang;
-// otherwise it would only be a delay of one slice. If the value changes while a wait sleeps, that wait keeps its
-// current slice.
+// The shortest slice of a sync wait (sync_wait.h). If a test sets this to an hour, a lost wake-up becomes a hang
+// instead of a delay of one slice. If the value changes while a wait sleeps, that wait keeps its current slice.
 inline std::atomic<std::int64_t> seamShortestSlice{0};
 inline std::int64_t seamSlice(std::int64_t nanoseconds) {
   const std::int64_t shortest = seamShortestSlice.load();

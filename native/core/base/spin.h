@@ -12,12 +12,12 @@ namespace stripelock {
 // The number of rounds of spinning. Each is twice as long as the one before; together they take half a microsecond.
 inline constexpr int kSpinRounds = 4;
 // How many times a thread then yields before it sleeps. With more threads than processors, the holder of the stripe may
-// not be running. Yielding to it saves both threads a system call to sleep or to wake. Modelled after parking_lot
-// (Amanieu d'Antras).
+// not be running. Yielding to the holder saves two system calls: this thread need not sleep, and the holder need not
+// wake it. Modelled after parking_lot (Amanieu d'Antras).
 inline constexpr int kYields = 3;
 
 // Calls `attempt` until it returns true or the rounds are used up, at increasing intervals. On a single processor,
-// calls it once.
+// calls `attempt` once.
 template <typename Attempt>
 bool spin(Attempt attempt) {
   static const int rounds = processors() > 1 ? kSpinRounds : 0;
@@ -32,8 +32,8 @@ bool spin(Attempt attempt) {
 }
 
 // Spins before a thread sleeps, because running threads overtake a sleeping thread. The longest spin lasts about as
-// long as putting a thread to sleep and waking it. Each failure halves the time, and each success doubles it. Each
-// thread has one Patience.
+// long as putting a thread to sleep and waking it. Each thread has one Patience: a failure halves the time that the
+// thread spins, and a success doubles it.
 class Patience {
  public:
   // Spins as long as `worthwhile` returns true. Returns true if `attempt` succeeded.

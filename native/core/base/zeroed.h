@@ -9,7 +9,7 @@
 
 namespace stripelock {
 
-// Does not use calloc, which may reuse a freed block of that size and then writes to all of it.
+// Does not use calloc: if calloc reuses a freed block, it writes zeroes to the whole block.
 template <typename T>
 class Zeroed {
   static_assert(std::is_trivially_destructible_v<T>);

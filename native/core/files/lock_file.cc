@@ -1,4 +1,4 @@
-// These macros enable the locks of open files, and 64-bit offsets.
+// These macros enable locks that belong to an open file, and 64-bit offsets.
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -513,7 +513,7 @@ FileError LockFile::look(const std::string& path, std::uint64_t byte, Nanosecond
   if (const FileError error = keepWhole(info)) return error;
   // A check of the path costs three times as much as fstat(), so the path is checked only for kTicks after the file's
   // change time (ctime) has changed. A rename changes ctime, and so does the first write to a page after some seconds.
-  // Two changes in a row may get the same ctime, because its clock may advance only every 10 ms.
+  // Two changes in a row may get the same ctime, because the file system's clock may advance only every 10 ms.
   constexpr Nanoseconds kTicks = 50 * kMillisecond;
   const Nanoseconds changed = changeTimeOf(info);
   if (changed != changed_) changeSeenAt_ = time;
@@ -653,8 +653,8 @@ void WakeWord::sleep(Lock& lock, std::uint32_t seen, Nanoseconds most) {
   timespec time{};
   time.tv_sec = static_cast<time_t>(most / 1'000'000'000);
   time.tv_nsec = static_cast<long>(most % 1'000'000'000);
-  // The futex is shared, because another process wakes it. If a truncation of the file removed the memory, the call
-  // fails at once.
+  // The futex is not private to this process, because another process may wake this thread. If a truncation of the file
+  // removed the memory, the call fails at once.
   if (syscall(SYS_futex, &word, FUTEX_WAIT, seen, &time, nullptr, 0) != 0 && errno == EFAULT) {
     nanosleep(&time, nullptr);
   }

@@ -2,9 +2,9 @@
 // lock_file.cc has all code that differs between operating systems: locks of an open file, mappings, and wake-ups of
 // another process.
 //
-// A lock belongs to the open file, so to one LockFile. The kernel releases the lock when the process ends for any
-// reason. Two LockFile objects exclude each other, also within one process. Threads that share a LockFile do not
-// exclude each other.
+// A lock belongs to an open file description, and so to one LockFile. The kernel releases the lock when the process
+// ends for any reason. Two LockFile objects exclude each other, also within one process. Threads that share a LockFile
+// do not exclude each other.
 
 #pragma once
 
@@ -32,7 +32,7 @@ inline constexpr bool kAsksByTrying = false;
 #endif
 
 // The users that may open a lock file: its owner, the members of its group, or all. A user with write access can hold
-// any key. By truncating the file, such a user can also end each process that has it open.
+// any key. By truncating the file, such a user can also crash each process that has the file open.
 // lib/engine/contract/file-access.ts has the same numbers.
 enum class FileAccess : std::uint8_t { kUser, kGroup, kAll };
 
@@ -69,7 +69,7 @@ class LockFile {
   // Tries to lock one byte that this LockFile has not locked. On kFailed, sets `number` to the system's error.
   Answer lock(std::uint64_t byte, bool shared, int& number);
   void unlock(std::uint64_t byte);
-  // Whether a lock of another LockFile keeps this one from locking any of these bytes. A range of several bytes must
+  // Whether another LockFile has a lock that conflicts with locking these `count` bytes. A range of several bytes must
   // end before the `first` byte of spread().
   bool lockedElsewhere(std::uint64_t byte, std::uint64_t count = 1, bool shared = false);
 
@@ -94,10 +94,10 @@ class LockFile {
   FileError keepWhole();
   // The number of times that keepWhole() found the file truncated. The lost contents are zero afterwards.
   std::uint32_t cuts() const { return cuts_; }
-  // Calls keepWhole(). Also fails with kReplaced if the file with the byte was deleted, or if this file was moved away
-  // from the path. Only isAt() notices that a folder above the file was moved. `time`: elapsed().
+  // Calls keepWhole(). Also fails with kReplaced if the file in which `byte` is locked was deleted, or if this file was
+  // moved away from `path`. Only isAt() notices that a folder above the file was moved. `time`: elapsed().
   FileError look(const std::string& path, std::uint64_t byte, Nanoseconds time);
-  // Whether the path still leads to this file, and the paths beside it to its other parts.
+  // Whether the path still leads to this file, and the paths beside it lead to this file's parts.
   bool isAt(const std::string& path) const;
 
  private:
@@ -119,8 +119,8 @@ class LockFile {
   int file_ = -1;
   // The number of the file's disk blocks at the last check. This number falls only if the file is truncated.
   std::int64_t blocks_ = 0;
-  // changed_: the time of the last change of the file's name or contents, by the file system. changeSeenAt_: the time,
-  // by elapsed(), at which this process first saw that change.
+  // changed_: when the file's name or contents last changed, on the file system's clock. changeSeenAt_: when this
+  // process first saw that change, on the clock of elapsed().
   Nanoseconds changed_ = -1;
   Nanoseconds changeSeenAt_ = 0;
 #endif
@@ -141,8 +141,8 @@ class LockFile {
 // A word on which threads of a process sleep until another thread, or another process, wakes them.
 class WakeWord final : public Wakeable {
  public:
-  // Makes threads sleep on this word, in memory that other processes have mapped. With nullptr, only this process can
-  // wake the threads.
+  // Sets the word on which threads will sleep; it is in memory that other processes have mapped. With nullptr, only
+  // this process can wake the threads.
   void use(Word* word);
   // Whether other processes can wake the threads.
   bool isReachable() const;

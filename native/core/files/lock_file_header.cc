@@ -34,7 +34,7 @@ bool LockFileHeader::open(LockFile& file, const std::string& path, const FileSha
   if (found == Found::kOther) return false;
   bool isRead = found == Found::kValid && isOfThisBoot();
   const auto openParts = [&] { return file.spread(path, parts(), kKeyBytes, error); };
-  // The parts may not match the header, because the file was copied or has a second name. Then the header is made
+  // If the file was copied or has a second name, its parts can differ from those in the header. Then the header is made
   // again, but only if no other process has the file open.
   if (isRead && !openParts()) {
     if (error.fault != FileFault::kParts) return false;
@@ -96,7 +96,7 @@ bool LockFileHeader::make(const std::string& path, const FileShape& shape,
   }
   const Found found = read(isOwnSize, error);
   bool done = found != Found::kOther;
-  // Keeps H2.
+  // Preserves H2.
   // mutant: process-makes-an-open-file
   if (done && isOpenElsewhere()) {
     // Other processes have opened the file since the machine started, so a valid header was written since then, too.
@@ -109,8 +109,8 @@ bool LockFileHeader::make(const std::string& path, const FileShape& shape,
   return done;
 }
 
-// The first process that opens the file after a start of the machine calls this. New tokens are above all tokens in the
-// file.
+// Writes a new header while no other process has the file open. Chooses the base so that new tokens are above all
+// tokens in the file.
 bool LockFileHeader::write(Found found, const std::string& path, const FileShape& shape,
                            std::uint64_t lastToken, FileError& error) {
   if (found == Found::kMissing) {
@@ -141,8 +141,8 @@ std::vector<LockFile::Identity> LockFileHeader::parts() const {
   return {head_.parts, head_.parts + (head_.files - 1)};
 }
 
-// Keeps H1: if two processes open the file at the same time with different layouts, each first locks the byte of its
-// own layout, and then checks the other bytes. So at least one of the two sees the other's lock.
+// Preserves H1: if two processes open the file at the same time with different layouts, each first locks the byte of
+// its own layout, and then checks the other bytes. So at least one of the two sees the other's lock.
 bool LockFileHeader::agree(FileError& error) {
   struct Layout {
     std::uint64_t seed;

@@ -1,7 +1,7 @@
 // The header of a lock file. It determines the byte and the file of each key, and the offset of the tokens from the
 // clock.
 //
-// Two processes that disagree on the byte of a key could both hold it. So:
+// Two processes that disagree on the byte of a key could both hold that key. So:
 //  H1. All living processes that have the file open agree on its layout: the seed of the hash, the limit, the number of
 //      files, and the identity of each. While a process has the file open, it keeps a shared lock on the byte that its
 //      layout hashes to. If a byte of another layout is locked too, the process refuses to open the file. So the
@@ -42,9 +42,9 @@ inline constexpr std::uint32_t kMostPermits = 256;
 
 // The process that creates the file fixes these numbers for all other processes.
 struct FileShape {
-  // The number of files that share the locks of keys. 0 accepts any number; a new file gets 1.
+  // The number of files that share the locks of keys. 0 matches any number; a new file gets 1.
   std::uint32_t files = 0;
-  // The number of holders that a key can have at once. 0 accepts any number; a new file gets 1.
+  // The number of holders that a key can have at once. 0 matches any number; a new file gets 1.
   std::uint32_t limit = 0;
 };
 
@@ -84,7 +84,7 @@ class LockFileHeader {
     std::uint16_t files;
     std::uint16_t limit;
     std::uint64_t seed;
-    // The other files, in their order.
+    // The identities of the parts, in order.
     LockFile::Identity parts[kMostSpread - 1];
     char boot[40];
     // The same in all processes until the machine restarts.

@@ -58,8 +58,8 @@ bool excludes(LockFile& file, const std::string& path, FileError& error) {
   }
   const std::uint64_t byte = kProbeBytes + randomSeed() % kProbes;
   int number = 0;
-  // If the first lock is refused, another process tests the same byte now, so locks work. They do not work only if both
-  // descriptors get the lock.
+  // If the first lock is refused, another process tests the same byte now, so locks work. If both descriptors get the
+  // lock, locks do not work.
   const LockFile::Answer first = file.lock(byte, false, number);
   const LockFile::Answer second =
       first == LockFile::Answer::kTaken ? other->lock(byte, false, number) : first;
@@ -290,7 +290,7 @@ ProcessFile::Locked ProcessFile::lock(Key& key, const Ask& ask, std::uint32_t& p
 
 ProcessFile::Locked ProcessFile::take(std::uint32_t stripe, const Ask& ask, Entry& entry) {
   Key& key = keyAt(stripe);
-  // Keeps L1.
+  // Preserves L1.
   // mutant: L1-locks-the-first-only
   if (key.permits.count() < permitsFor(key.holders + 1)) {
     std::uint32_t permit = 0;
@@ -351,7 +351,7 @@ Gate::Entry ProcessFile::enter(const Ask& ask) {
       // mutant: process-keeps-the-old-wait
       if (key.enrolled) page_.servedWaiter(byte, toElapsed(ask.since));
       if (!key.watched) withdraw(ask.stripes[index]);
-      // Keeps L5.
+      // Preserves L5.
       // mutant: L5-wakes-no-next
       if (hasPermits(limit_) && page_.mayBeAwaited(byte) && areFree(key, 1)) page_.wakeNext(byte);
     }
@@ -383,7 +383,7 @@ bool ProcessFile::giveBack(std::uint32_t stripe, std::uint32_t count, bool died,
   Key& key = keyAt(stripe);
   key.holders -= count;
   users_ -= count;
-  // Keeps L1.
+  // Preserves L1.
   // mutant: process-forgets-shared-early
   if (key.permits.count() <= permitsFor(key.holders)) return false;
   static_cast<void>(refresh());
@@ -399,7 +399,7 @@ bool ProcessFile::giveBack(std::uint32_t stripe, std::uint32_t count, bool died,
 
 bool ProcessFile::unlock(const Key& key, std::uint32_t permit, bool died, const ProcessPage::Wait* waits) {
   const std::uint64_t byte = page_.header().permitOf(key.byte, permit);
-  // The record of a death that was not reported to a caller stays for the next acquisition (keeps G1).
+  // The record of a death that was not reported to a caller stays for the next acquisition (preserves G1).
   // mutant: process-hides-the-dead
   if (key.shared || !died) page_.leave(byte, hasPermits(limit_) ? page_.placeOf(byte) : key.place);
   const bool isKept = waits ? page_.keepTurn(key.byte, *waits)
@@ -453,7 +453,7 @@ void ProcessFile::settled(std::uint32_t stripe, std::uint32_t word, bool called,
   key.attendant = first && !first->async ? first->owner : nullptr;
   // mutant: E5-wakes-no-watcher
   if (isNew) wakeWatcher(key);
-  // Keeps L4. A running thread may have the word and be about to enter. If the gate refuses that thread, the thread
+  // Preserves L4. A running thread may have the word and be about to enter. If the gate refuses that thread, the thread
   // cedes the stripe next.
   const bool isEntering = !isFree(word) && !(countsHolds(word) && holderOf(word) == key.holders);
   // mutant: L4-keeps-an-old-wait

@@ -33,13 +33,13 @@
 //
 //   word               next step                                        started by
 //   free               the designated waiter tries                      the release, which wakes the waiter's thread
-//   a slot, or shared  the holder releases, or a waiter that was        the grant, which wakes the waiter's thread. If
-//                      granted the word enters                          its event loop is busy, other threads revoke
+//   a slot, or shared  the holder releases, or a waiter enters after    the grant, which wakes the waiter's thread. If
+//                      it was granted the word                          its event loop is busy, other threads revoke
 //                                                                       the grant.
 //   shared, closed     the holders release, or the watcher reopens the  the releases, a wake from another process, or
 //                      stripe if no other process wants the key         kFar
 //   kElsewhere         the watcher (L3) reopens the stripe if the byte  a wake from the process that frees the byte
-//                      is free and not kept for another process         (L2), the end of kNear or kFar, or the ceding
+//                      is free and not kept for another process         (L2), the end of kNear or kFar, or ceded()
 
 #pragma once
 
@@ -121,9 +121,9 @@ class ProcessFile final : public Gate, public std::enable_shared_from_this<Proce
     const Waiter* first;
     Participant* attendant;
     std::int32_t place;
-    // The time at which its first holder entered, in milliseconds since 1970.
+    // The time at which the key's first holder entered, in milliseconds since 1970.
     double since;
-    // The time at which its first waiter began to wait, on the clock of elapsed().
+    // The time at which the key's first waiter began to wait, on the clock of elapsed().
     Nanoseconds waitsSince;
     // The permits whose bytes this process has locked. Without a limit, a key has one permit.
     std::bitset<kMostPermits> permits;
@@ -167,17 +167,17 @@ class ProcessFile final : public Gate, public std::enable_shared_from_this<Proce
   LockFile::Answer lockPermit(Key& key, std::uint32_t& permit, int& number);
   // Whether at least `count` permits are free.
   bool areFree(const Key& key, std::uint32_t count);
-  // Enters with one key of an acquisition. The thread has the words of all its keys.
+  // Enters with one key of an acquisition. The thread must have the words of all keys of the acquisition.
   Locked take(std::uint32_t stripe, const Ask& ask, Entry& entry);
   void issueToken(const Ask& ask);
-  // Leaves with `count` holders, and unlocks the bytes that are no longer needed. Returns true if the key is now kept:
-  // for this process if `waits` is set, otherwise for another one.
+  // Removes `count` holders from the key, and unlocks the bytes that are no longer needed. Returns true if the key is
+  // now kept: for this process if `waits` is set, otherwise for another process.
   bool giveBack(std::uint32_t stripe, std::uint32_t count, bool died,
                 const ProcessPage::Wait* waits = nullptr);
   bool unlock(const Key& key, std::uint32_t permit, bool died, const ProcessPage::Wait* waits);
   // Removes the process's wait from the page.
   void withdraw(std::uint32_t stripe);
-  // Drops the turns that this process keeps while it waits for that key.
+  // Drops the turns that this process keeps while it waits for the key of the stripe `waitsFor`.
   void dropKept(std::uint32_t waitsFor);
   // Starts or wakes the file's thread (L3). Returns false if the system cannot start a thread.
   bool watch();
@@ -212,7 +212,7 @@ class ProcessFile final : public Gate, public std::enable_shared_from_this<Proce
   ProcessPage page_;
   WakeWord wakeWord_;
   // The number of open() calls without a close(), plus holders, watched keys, spinning threads, and 1 for the file's
-  // own thread. At 0 the file is closed.
+  // own thread. At 0, the file is closed.
   std::size_t users_ = 1;
   std::uint64_t lastToken_ = 0;
   // Used by enter(): the byte of each key and the key's index in the acquisition, highest byte first.

@@ -32,7 +32,7 @@ std::uint64_t turnOf(std::uint64_t byte, Nanoseconds end) {
   return (byte >> 8 << 32) | static_cast<std::uint32_t>(end / kMillisecond);
 }
 bool isFor(std::uint64_t turn, std::uint64_t byte) { return turn >> 32 == (byte >> 8 & 0xffffffff); }
-// Even with garbage in the word, a turn counts for no longer than kLongestTurn (keeps G3).
+// Even with garbage in the word, a turn counts for no longer than kLongestTurn (preserves G3).
 bool counts(std::uint64_t turn, Nanoseconds time) {
   const std::uint32_t left =
       static_cast<std::uint32_t>(turn) - static_cast<std::uint32_t>(time / kMillisecond);
@@ -307,7 +307,7 @@ int ProcessPage::keptFor(std::uint64_t byte, bool shared) const {
     // mutant: process-keeps-from-readers
     if (!canShare && isKeptFor(slot, cell, byte)) found = slot;
   });
-  // Several holders that share a key may each give its turn to a different process.
+  // Several holders that share a key may each give a turn to a different process. So this process may have a turn, too.
   if (found == kNoSlot || slot_ == kNoSlot) return found;
   const Cell* const own = cellOf(slot_, byte);
   return own && hasTurn(own->turn.load(), byte) ? kNoSlot : found;
@@ -381,7 +381,7 @@ bool ProcessPage::hold(std::uint64_t byte, bool shared, const Holder& holder, st
         return true;
       }
     }
-    // No other process holds the key, so these records are from dead holders (keeps G1, G2).
+    // No other process holds the key, so these records are from dead holders (preserves G1, G2).
     if (!shared && (held == byte || held == (byte | kSharedBit))) heldAt(at).store(0);
     return true;
   });

@@ -1,10 +1,11 @@
 // Memory at the start of a lock file that the processes share: their waits, turns, and records of holders. A record
 // without a holder reports a death to the next holder.
 //
-// The kernel alone decides which process holds a key, by the locks of bytes. So garbage in the page, for example from a
-// process that died, costs time and warnings, but never exclusion:
-//  G1. An exclusive holder writes its record after the kernel has locked the byte, and clears it before it unlocks the
-//      byte. So if a process locks the byte exclusively and finds an exclusive record, the holder of that record died.
+// Only the kernel's locks of bytes decide which process holds a key. So garbage in the page, for example from a process
+// that died, can cost time or cause wrong warnings, but it never breaks exclusion:
+//  G1. An exclusive holder writes its record after the kernel has locked the byte, and clears the record before it
+//      unlocks the byte. So if a process locks the byte exclusively and finds an exclusive record, the holder of that
+//      record died.
 //  G2. Each word has one writer at a time. The process of a slot writes the slot's cells, and the slot's bits in
 //      bitmaps. The holder of a key gives turns. The holders of a key write its records. Other processes may clear the
 //      words of dead processes: an exclusive holder clears the records of its key, and any process clears the records
@@ -86,8 +87,8 @@ class ProcessPage {
   // Returns false only if no other process waits for the key. Cheaper than next().
   bool mayBeAwaited(std::uint64_t byte) const;
   // The other process that comes before an acquisition that began at `since`, or kNoSlot. A process comes first if the
-  // key is kept for it and the two cannot share the key. It also comes before a shared acquisition if it has waited
-  // longer to hold the key exclusively, and has tried within kStopped.
+  // key is kept for it and it cannot share the key with the acquisition. It also comes before a shared acquisition if
+  // it has waited longer, for an exclusive hold, and has tried within kStopped.
   int goesBefore(std::uint64_t byte, bool shared, Nanoseconds since) const;
   // The number of other processes for which the key is kept. 0 if it is also kept for this process.
   std::uint32_t countKept(std::uint64_t byte) const;
@@ -121,8 +122,8 @@ class ProcessPage {
   // Records that this process holds the key. Returns true if a record reports the death of an exclusive holder. Sets
   // `place` to the place of the new record, or to kNoPlace if there is no room. In that case, the death of this holder
   // would not be reported. To make room, hold() removes the record of a dead holder whose key is free. It removes
-  // dead readers first. An exclusive holder may also take the place of a living reader, because only inspect() needs a
-  // reader's record.
+  // records of dead readers first. An exclusive holder may also replace the record of a living reader, because only
+  // inspect() needs a reader's record.
   bool hold(std::uint64_t byte, bool shared, const Holder& holder, std::int32_t& place);
   bool isAbandoned(std::uint64_t byte) const { return placeOf(byte) != kNoPlace; }
   // The place of the record of an exclusive holder.

@@ -44,7 +44,7 @@ std::size_t FencingGate::size() {
 
 void FencingGate::forgetLowest(Shard& shard) {
   Entry& lowest = shard.tokens.least();
-  shard.floor = std::max(shard.floor, lowest.token);  // keeps G2
+  shard.floor = std::max(shard.floor, lowest.token);  // preserves G2
   shard.tokens.remove(lowest);
   shard.entries.remove(lowest);
 }

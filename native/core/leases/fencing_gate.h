@@ -6,8 +6,8 @@
 // G1  With each remembered key, the gate stores the highest token admitted for that key.
 // G2  For every other key of the shard, no token above the floor was ever admitted.
 //
-// So these tokens may be stale, and are refused: any token below the one that is remembered for its key, and any token
-// below the floor if its key is not remembered. Tokens rise with time, so a refused token of a forgotten key is older
+// So a token may be stale, and is refused, in two cases: its key is remembered with a higher token; or its key is not
+// remembered, and the token is below the floor. Tokens rise with time, so a refused token of a forgotten key is older
 // than the last token of every remembered key.
 
 #pragma once

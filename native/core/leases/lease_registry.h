@@ -1,8 +1,8 @@
 // The lease tables and fencing gates of the process, by number.
 //
-// A thread opens an object by its number, uses it, and closes it. The registry drops an unused object as soon as
-// dropping it loses no information, and creates it again when a thread opens its number. An object can be opened again
-// later, because a handle may be on its way between threads while no thread has the object open.
+// A thread opens an object (a table or a gate) by its number, uses the object, and closes it. The registry drops an
+// unused object as soon as this loses no information. If a thread opens the number again, the registry creates the
+// object again. This can happen because a handle may be on its way between threads while no thread has the object open.
 //
 //   lease table   Dropped when all its leases have expired. A new table starts with a token above all earlier tokens.
 //   fencing gate  Dropped when the last thread has closed it. The registry keeps only its highest token, which becomes

@@ -29,14 +29,14 @@ LeaseTable::Grant LeaseTable::tryAcquire(const Claim& claim, Nanoseconds ttl, st
     entry->kept = false;
     times_.move(*entry, at + ttl);
   } else {
-    const bool abandoned = takeLapsed(claim.key);  // keeps L4
+    const bool abandoned = takeLapsed(claim.key);  // preserves L4
     entry = &entries_.add(std::make_unique<Entry>(claim.key));
-    times_.add(*entry, at + ttl);  // keeps L2
+    times_.add(*entry, at + ttl);  // preserves L2
     entry->abandoned = abandoned;
   }
   entry->owner = claim.owner;
   entry->info = info;
-  entry->token = nextToken_++;  // keeps L1
+  entry->token = nextToken_++;  // preserves L1
   return {.token = entry->token, .abandoned = entry->abandoned};
 }
 
@@ -193,14 +193,14 @@ LeaseTable::Entry* LeaseTable::heldBy(const Claim& claim, std::uint64_t token, N
 
 void LeaseTable::erase(Entry& entry) {
   times_.remove(entry);
-  entries_.remove(entry);  // keeps L2
+  entries_.remove(entry);  // preserves L2
 }
 
 void LeaseTable::lapse(Entry& entry, Nanoseconds ended) {
   Lapsed& lapsed = lapsed_.add(std::make_unique<Lapsed>(entry.key.view()));
   lapses_.add(lapsed, ended);
   erase(entry);
-  if (lapsed_.size() > kRemembered) forget(lapses_.least());  // keeps L4
+  if (lapsed_.size() > kRemembered) forget(lapses_.least());  // preserves L4
 }
 
 bool LeaseTable::takeLapsed(const KeyView& key) {

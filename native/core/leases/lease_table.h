@@ -5,19 +5,21 @@
 //   free                 no entry, or an entry that has expired
 //   held by an owner     an entry that has not expired
 //
-// tryAcquire() makes a free key held. end() or expiry makes it free again. Waiting threads watch the key. A release
-// notifies all waiting threads. For kTurn after the release, only the thread that has the turn can take the key.
+// tryAcquire() makes a free key held, and end() or expiry frees the key again. Waiting threads watch the key, and a
+// release notifies all of them. The thread that has waited longest then has the turn: for kTurn after the release, only
+// this thread can take the key.
 //
 // L1  Tokens are assigned with the table locked, from one counter. The token of each grant is greater than the tokens
 //     of all earlier grants in the table, including leases that have ended.
 // L2  An entry is in the map and in the heap of times, or in neither. Its rank in the heap is the time when it expires.
 // L3  No expired key stays forever: each operation removes up to kSwept expired entries. An operation adds at most one
-//     entry, so expired entries are swept as fast as new ones can be made, and each operation is O(log n).
-// L4  A key without an entry is in lapsed_ if its last lease ended without a release, until the next grant of the key.
-//     lapsed_ has at most kRemembered keys. If it is full, the key whose lease ended first is removed.
+//     entry, so expired entries are removed at least as fast as new entries are added. Each operation is O(log n).
+// L4  If a key has no entry, and its last lease ended without a release, the key is in lapsed_ until the key's next
+//     grant. lapsed_ has at most kRemembered keys. If it is full, the key whose lease ended first is removed.
 //
-// The caller passes the time, so that tests can advance it. If it passes kElapsed, the table reads elapsed() while it
-// is locked. That clock also counts while the machine is suspended, like the deadlines of the holders.
+// The caller passes the time, so that tests can advance the time. If the caller passes kElapsed, the table reads
+// elapsed() while the table is locked. That clock also counts while the machine is suspended, as the clock of the
+// holders' deadlines does.
 //
 // One mutex is enough for the whole table: a lease costs some microseconds of JavaScript, but less than one microsecond
 // under the mutex.
@@ -42,8 +44,9 @@ class LeaseTable {
  public:
   // A caller passes this value instead of a time to make the table read elapsed() itself.
   static constexpr Nanoseconds kElapsed = std::numeric_limits<Nanoseconds>::min();
-  // How long after a release only the longest waiting thread may take the key. An event loop that is not blocked reacts
-  // within this time. If the event loop is blocked, the other threads lose only this little time.
+  // The time after a release during which only the thread that has waited longest may take the key. If that thread's
+  // event loop is not blocked, it reacts within this time. If it is blocked, the other threads lose only this little
+  // time.
   static constexpr Nanoseconds kTurn = 5'000'000;
   // The number of abandoned keys that the table remembers.
   static constexpr std::size_t kRemembered = 1024;
@@ -75,12 +78,12 @@ class LeaseTable {
   // key. `info`: nullptr keeps the lease's text; an empty text removes it.
   bool renew(const Claim& claim, Nanoseconds ttl, const std::string_view* info = nullptr);
   // Ends the owner's grant, and notifies the threads that watch the key. Returns false if the owner does not hold the
-  // grant. `token`: the required token of the grant; 0 accepts any. `keepFor`: how long the key stays held after this
-  // call; 0 frees it at once. `self`: the watches of the calling thread, or nullptr. That thread is not woken, because
-  // it checks its watches itself.
+  // grant. `token`: the token that the grant must have; 0 matches any grant. `keepFor`: how long the key stays held
+  // after this call; 0 frees the key immediately. `self`: the watches of the calling thread, or nullptr. That thread is
+  // not woken, because it checks its watches itself.
   bool end(const Claim& claim, std::uint64_t token, Nanoseconds keepFor, const LeaseWatches* self);
-  // Frees the key of a grant that its holder did not release, and notifies like end(). The key's next grant is
-  // abandoned if this grant was used or was itself abandoned. Returns false if the owner does not hold the grant.
+  // Frees the key of a grant that its holder did not release, and notifies like end(). The key's next grant is marked
+  // as abandoned if this grant was used, or was itself marked so. Returns false if the owner does not hold the grant.
   bool takeBack(const Claim& claim, std::uint64_t token, bool wasUsed, const LeaseWatches* self);
 
   struct Info {
@@ -125,8 +128,8 @@ class LeaseTable {
     std::uint32_t place = 0;
     // See Grant::abandoned.
     bool abandoned = false;
-    // Whether the holder has ended the lease, but keeps the key taken. The expiry of such an entry is not reported as
-    // an abandonment.
+    // Whether the holder has ended the lease, but the key stays held. The expiry of such an entry is not reported as an
+    // abandonment.
     bool kept = false;
   };
   struct Lapsed : KeyNode<Lapsed> {
@@ -147,10 +150,10 @@ class LeaseTable {
   Info infoOf(const Entry& entry, Nanoseconds at) const;
   // The key's entry if it is held, by any owner; else null.
   Entry* held(const KeyView& key, Nanoseconds at);
-  // The key's entry if this owner holds it with a grant that has the token; else null. Token 0 accepts any grant.
+  // The key's entry if this owner holds it with a grant that has the token; else null. Token 0 matches any grant.
   Entry* heldBy(const Claim& claim, std::uint64_t token, Nanoseconds at);
-  // Changes the entry of the grant by `change`, and notifies the threads that watch the key. `frees`: whether the key is
-  // then free. The other arguments and the result are those of end().
+  // Calls `change` to change the grant's entry, and notifies the threads that watch the key. `frees`: whether the key
+  // is then free. The other arguments and the result are those of end().
   template <typename Change>
   bool endBy(const Claim& claim, std::uint64_t token, bool frees, const LeaseWatches* self, Change change);
   // If `taker` may take the free key, ends the turn and returns 0. Otherwise returns the time after which to retry.

@@ -1,11 +1,11 @@
-// The acquisitions of one thread that wait without blocking it. Only that thread uses this class, except for revoke().
-// Other threads access the waiters only through the stripes' queues, with the shard locked.
+// One thread's async acquisitions, which wait without blocking the thread. Only that thread uses this class, except for
+// revoke(). Other threads access the waiters only through the stripes' queues, with the shard locked.
 //
 // Revoking. A granted or designated waiter is in its owner's ready list (participant.h) until the owner's event loop
 // collects it. While it is in that list, any thread can revoke its grant or designation. The revoking thread keeps the
 // owner's revoke mutex locked from the search of the list until the waiter is in its queue again. The owner's thread
 // locks that mutex before it works on waiters that it did not take from the ready list. So the owner's thread finds
-// each waiter either granted and in the ready list, or waiting, but never in between (keeps I5, I7).
+// each waiter either granted and in the ready list, or waiting, but never in between (preserves I5, I7).
 //
 // async_waits.cc: how acquisitions start and end. async_returns.cc: how acquisitions give back grants.
 
@@ -77,16 +77,16 @@ class AsyncWaits {
     std::uint32_t id;
     std::uint32_t stripe;
   };
-  // Removes up to `room` acquisitions whose deadline has passed. Some of these may be granted instead; take() then
-  // hands them out.
+  // Removes up to `room` acquisitions whose deadline has passed. An acquisition may be granted instead of removed;
+  // take() then hands it out.
   std::size_t expire(Expired* out, std::size_t room);
   // The earliest deadline of a pending acquisition.
   Deadline nextDeadline() const;
 
-  // Call it when a sync wait starts, and during it. Releases all stripes taken for pending acquisitions, and queues
-  // these acquisitions again, ordered by arrival time.
+  // Call it when a sync wait starts, and during it. Releases all stripes that were taken for pending acquisitions, and
+  // queues these acquisitions again, ordered by arrival time.
   void reclaim();
-  // Grants the stripes that pending acquisitions wait for as their queues now require. During a long sync wait of this
+  // Calls Table::regrant() for each stripe that a pending acquisition waits for. During a long sync wait of this
   // thread, the pending acquisitions are not eligible, so waiters behind them may pass. After the wait, skipped
   // acquisitions get the stripes that are free.
   void resettle();
@@ -94,15 +94,16 @@ class AsyncWaits {
   void close();
   // Cancels the acquisitions of one lock.
   void closeMembership(const Membership& membership);
-  // Call it periodically while acquisitions are pending. If such an acquisition waits for a stripe that another thread
-  // was granted and does not collect, revokes that grant.
+  // Call it periodically while acquisitions are pending. Revokes grants that other threads do not collect, if a pending
+  // acquisition waits for the granted stripe.
   void lookForIdle();
 
   // ── by any other thread, with no shard locked ──
 
-  // Revokes the stripe from the owner's waiters that were granted it, or designated for it, a long time ago and are
-  // still in the ready list. Those waiters wait again in their old places. `last`: true if the caller is about to time
-  // out. Then a waiter that was never revoked before loses the stripe at once. Returns true if a waiter was revoked.
+  // Revokes the stripe from the owner's waiters that are still in the ready list a long time after they were granted
+  // the stripe or designated for it. Those waiters wait again in their old places. `last`: true if the caller is about
+  // to time out. Then a waiter that was never revoked before loses the stripe immediately. Returns true if a waiter was
+  // revoked.
   bool revoke(const Table& table, std::uint32_t stripe, bool last);
 
  private:

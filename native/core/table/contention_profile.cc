@@ -60,8 +60,8 @@ void ContentionProfile::stop() {
 }
 
 Draw ContentionProfile::draw(Nanoseconds waited) {
-  // recorded_ is read first. If another profile starts meanwhile, the values below may belong to that profile, but
-  // add() drops the record.
+  // recorded_ is read first. If another profile starts meanwhile, the values below may belong to that profile. Then
+  // add() drops the record, because recorded_ has changed.
   const Draw recorded = recorded_.load();
   if (waited < threshold_.load()) return Draw::kLeftOut;
   const Nanoseconds every = this->every();

@@ -24,7 +24,7 @@ enum class Draw : std::uint8_t {
 
 inline bool isRecorded(Draw draw) { return draw >= Draw::kRecorded; }
 
-// Any thread may use it at any time. The records of a thread survive its end.
+// Any thread may use it at any time. A thread's records survive the thread's end.
 class ContentionProfile {
  public:
   static ContentionProfile& instance();
@@ -39,8 +39,8 @@ class ContentionProfile {
   // A wait of this length or longer is always recorded.
   Nanoseconds every() const { return every_.load() * factor_.load(); }
 
-  // Keeps the record for take(). If too many are kept, counts it as left out instead. Drops a record that was drawn
-  // for an earlier profile.
+  // Keeps the record for take(). If too many records are kept already, counts this one as left out instead. Drops a
+  // record that was drawn for an earlier profile.
   void add(std::string record, Draw draw);
   struct Taken {
     std::vector<std::string> records;

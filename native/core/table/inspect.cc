@@ -47,7 +47,7 @@ void attachNotes(std::vector<StripeInfo>& stripes, const std::vector<Note>& note
     for (const std::uint32_t stripe : note.stripes) {
       const auto before = [](const StripeInfo& info, std::uint32_t wanted) { return info.stripe < wanted; };
       const auto found = std::lower_bound(stripes.begin(), stripes.end(), stripe, before);
-      // Skips a stripe that was released between the two reads.
+      // Skips a stripe that was not held when its word was read.
       if (found == stripes.end() || found->stripe != stripe) continue;
       const double held = static_cast<double>(std::max<Nanoseconds>(0, time - note.since)) / 1e6;
       found->traced.push_back({.threadId = note.threadId, .milliseconds = held, .note = note.text});

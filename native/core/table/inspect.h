@@ -30,7 +30,7 @@ struct StripeInfo {
   std::string key;
   // Each thread appears once, or once for each of its permits.
   std::vector<std::int32_t> holders;
-  // The holders' acquisitions that were traced.
+  // The traced acquisitions of the holders.
   std::vector<Traced> traced;
   std::vector<Waiting> waiters;
   // The number of each thread's acquisitions that wait in JavaScript. Only that thread knows more about them.
@@ -45,7 +45,7 @@ struct StripeInfo {
 std::vector<StripeInfo> inspect(Table& table);
 // Threads that hold the stripe, each once.
 std::vector<std::int32_t> holdersOf(Table& table, std::uint32_t stripe);
-// The word of a stripe, and the number of acquisitions of all threads that wait for it.
+// The word of a stripe, and the number of acquisitions that wait for the stripe, in all threads.
 struct StripeCounts {
   std::uint32_t word = 0;
   std::uint32_t waiting = 0;
@@ -57,7 +57,7 @@ std::uint32_t countHeld(Table& table);
 // The number of stripes that are held or flagged as abandoned; in an exact table, the number of such keys.
 std::uint32_t countInUse(Table& table);
 
-// The sum of all threads' counts of acquisitions that wait in JavaScript.
+// Counts of acquisitions that wait in JavaScript, each the sum over all threads.
 struct LocalCounts {
   std::uint64_t waiting = 0;
   // The number of acquisitions that had to wait and are not counted in kContendedCell yet.

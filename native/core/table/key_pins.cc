@@ -23,7 +23,8 @@ KeyPins::Pinned KeyPins::pin(const KeyView& key, std::uint32_t idle, bool blocke
     return {.stripe = stripe, .again = true, .ended = ends};
   }
   if (pinned_.size() <= stripe / 64) {
-    // The size at least doubles, because at first each new stripe has a higher index than the last.
+    // At least doubles the size. At first, each new stripe has a higher index than the last, so each pin would
+    // otherwise resize the vector.
     const std::size_t most = (std::size_t{membership_.table().stripes()} + 63) / 64;
     pinned_.resize(std::min(most, std::max<std::size_t>(stripe / 64 + 1, 2 * pinned_.size())));
   }

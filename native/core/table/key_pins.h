@@ -31,16 +31,16 @@ class KeyPins {
     bool ended = false;
   };
 
-  // The membership's table must have exact keys, and the membership must outlive this.
+  // The membership's table must have exact keys, and the membership must outlive this object.
   explicit KeyPins(const Membership& membership);
 
-  // `idle`: a stripe to unpin, or kNone. If no thread has this stripe pinned then, and the new key has no stripe yet,
-  // the new key gets this one. `idle` stays pinned if this thread uses it or is blocked.
+  // Pins the key. `idle`: a stripe to unpin, or kNone. `idle` stays pinned if this thread uses it or is blocked. If no
+  // thread has `idle` pinned after that, and the key has no stripe yet, the key gets `idle`.
   Pinned pin(const KeyView& key, std::uint32_t idle = KeyTable::kNone, bool blocked = false);
   // Unpins the listed stripes, except those that this thread uses. If the thread is blocked, unpins none. Moves the
   // kept stripes to the front, and returns their number. A stripe that is listed twice counts once.
   std::size_t unpin(std::int32_t* stripes, std::size_t count, bool blocked = false);
-  // Ends all pins, when the thread ends or closes the table. Call it after Membership::abandon().
+  // Ends all pins. Call it when the thread ends or closes the table, after Membership::abandon().
   void unpinAll();
   // Adds `by` to the number of async acquisitions that wait for these stripes.
   void countWaits(const std::uint32_t* stripes, std::uint32_t count, int by);

@@ -109,7 +109,7 @@ KeyTable::Pinned KeyTable::pinLocked(Shard& shard, const KeyView& key) {
 }
 
 KeyTable::Pinned KeyTable::pinKnown(Shard& shard, Entry& entry, const KeyView& key) {
-  // Keeps N2: a pinned key is not an orphan, so it is not forgotten.
+  // Preserves N2: a pinned key is not an orphan, so it is not forgotten.
   if (entry.orphan) removeOrphan(entry);
   if (!entry.key.isKnown()) entry.key.assign(key);
   ++entry.pins;
@@ -217,7 +217,7 @@ std::unique_ptr<KeyTable::Entry> KeyTable::remove(Shard& shard, Entry& entry) {
 void KeyTable::release(Shard& shard, std::unique_ptr<Entry> entry) {
   const std::uint32_t stripe = entry->stripe;
   destroy(shard, std::move(entry));
-  // This is the last step, because another key may get the stripe afterwards (keeps N1, N5).
+  // This is the last step, because another key may get the stripe afterwards (preserves N1, N5).
   // mutant: N5-loses-dropped
   shard.free.push_back(stripe);
 }
@@ -269,7 +269,7 @@ bool KeyTable::forgetOldest() {
       entry = oldestOrphan_;
       unlinkOrphan(*entry);
     }
-    // Keeps N3: no thread has the key pinned.
+    // Preserves N3: no thread has the key pinned.
     // mutant: N3-next-key-abandoned
     table_.word(entry->stripe).store(0);
     release(*shard, remove(*shard, *entry));

@@ -1,7 +1,7 @@
 // Maps each key in use to a separate stripe, so that a table of stripes becomes a table of exact keys.
 //
 // A thread pins a key before it accesses the key's stripe: a pinned key keeps its stripe. The thread may keep an unused
-// key pinned, so that it can use the stripe later without a call. Each thread pins a key once (key_pins.h).
+// key pinned, so that it can use the stripe later without another call. Each thread pins a key once (key_pins.h).
 //
 // Invariants, for each stripe, whenever the shard of its key is not locked:
 //   N1  At any time a key has at most one stripe, and a stripe at most one key.
@@ -11,9 +11,10 @@
 //       forgotten if another key needs a stripe and no stripe is free. When the last thread leaves the table, the
 //       hashes of the orphans stay in the shared memory, and the next table on that memory restores the orphans.
 //   N3  A thread accesses a stripe's word, or links a waiter, only while it has the stripe's key pinned. So if a key
-//       has no pins, no other thread changes its word. A stripe that is given to another key is free and has no queue.
+//       has no pins, no other thread changes the stripe's word. A stripe that is given to another key is free and has
+//       no queue.
 //   N4  A thread unpins a key only when it neither holds the key nor waits for it, and never between looking up the key
-//       and acquiring it. lib/lock/pinned-keys.ts ensures the second part, also while an acquisition is inside a call
+//       and acquiring it. lib/lock/pinned-keys.ts ensures the second part, even while an acquisition is inside a call
 //       of the addon.
 //   N5  A stripe is in one of three states: free (in the list of one shard, or at index used_ or above), assigned to
 //       one key of any shard, or owned by a running call, which will assign it to a key or free it.
@@ -23,7 +24,7 @@
 // the thread had looked up a key without acquiring it, unpinAll() ends that pin.
 //
 // Each shard gives its free stripes to its own keys first, so adding and removing a key locks only one shard. A shard
-// without free stripes takes one from another shard. So a new key gets no stripe only if no shard has a free one.
+// without free stripes takes one from another shard. So a new key gets a stripe if any shard has a free one.
 //
 // Lock order: the shard of a key, then the shard of its stripe (inspection only) or orphansMutex_. No thread locks
 // the shards of two keys at once.
@@ -51,8 +52,8 @@ class KeyTable {
 
   // Restores the orphans that the last table on this memory left.
   explicit KeyTable(Table& table);
-  // Leaves the orphans in the memory, which has room only for their hashes. Another key is extremely unlikely to have
-  // the same hash, and would only see a wrong `abandoned`.
+  // Leaves the orphans in the memory, which has room only for their hashes. Another key with the same hash would see a
+  // wrong `abandoned`, but such a key is extremely unlikely.
   ~KeyTable();
   KeyTable(const KeyTable&) = delete;
   KeyTable& operator=(const KeyTable&) = delete;
@@ -64,9 +65,9 @@ class KeyTable {
     // idle keys of all threads occupy at most half of the stripes, plus a few for each thread.
     bool crowded = false;
   };
-  // Pins the key and returns its stripe. `idle`: a stripe that the caller has pinned and no longer needs; that pin
-  // ends. If `idle` then has no other pins, and `key` has no stripe yet, `key` gets this stripe at once. This costs
-  // half as much as freeing one stripe and finding another.
+  // Pins the key and returns its stripe. `idle`: kNone, or a stripe whose pin the caller no longer needs; that pin
+  // ends. If `idle` then has no other pins, and `key` has no stripe yet, `key` gets this stripe. This costs half as
+  // much as freeing one stripe and finding another.
   Pinned pin(const KeyView& key, std::uint32_t idle = kNone);
   // Removes one of the caller's pins.
   void unpin(std::uint32_t stripe);
@@ -128,8 +129,8 @@ class KeyTable {
   // Adds the stripe of a removed entry to the shard's free stripes. Call it with the shard locked.
   static void release(Shard& shard, std::unique_ptr<Entry> entry);
   Shard& shardFor(const Entry& entry) { return shards_[shardOf(entry.key.view())]; }
-  // Pins the key. `own`: an unused entry with a stripe; the caller owns both. If the key is new, it gets both. If the
-  // key already has a stripe, both are freed.
+  // Pins the key. `own`: an entry of no key, and its stripe, which only the caller can reach. A new key gets this entry
+  // and stripe. If the key already has a stripe, they are freed.
   Pinned pinWith(const KeyView& key, std::unique_ptr<Entry> own);
   // Call these three with the shard locked.
   Pinned pinLocked(Shard& shard, const KeyView& key);

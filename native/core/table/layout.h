@@ -1,6 +1,6 @@
-// The layout of a lock's shared memory, as far as the core uses it. The memory has a header of six cache lines, then
-// one line per stripe. The first integer of a stripe's line is its word. lib/engine/contract/layout.ts has the same
-// numbers, and also those that only JavaScript uses. A test compares the two.
+// The layout of a lock's shared memory. Contains only the numbers that the core uses. The memory has a header of six
+// cache lines, then one line per stripe. The first integer of a stripe's line is its word.
+// lib/engine/contract/layout.ts has the same numbers, and those that only JavaScript uses. A test compares the two.
 
 #pragma once
 

@@ -15,9 +15,10 @@ Membership::Membership(Table& table, Participant& participant)
 
 Membership::~Membership() {
   const Lock lock(table_.membersMutex);
-  // The count is added under the same mutex as the removal, so that no sum counts these acquisitions twice.
+  // All sums are computed under the mutex that is locked here. So no sum misses these acquisitions or counts them
+  // twice.
   count(kContendedCell, localsAt(localContendedIndex(table_.stripes())));
-  // The last member moves to the freed place, which takes constant time.
+  // Moves the last member to the freed place, so that the removal takes constant time.
   Membership* const last = table_.members.back();
   table_.members[place_] = last;
   last->place_ = place_;
@@ -84,7 +85,7 @@ void Membership::abandon(std::uint32_t stripe) {
     return;
   }
   WakeSet wakes;
-  // Keeps E4.
+  // Preserves E4.
   // mutant: E4-abandons-the-word-only
   const bool left = table_.leaveEntered(stripe, leave, true, &participant_, wakes);
   if (left && reportsDeath(leave.mode, table_.limit())) count(kAbandonedCell);

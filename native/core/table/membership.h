@@ -27,8 +27,8 @@ class Membership {
   void openShares(Word* shares) { shares_.store(shares); }
   bool hasShares() const { return shares_.load() != nullptr; }
 
-  // Returns false if, according to the word, this thread does not hold the stripe in this mode. Does not wake this
-  // thread's own event loop for grants to its async waiters: the caller checks AsyncWaits::hasReady().
+  // Returns false if this thread does not hold the stripe in this mode. If the release grants the stripe to an async
+  // waiter of this thread, the thread's event loop is not woken: the caller checks AsyncWaits::hasReady() instead.
   bool release(std::uint32_t stripe, Mode mode, Leave::How how = Leave::How::kRelease);
   // Tries once to acquire a stripe of a table with a gate, exclusively. Also returns false if an earlier holder died or
   // the gate failed; the caller's next acquisition then reports that.
@@ -37,10 +37,10 @@ class Membership {
   // outlive the membership. Only this thread writes there.
   void openLocals(Word* locals) { locals_.store(locals); }
   void countShares(const std::uint32_t* stripes, std::uint32_t count, Mode mode, int by);
-  // Counts a stripe that was taken for a waiter. For a sync waiter, the stripe counts as a shared hold at once, so that
-  // the wait graph sees it. The waiter's thread is blocked, so the granting thread may write to its counts. For an
-  // async waiter, the stripe counts separately until the waiter's thread collects the grant, because that thread may be
-  // writing to its counts.
+  // Counts a stripe that was taken for a waiter. For a sync waiter, adds the stripe to the thread's shared holds at
+  // once, so that the wait graph sees this hold. The thread is blocked, so the granting thread may write to the counts.
+  // The thread of an async waiter may be writing to its counts. So for an async waiter, the stripe is counted
+  // separately until that thread collects the grant.
   void countTaken(const Waiter& waiter, std::uint32_t stripe) {
     if (waiter.async) {
       countUnnoticed(&stripe, 1, waiter.mode, +1);
@@ -52,16 +52,16 @@ class Membership {
   // this count.
   void countUnnoticed(const std::uint32_t* stripes, std::uint32_t count, Mode mode, int by);
   void count(std::uint32_t cell, std::int64_t by = 1) { table_.cell(cell).fetch_add(by); }
-  // Call it when the thread ends. Frees the stripes that the thread still holds. Sets kAbandoned on a stripe if its
-  // next holder must see the death.
+  // Call it when the thread ends or closes the table. Frees the stripes that the thread still holds. Sets kAbandoned on
+  // a stripe if its next holder must see the death.
   void abandon();
 
-  // Whether its thread holds the stripe.
+  // Whether this thread holds the stripe.
   bool holds(std::uint32_t stripe) const;
 
   // ── exact keys ──
 
-  // nullptr if its table has no exact keys.
+  // nullptr if the table has no exact keys.
   KeyPins* pins() { return pins_.get(); }
   // Call it after abandon().
   void unpinAll() {
@@ -85,12 +85,12 @@ class Membership {
     const Word* shares = shares_.load();
     return shares ? shares[stripe].load() : 0;
   }
-  // The number of holds that were taken for its thread's async waiters, and that the thread has not collected.
+  // The number of holds that were taken for the thread's async waiters and that the thread has not collected.
   std::uint32_t unnoticedOf(std::uint32_t stripe) const {
     const Word* shares = shares_.load();
     return shares ? shares[table_.stripes() + stripe].load() : 0;
   }
-  // The count at this index of the thread's array of locals, or 0 if it has none.
+  // The count at this index of the thread's array of locals, or 0 if the thread has no such array.
   std::uint32_t localsAt(std::uint32_t index) const {
     const Word* locals = locals_.load();
     return locals ? locals[index].load() : 0;

@@ -1,9 +1,9 @@
 // The modes in which a stripe can be held. kModeTraits defines, for each mode, its bits in the word and the modes that
-// it admits. The rest of the core only uses this table. The bits are in lock_word.h. Modelled after the table of "how"
-// in abseil's Mutex.
+// it admits. The rest of the core uses only this table. lock_word.h defines the bits. Modelled after the table of lock
+// modes in abseil's Mutex.
 //
-// To add a mode, add its number and its row. If two modes can now be held together in a new way, also change withHold()
-// and withoutHolds().
+// To add a mode, add its number to Mode, and its row to kModeTraits. If two modes can now be held together in a new
+// way, also change withHold() and withoutHolds().
 
 #pragma once
 
@@ -27,8 +27,8 @@ struct ModeTraits {
   // True: the word counts the holds, and each thread also counts its own holds (Membership::sharesOf). False: the word
   // contains the slot of the only holder.
   bool counted;
-  // Whether the holder is alone and may write. The death of such a holder is reported: the next holder sees kAbandoned,
-  // and clears the flag when it releases.
+  // Whether a holder excludes all others and may write. The death of such a holder is reported: the next holder sees
+  // kAbandoned, and clears the flag when it releases.
   bool mayWrite;
   // The modes in which others may hold the stripe at the same time: bit n for mode n.
   std::uint32_t admits;
@@ -85,9 +85,9 @@ constexpr std::uint32_t placesFor(std::uint32_t word, Mode mode, std::uint32_t l
   return holds < mostHolds(limit) ? mostHolds(limit) - holds : 0;
 }
 
-// The word with one more hold in `mode`, by the participant with that slot. nullopt if there is no room (keeps P1). No
-// other C++ code adds to a count. All flags stay set. A new permit on an abandoned word sets kDeathReported, because
-// the new holder sees the death (P3).
+// The word with one more hold in `mode`, by the participant with that slot. Returns nullopt if there is no room
+// (preserves P1). No other C++ code adds to a count. All flags stay set. A new permit on an abandoned word sets
+// kDeathReported, because the new holder sees the death (P3).
 constexpr std::optional<std::uint32_t> withHold(std::uint32_t word, Mode mode, std::uint32_t slot,
                                                 std::uint32_t limit = 1) {
   if (placesFor(word, mode, limit) == 0) return std::nullopt;
@@ -96,13 +96,13 @@ constexpr std::optional<std::uint32_t> withHold(std::uint32_t word, Mode mode, s
   return (word + 1) | reported;
 }
 
-// The word with `count` fewer holds; kQueued and kAbandoned stay. nullopt if the word does not contain these holds,
-// because the word was overwritten or the caller is wrong.
+// The word with `count` fewer holds; kQueued and kAbandoned stay. Returns nullopt if the word does not contain these
+// holds, because the word was overwritten or the caller is wrong.
 constexpr std::optional<std::uint32_t> withoutHolds(std::uint32_t word, Mode mode, std::uint32_t slot,
                                                     std::uint32_t count) {
   if (!isCounted(mode)) {
     if (!isHeldAloneBy(word, slot)) return std::nullopt;
-    // kLocal is cleared, because it refers to tasks of this holder's thread, not of the next holder's (keeps I8).
+    // kLocal is cleared, because it refers to tasks of this holder's thread, not of the next holder's (preserves I8).
     return word & ~(kModeFlags | kHolderMask | kLocal);
   }
   if (isFree(word) || modeOf(word) != mode || holderOf(word) < count) return std::nullopt;

@@ -64,7 +64,7 @@ void Participant::unlinkReady(Waiter* before, Waiter& waiter) {
 }
 
 // Call it after takeReady(): that call clears waking_, so later calls of wakeReady() send a new wake. A revoking thread
-// calls wakeReady() last. So if this check comes too early, a new wake makes the event loop check again.
+// calls wakeReady() last. So if this check comes before the revocation, the new wake makes the event loop check again.
 bool Participant::comesBack() {
   if (!absent_.load()) return false;
   absent_.store(false);

@@ -39,28 +39,27 @@ class Participant {
   // ── from any thread ──
 
   // Returns true if an async waiter of this thread must be skipped: the thread blocks in a sync wait, or the thread is
-  // away from its event loop and the waiter holds nothing. Then it also marks the thread, which serves the skipped
-  // waiters when it continues. The second check prevents a race: either it sees that the thread is back, or the thread
-  // sees the mark.
+  // away from its event loop and the waiter holds nothing (`holdsSome` is false). In that case, also marks the thread,
+  // so that the thread serves the skipped waiters when it continues. The second check prevents a race: either this
+  // check sees that the thread is back, or the thread sees the mark.
   bool passOver(bool holdsSome) {
     if (!isAway(holdsSome)) return false;
     STRIPELOCK_SEAM("pass over: before it is noted");
     passedOver_.store(true);
     return isAway(holdsSome);
   }
-  // Removes the oldest waiter for which `matches` is true from the ready list, and marks the thread as away from its
-  // event loop until comesBack(). Returns nullptr if none matches. Call it with the revoke mutex locked.
+  // Removes from the ready list the oldest waiter for which `matches` returns true. Marks the thread as away from its
+  // event loop until comesBack(). Returns nullptr if no waiter matches. Call it with the revoke mutex locked.
   template <typename Matches>
   Waiter* takeBack(Matches matches);
-  // Puts a designated waiter into the ready list. Call it with the shard locked under which the waiter is linked.
+  // Puts a designated waiter into the ready list. Call it with the shard of the waiter's stripe locked.
   void pushReady(Waiter& waiter);
-  // Marks a waiter as granted and puts it into the ready list. Call it with the shard locked under which the waiter was
-  // linked.
+  // Marks a waiter as granted and puts it into the ready list. Call it with the shard of the waiter's stripe locked.
   void pushGranted(Waiter& waiter);
   // Call it after pushReady() or pushGranted(), with no shard locked.
   void wakeReady();
-  // The number of grants that the thread has not collected. While it is not 0, the thread may still lose stripes whose
-  // words name it as the holder.
+  // The number of grants that the thread has not collected. While this number is not 0, words may name this thread as
+  // the holder of stripes that it can still lose.
   std::uint32_t undelivered() const { return undelivered_.load(); }
   // Call it after the thread collected a grant, or after the grant was revoked.
   void delivered() { undelivered_.fetch_sub(1); }
@@ -70,10 +69,10 @@ class Participant {
   // ── by the thread itself ──
 
   void start(std::int32_t threadId, WakeLoop wakeLoop);
-  // The event loop is not woken anymore after this returns.
+  // After this call, the event loop is not woken anymore.
   void stop();
-  // Call these around a sync wait. In between, the thread's async waiters hold nothing and are granted nothing. A
-  // blocked thread cannot use a stripe, and the thread that could unblock it may need that stripe.
+  // Call these around a sync wait. In between, the thread's async waiters hold nothing and are granted nothing. The
+  // reason: a blocked thread cannot use a stripe, but the thread that could unblock it may need that stripe.
   void block();
   void unblock();
   // Empties the ready list. Returns its waiters, oldest first, chained through nextReady.
@@ -82,7 +81,7 @@ class Participant {
   // Called by the event loop when it collects grants. True if waiters were skipped; the thread must serve them now.
   bool comesBack();
 
-  // One per table that this thread uses, keyed by the table's memory.
+  // The thread's memberships, one per table, keyed by the table's memory.
   std::unordered_map<void*, Membership*> memberships;
   Patience patience;
   // The arena in which this thread allocates tables (FreeSpans).
@@ -128,7 +127,7 @@ Waiter* Participant::takeBack(Matches matches) {
   for (Waiter* waiter = readyHead_; waiter; before = waiter, waiter = waiter->nextReady) {
     if (!matches(static_cast<const Waiter&>(*waiter))) continue;
     // absent_ is set before the stripes are released. Otherwise the stripes could be granted to this thread again
-    // (keeps I3: see comesBack()).
+    // (preserves I3: see comesBack()).
     absent_.store(true);
     unlinkReady(before, *waiter);
     return waiter;

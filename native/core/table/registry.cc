@@ -13,7 +13,7 @@ namespace {
 // The host's number for its main thread.
 constexpr std::int32_t kMainThread = 0;
 
-// 2^63: larger doubles do not fit into an integer.
+// 2^63. Doubles from this number up do not fit into a 64-bit integer.
 constexpr double kLargestCount = 9223372036854775808.0;
 
 // The counts of a table: its cells, plus the locals of its members.
@@ -36,7 +36,7 @@ LockMetrics countedBy(Table& table) {
   return counted;
 }
 
-// Adds the counts from `first` on, or subtracts them.
+// add() adds the counts from `first` on. subtract() subtracts the counts that never fall.
 void add(LockMetrics& to, const LockMetrics& counted, std::uint32_t first) {
   for (std::uint32_t i = first; i < LockMetrics::kCells; ++i) to[i] += counted[i];
 }
@@ -50,7 +50,7 @@ bool hasCounted(const LockMetrics& metrics) {
   return any != 0;
 }
 
-// The counts of one thread's cells.
+// The counts in one thread's cells.
 LockMetrics countedIn(const CountCell* cells) {
   LockMetrics counted;
   for (std::uint32_t i = 0; i < LockMetrics::kCells; ++i) {
@@ -256,7 +256,7 @@ void Registry::end(Membership& membership, bool processEnds) {
   STRIPELOCK_SEAM("end: before the stripes are freed");
   membership.table().notes.removeAll(membership);
   if (!processEnds) {
-    // In this order, an abandoned key becomes an orphan (keeps N2). In the opposite order, the key would be freed.
+    // In this order, an abandoned key becomes an orphan (preserves N2). In the opposite order, the key would be freed.
     // mutant: N2-unpins-first
     membership.abandon();
     membership.unpinAll();
@@ -273,7 +273,7 @@ void Registry::end(Membership& membership, bool processEnds) {
   // mutant: metrics-forget-the-ended
   addEnded(entry->second);
   tables_.erase(entry);
-  // This is the last step, because another thread may use the memory afterwards (keeps S1).
+  // This is the last step, because another thread may use the memory afterwards (preserves S1).
   if (own) freeSpans_.add(*own);
 }
 

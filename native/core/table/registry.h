@@ -18,7 +18,7 @@
 
 namespace stripelock {
 
-// The kinds of locks whose counts are kept apart.
+// The kinds of locks. Each kind has separate counts.
 enum class LockKind : std::uint8_t { kLock, kProcess, kLease, kWebLock };
 
 struct MetricName {
@@ -30,10 +30,10 @@ struct MetricName {
   }
 };
 
-// The counts of one kind and name. Leases alone have those from kAcquired to kLosses.
+// The counts of one kind and name. Only leases have the counts from kAcquired to kLosses.
 struct LockMetrics {
-  // In the order in which JavaScript has them. The first three rise and fall, and the others never fall. The ranges of the
-  // histogram follow.
+  // In the order that JavaScript uses. The first three counts rise and fall; the others never fall. The histogram of
+  // wait times starts at kWaits.
   enum Count : std::uint32_t {
     kLocks,
     kHeld,
@@ -85,22 +85,24 @@ class Registry {
                    const std::shared_ptr<Gate>& gate = nullptr);
   void close(Membership& membership);
 
-  // The counts of all locks by kind and name, including closed locks. No count ever falls, except the current numbers:
-  // locks, held and waiting. Locks and threads that have ended keep up to kMostNames separate names; any further names
-  // are counted as the empty name of their kind. The call reads the words of all locks. Meanwhile no lock can be opened
-  // or closed.
+  // The counts of all locks by kind and name, including closed locks. No count ever falls, except kLocks, kHeld and
+  // kWaiting. Among the locks and threads that have ended, up to kMostNames names are counted separately. The further
+  // names of a kind are counted together, under the empty name. This call reads the words of all locks. Meanwhile no
+  // lock can be opened or closed.
   std::map<MetricName, LockMetrics> metrics();
 
-  // Adds the LockMetrics::kCells cells at `cells` to metrics(), until the thread leaves. After that, the registry keeps
-  // their counts, and counts the keys that the thread still held as abandoned. The memory must stay valid until then.
+  // Makes metrics() include the LockMetrics::kCells counts at `cells` until the thread leaves. The memory must stay
+  // valid until then. After that, the registry keeps the counts, and counts keys that the thread still held as
+  // abandoned.
   void openCounts(Participant& participant, const MetricName& name, const CountCell* cells);
 
-  // Sets or clears a bit of kObservedInt in the memory of all tables with one of these names, also of tables opened
-  // later. Without names, of all tables. Each thread's JavaScript reads the bit at its next wait.
+  // Sets or clears an observer's bit (kObservedInt) in the memory of all tables with one of these names. Also applies
+  // to tables that are opened later. Without names, applies to all tables. JavaScript reads the bit at each wait.
   void observe(std::uint32_t bit, bool on, std::vector<std::string> names = {});
 
-  // Call it when this thread has created a table in `span`, and no other thread can reach it. Until share() is
-  // called, the span becomes free when the last membership ends, even if the thread dies (keeps S1 of FreeSpans).
+  // Call it after this thread has created a table in `span`, while no other thread can reach the table. Unless share()
+  // is called, the span becomes free when the last membership ends, even if the thread dies (preserves S1 of
+  // FreeSpans).
   void own(Membership& membership, const Span& span);
   // Call it before a handle of the table is created. After that, other threads may open the table at any time.
   void share(Membership& membership);
@@ -125,7 +127,7 @@ class Registry {
     std::uint32_t members = 0;
     // The table's memory, while only one thread can reach it.
     std::optional<Span> own;
-    // The counts in the memory when the table was opened. ended_ already contains them.
+    // The counts that the memory already contained when the table was opened. They are also in ended_.
     LockMetrics before;
   };
 
@@ -133,11 +135,11 @@ class Registry {
 
   Registry();
   std::uint32_t observedOf(const Table& table) const;
-  // Call it when the last thread has left the table. Adds its counts to ended_.
+  // Adds the table's counts to ended_. Call it after the last thread has left the table.
   void addEnded(const SharedTable& shared);
   // Adds monotonic counters to ended_.
   void addEnded(const MetricName& name, const LockMetrics& counted);
-  // `processEnds`: true if the process is ending. Then no thread will read the words again, so they stay as they are.
+  // `processEnds`: true if the process is ending. Then no thread will read the words again, so they are not changed.
   void end(Membership& membership, bool processEnds = false);
   // Whether only one thread uses locks.
   bool isAlone();

@@ -144,8 +144,8 @@ SyncOutcome SyncWait::wait() {
 }
 
 // check() also detects that the script is being ended. That takes up to 8 us, and a whole hand-over takes 20 us. So
-// check() is called only after the first slice. A script that is ended during a shorter wait keeps its stripes, as it
-// does if it is ended after the wait.
+// check() is called only after the first slice. A script that is ended during a shorter wait keeps its stripes, like a
+// script that is ended after its wait.
 bool SyncWait::isEnding() const { return slept_ ? interrupt_.check() : interrupt_.checkEnding(); }
 
 SyncWait::Status SyncWait::sleep() {

@@ -10,11 +10,11 @@
 namespace stripelock {
 
 // How long a thread sleeps before it checks for an interrupt and for a deadlock. A host that ends a thread does not
-// wake it, so the thread notices only at its next check. Waking and checking costs 10 us.
+// wake that thread, so the thread notices this only at its next check. Waking and checking costs 10 us.
 inline constexpr Nanoseconds kFirstSlice = 5'000'000;
 inline constexpr Nanoseconds kSlice = 20'000'000;
-// After a thread was interrupted, all waiting threads check once per kHurriedSlice, for kHurry. A process that ends
-// interrupts its threads one after the other, and waits for each.
+// For a time of kHurry after a thread was interrupted, all waiting threads check once per kHurriedSlice. The reason: a
+// process that ends interrupts its threads one after the other, and waits for each.
 inline constexpr Nanoseconds kHurry = 200'000'000;
 inline constexpr Nanoseconds kHurriedSlice = 1'000'000;
 
@@ -23,15 +23,15 @@ bool hurrying(Nanoseconds time);
 // Call it when a thread was interrupted.
 void hurryOthers(Nanoseconds time);
 
-// Checks whether the thread must return to its host at once, because the host is ending the thread or its script.
-// Called on the waiting thread, with no mutex locked.
+// Checks whether the thread must stop waiting and return to its host, because the host is ending the thread or its
+// script. Called on the waiting thread, with no mutex locked.
 struct Interrupt {
-  // Whether the thread or its script is being ended. Called about every kSlice, and before returning from a wait that
+  // Whether the thread or its script is being ended. Called about every kSlice, and before the return from a wait that
   // was granted after its first slice.
   bool (*requested)(void* data) = nullptr;
   void* data = nullptr;
-  // Whether the thread is being ended. This is cheap, so it is called before returning from a wait that was granted
-  // within its first slice.
+  // Whether the thread is being ended. This check is cheap, so it is called before the return from a wait that was
+  // granted within its first slice.
   bool (*ending)(void* data) = nullptr;
 
   bool check() const { return requested && requested(data); }
@@ -75,7 +75,7 @@ class SyncWait {
   // Enters the gate. If the gate refuses, links the waiter again and returns false.
   bool enterOrCede();
   // Sleeps until the wait is decided. After kGranted, the waiter has all stripes. After any other status, the waiter
-  // was withdrawn, or it was granted just before it could be withdrawn and has all stripes, too.
+  // was withdrawn; or it was granted just before the withdrawal, and has all stripes.
   Status sleep();
   bool isEnding() const;
   // Continues the acquisition after the waiter was designated or granted, or has overtaken another waiter. Returns true

@@ -80,12 +80,12 @@ bool Table::proceed(Waiter& waiter, std::uint32_t from, Mutex* held, WakeSet* wa
     if (&shard != held && &shard != last.mutex()) next = Lock(shard);
     STRIPELOCK_SEAM("proceed: before the position changes");
     // The old shard is still locked here. Otherwise a withdrawal could lock that shard, and find the waiter at its old
-    // position although the waiter is no longer linked there (keeps I5).
+    // position although the waiter is no longer linked there (preserves I5).
     waiter.position.store(position);
     if (next) last = std::move(next);
     if (!takeOrLink(waiter, stripe)) return false;
   }
-  // The shard that a withdrawal would lock is still locked here, so the withdrawal sees the grant (keeps I5).
+  // The shard that a withdrawal would lock is still locked here, so the withdrawal sees the grant (preserves I5).
   if (wakes) complete(waiter, *wakes);
   return true;
 }
@@ -101,7 +101,7 @@ std::optional<std::uint32_t> Table::wordIfTaken(const Waiter& waiter, std::uint3
   return other ? std::nullopt : next;
 }
 
-// Call it with the stripe's shard locked. Keeps I3: links the waiter only if kQueued is set or a waiter is
+// Call it with the stripe's shard locked. Preserves I3: links the waiter only if kQueued is set or a waiter is
 // designated.
 bool Table::takeOrLink(Waiter& waiter, std::uint32_t stripe) {
   Word& word = this->word(stripe);
@@ -128,7 +128,7 @@ bool Table::takeOrLink(Waiter& waiter, std::uint32_t stripe) {
       waiter.arrival = arrivals(stripe).fetch_add(1) + 1;
       queue.pushBack(waiter);
     }
-    // The waiters ahead of the new one may no longer be eligible, so the watcher may change (keeps E5).
+    // The waiters ahead of the new one may no longer be eligible, so the watcher may change (preserves E5).
     // mutant: E5-joins-unseen
     if (gate_ && isCeded(stripe)) gate_->settled(stripe, next, true, true, passOverIneligible(queue.head));
     return false;
@@ -214,7 +214,7 @@ void Table::unlinkServed(Waiter& waiter, std::uint32_t stripe, WakeSet& wakes) {
   // mutant: fairness-of-earlier-head
   if (queue.head) queue.fairAt = now() + kBargingPeriod;
   waiter.state.store(WaiterState::kTaking);
-  // Sets kQueued for the remaining waiters (keeps I3).
+  // Sets kQueued for the remaining waiters (preserves I3).
   // mutant: I3-served-passes-nobody
   regrant(stripe, waiter.owner, wakes);
 }
@@ -268,7 +268,7 @@ void Table::reopen(std::uint32_t stripe) {
   const Lock lock(shardOf(stripe));
   const Leave leave{.how = Leave::How::kRollBack, .slot = kElsewhere};
   const bool isClosed = std::exchange(queueOf(stripe).closed, false);
-  // If readers of this process still hold the stripe, others may join them now.
+  // If readers of this process still hold the stripe, other readers may join them now.
   if (!changeAndGrant(stripe, &leave, nullptr, wakes) && isClosed) regrant(stripe, nullptr, wakes);
 }
 
@@ -292,7 +292,7 @@ void Table::requeue(Waiter& waiter) {
   if (!queue.head) queue.fairAt = now() + kBargingPeriod;
   // mutant: I7-loses-its-place
   queue.insertByArrival(waiter);
-  // Serves the waiter if it is eligible again by now (keeps I3). If not, its thread serves it later.
+  // Serves the waiter if it is eligible again by now (preserves I3). If not, its thread serves it later.
   // mutant: I3-back-unseen
   regrant(stripe, waiter.owner, wakes);
 }

@@ -15,8 +15,8 @@
 //       while its thread is known to be away from its event loop. AsyncWaits::resettle serves ineligible waiters later.
 //   I4  At most one waiter is designated: woken to try for the free stripe. The designated waiter takes the stripe, or
 //       sets kQueued and sleeps again, or withdraws; then the next waiter is served.
-//   I5  A waiter is in at most one queue, and in none once it is granted or withdrawn; it is granted or
-//       withdrawn exactly once.
+//   I5  A waiter is granted or withdrawn exactly once. Until then, it is in at most one queue; afterwards, it is in no
+//       queue.
 //   I6  Until it is granted, a waiter holds exactly stripes[0 … position).
 //   I7  An async waiter's thread collects the waiter's grant or designation in its event loop. Until then, other
 //       threads can revoke it (AsyncWaits::revoke). The waiter then waits again in its old place, and is not granted
@@ -27,26 +27,27 @@
 //       adds a hold (withHold, and the fast path in JavaScript).
 //   P2  kQueued is set only while all permits are taken. While an eligible waiter is in the queue, no permit is free,
 //       except one for a designated waiter. Only sync waiters are designated, because their blocked threads wake soon.
-//       Async waiters are handed their permits.
+//       Async waiters are always handed their permits.
 //   P3  After a death, each new holder sees kAbandoned. The first one sets kDeathReported, and the next release then
 //       clears both flags. A roll-back or another death clears only kDeathReported, so new holders keep seeing the
-//       death. A word has no room to count the holders that saw the death, so the holder that rolls back may be the
-//       only one that saw it. Therefore a death may be reported more often than needed, but it is never lost.
+//       death. A word has no room to count the holders that saw the death, so a roll-back must assume that no other
+//       holder has seen it. So a death may be reported more often than needed, but it is never lost.
 //
-// When a thread dies, its permits are counted both in the word and in the thread's own counts (Membership::sharesOf).
-// The thread cannot end between these two changes: they follow each other directly in JavaScript
-// (lib/engine/fast-path.ts), and a C++ call is never interrupted. Membership::abandon() removes all permits of the
-// thread from the word in one exchange, which also hands them over. So no permit is lost, and none is released twice.
+// Each permit of a thread is counted both in the word and in the thread's own counts (Membership::sharesOf). A thread
+// cannot end between the changes of the two counts: in JavaScript, one directly follows the other
+// (lib/engine/fast-path.ts), and a C++ call is never interrupted. When a thread dies, Membership::abandon() removes all
+// its permits from the word in one exchange, which also hands them over. So no permit is lost, and none is released
+// twice.
 //
 // Barging and fairness. A release with waiters either hands the stripe over, or frees it and designates the first
 // waiter. That waiter's thread wakes and competes with all other threads. Running threads usually win, which gives high
 // throughput. kBargingPeriod limits how long running threads may overtake the waiters. The period starts when the first
 // waiter queues, and restarts when the head of the queue is served. The first release after the period hands the stripe
-// over to the head, unless a waiter is designated. So the head waits until the period ends, then until the designated
-// thread wakes and tries, and then for one hold. If an event loop does not collect a grant or a designation, the
-// waiters behind it revoke that (revocation.h). While async acquisitions keep an event loop busy, JavaScript calls
-// AsyncWaits::take from time to time. If a release leaves one permit free, the same rule applies to this permit. If
-// several permits are free, they are handed over at once.
+// over to the head, unless a waiter is designated. So the head waits until the period ends, then until a designated
+// waiter's thread has tried, and then for one hold. If an event loop does not collect a grant or a designation, the
+// waiters behind revoke that grant or designation (revocation.h). While async acquisitions keep an event loop busy,
+// JavaScript calls AsyncWaits::take from time to time. If a release leaves one permit free, the same rule applies to
+// this permit. If several permits are free, they are handed over immediately.
 //
 // Modelled after "eventual fairness" in parking_lot (Amanieu d'Antras) and WebKit's WTF::Lock (Filip Pizlo), but timed
 // per queue.
@@ -106,7 +107,7 @@ class Table {
   void* memory() const { return memory_; }
   // The name given by the first lock that opened the table.
   const std::string& name() const { return name_; }
-  // Unique in the process, also among tables that were closed.
+  // Unique among all tables of the process, including closed ones.
   std::uint64_t id() const { return id_; }
   // The flags of the active observers (layout.h).
   Word& observed() { return words_[kObservedInt]; }
@@ -117,7 +118,7 @@ class Table {
   Word& arrivals(std::uint32_t stripe) { return *(&word(stripe) + kArrivalsInt); }
   // nullptr unless the table is exact.
   KeyTable* keys() const { return keys_.get(); }
-  // nullptr unless other processes can hold the stripes, too.
+  // nullptr if only this process can hold the stripes.
   Gate* gate() const { return gate_.get(); }
   // Stripes at this index and above were never used.
   std::uint32_t used() const { return keys_ ? keys_->used() : stripes_; }
@@ -126,15 +127,15 @@ class Table {
   // thread ended without releasing; never clears `abandoned`.
   bool tryTake(std::uint32_t stripe, std::uint32_t slot, Mode mode, bool& abandoned);
 
-  // Whether an eligible waiter is in the stripe's queue. Locks nothing, so the answer may be outdated at once.
+  // Whether an eligible waiter is in the stripe's queue. Locks nothing, so the answer may already be outdated.
   bool isAwaited(std::uint32_t stripe) {
     return (word(stripe).load() & kQueued) != 0 || queueOf(stripe).designated.load() != nullptr;
   }
 
   // Takes the waiter's stripes from index `from` on. Returns true if all are taken; otherwise the waiter is linked at
-  // the first unavailable one. `held`: if the caller has just removed the waiter from a queue, the shard of that queue,
-  // which the caller has locked. nullptr if the caller is the waiter's own thread and the waiter is not linked.
-  // `wakes`: if given, and the waiter then has all stripes, marks the waiter as granted and adds its owner to `wakes`.
+  // the first unavailable one. `held`: the locked shard of the queue from which the caller has just removed the waiter.
+  // nullptr if the caller is the waiter's own thread and the waiter is not linked. `wakes`: unless nullptr, a waiter
+  // that now has all stripes is marked as granted, and its owner is added to `wakes`.
   bool proceed(Waiter& waiter, std::uint32_t from, Mutex* held, WakeSet* wakes);
 
   // Leaves the gate, if the table has one, and then releases the stripe. `died`: see Gate::leave().
@@ -143,13 +144,13 @@ class Table {
   // contain this hold.
   bool leave(std::uint32_t stripe, const Leave& leave, Participant* actor, WakeSet& wakes);
   // Grants the stripe as the queue now requires, and sets or clears kQueued. Releases nothing. Call it with the
-  // stripe's shard locked, after its queue changed or one of its waiters became eligible.
+  // stripe's shard locked, after the stripe's queue changed, or after a waiter in that queue became eligible.
   void regrant(std::uint32_t stripe, Participant* actor, WakeSet& wakes);
 
   // Releases stripes[0 … count) of an acquisition that failed or waits again, last first.
   void rollBack(const std::uint32_t* stripes, std::uint32_t count, Participant& owner, Mode mode);
 
-  // Locks the shard under which the waiter is linked, or was linked when it was granted or withdrawn.
+  // Locks the shard of Waiter::stripe(). While this shard is locked, no other thread moves the waiter.
   Lock lockFor(const Waiter& waiter);
   // Unlinks a waiter for good, and serves the waiters that it blocked. Returns false if it was already granted. The
   // waiter keeps the stripes that it has taken; the caller rolls them back.
@@ -157,9 +158,9 @@ class Table {
   // Call it if a designated waiter found its stripe held. Returns true if the waiter takes the stripe after all.
   // Otherwise the waiter waits again in its old place.
   bool retryDesignated(Waiter& waiter);
-  // Takes the needed stripe for this waiter, and unlinks the waiter, if the stripe is free only because a designated
-  // async waiter has not taken it yet. Returns true in that case. Call it for a sync waiter that has slept long, or
-  // for any waiter that is about to time out.
+  // If a designated async waiter has not taken the stripe yet, tries to take the stripe for this waiter instead. On
+  // success, unlinks this waiter and returns true. Call it for a sync waiter that has slept long, or for any waiter
+  // that is about to time out.
   bool overtakeDesignated(Waiter& waiter);
   // Call it after a designated waiter has taken its stripe. Unlinks that waiter, and serves the waiters behind it.
   void serveDesignated(Waiter& waiter);
@@ -171,13 +172,14 @@ class Table {
 
   // A waiter's request to the gate. `waits`: see Gate::Ask.
   Gate::Ask askFor(const Waiter& waiter, bool waits);
-  // Call it on the waiter's own thread, if the gate refused stripes[index] to an unlinked waiter that holds all of its
-  // stripes. The waiter keeps the stripes before stripes[index], and joins the queue of stripes[index], ordered by
+  // Call it on the waiter's own thread after the gate refused stripes[index]. The waiter must be unlinked and hold all
+  // of its stripes. It keeps the stripes before stripes[index], and joins the queue of stripes[index], ordered by
   // arrival time.
   void cede(Waiter& waiter, std::uint32_t index);
   // Call it when other processes have released the stripe. The next waiter then tries.
   void reopen(std::uint32_t stripe);
-  // The first eligible waiter of a ceded stripe. `any`: false if there is none, or if the stripe is not ceded.
+  // The first eligible waiter of a ceded stripe. `any`: false if there is no such waiter, or if the stripe is not
+  // ceded.
   struct Awaited {
     bool any = false;
     bool shared = false;
@@ -258,8 +260,8 @@ class Table {
   std::unique_ptr<KeyTable> keys_;
 };
 
-// Returns true if the waiter is not eligible now (I3). Then it also marks the waiter's thread, which serves the waiter
-// later (Participant::passOver).
+// Returns true if the waiter is not eligible now (I3). In that case, also marks the waiter's thread, so that the thread
+// serves the waiter later (Participant::passOver).
 bool passOver(const Waiter& waiter);
 // The first eligible waiter from `from` on, or nullptr. Marks the threads of the ineligible waiters before it.
 Waiter* passOverIneligible(Waiter* from);

@@ -10,12 +10,12 @@ namespace stripelock {
 
 namespace {
 
-// The number of waiters at the head of the queue that a release searches for one of its own thread, before it serves
-// another thread.
+// How many waiters, from the head of the queue, a release examines to find one of the releasing thread. If it finds
+// none, it serves another thread's waiter.
 constexpr int kLocalSearch = 16;
 
-// The word after `leave`, before the next grant. nullopt if the word does not contain this hold. `isReported`: true if
-// the word reports the death of a holder; otherwise the gate reports it.
+// The word after `leave`, before the next grant. Returns nullopt if the word does not contain this hold. `isReported`:
+// true if words report deaths; false if the table's gate reports them.
 std::optional<std::uint32_t> afterLeaving(std::uint32_t word, const Leave& leave, std::uint32_t limit,
                                           bool isReported) {
   std::optional<std::uint32_t> left = withoutHolds(word, leave.mode, leave.slot, leave.count);
@@ -25,7 +25,7 @@ std::optional<std::uint32_t> afterLeaving(std::uint32_t word, const Leave& leave
   // mutant: death-untold
   if (leave.how == Leave::How::kDie && isReported && reportsDeath(leave.mode, limit)) *left |= kAbandoned;
   if (hasPermits(limit)) {
-    // Keeps P3: a release clears kAbandoned only if some holder has seen the death.
+    // Preserves P3: a release clears kAbandoned only if some holder has seen the death.
     // mutant: P3-told-for-ever
     if (leave.how == Leave::How::kRelease && (*left & kDeathReported) != 0) *left &= ~kAbandoned;
     // mutant: P3-rolled-back-was-told
@@ -94,7 +94,7 @@ Table::Plan Table::plan(StripeQueue& queue, std::uint32_t left, const Participan
   return plan;
 }
 
-// Keeps E3: the stripe stays ceded only if an eligible or designated waiter waits for it.
+// Preserves E3: the stripe stays ceded only if an eligible or designated waiter waits for it.
 Table::Plan Table::planElsewhere(StripeQueue& queue, std::uint32_t left) const {
   const bool isElsewhere = isHeldAloneBy(left, kElsewhere);
   const Waiter* const first = passOverIneligible(queue.head);
@@ -111,7 +111,7 @@ Table::Plan Table::planElsewhere(StripeQueue& queue, std::uint32_t left) const {
 }
 
 // The designated waiter will serve the waiters behind it (I4). But permits that the designated waiter does not need are
-// granted to the waiters behind it at once, so that these do not wait until its thread is awake (keeps P2).
+// granted immediately, so that the waiters behind it need not wait until its thread is awake (preserves P2).
 Table::Plan Table::planBesideDesignated(StripeQueue& queue, std::uint32_t left) const {
   if (!hasPermits(limit_)) return {.next = left};
   Plan plan = planForSeveral(passOverIneligible(queue.head), left, 1);
@@ -151,8 +151,8 @@ Table::Plan Table::planForOne(StripeQueue& queue, Waiter& first, std::uint32_t l
     // In the barging period, a stripe is handed only to a waiter of the releasing thread, which is awake. Any other
     // waiter is designated: a stripe that is handed to a sleeping thread would be unused until that thread wakes.
     const bool isLocal = chosen->async && chosen->owner == actor;
-    // An async waiter is handed its permit even if it belongs to another thread: its event loop may be busy, and only a
-    // waiter that wakes soon may be designated (keeps P2).
+    // An async waiter is handed its permit even if the waiter belongs to another thread. That thread's event loop may
+    // be busy, and only a waiter that wakes soon may be designated (preserves P2).
     const bool mayBeLate = chosen->async && hasPermits(limit_);
     // mutant: P2-waits-for-event-loop
     if (!isLocal && !mayBeLate) return {.next = left, .designate = chosen};
@@ -166,8 +166,8 @@ Table::Plan Table::planForOne(StripeQueue& queue, Waiter& first, std::uint32_t l
   return plan;
 }
 
-// The first of the next few waiters that belongs to the actor's thread and can take the only free place; `first` if
-// there is none.
+// Searches the next kLocalSearch waiters. Returns the first one that belongs to `actor` and can take the only free
+// place, or `first` if there is none.
 Waiter* Table::nearest(Waiter& first, std::uint32_t left, const Participant* actor) const {
   if (first.owner == actor) return &first;
   Waiter* waiter = &first;
@@ -218,7 +218,7 @@ void Table::carryOut(std::uint32_t stripe, const Plan& plan, WakeSet& wakes) {
     // mutant: I1-share-not-counted
     waiter->membership->countTaken(*waiter, stripe);
     // Takes the waiter's next stripes. The waiter's thread is woken only when the waiter has all stripes, or is
-    // designated (keeps I6).
+    // designated (preserves I6).
     proceed(*waiter, waiter->position.load() + 1, &shardOf(stripe), &wakes);
     waiter = following;
   }
@@ -234,7 +234,7 @@ void Table::complete(Waiter& waiter, WakeSet& wakes) {
   } else {
     // mutant: granted-sleeps
     wakes.addParked(owner);
-    // The last step, because the waiter's thread may then return at once and destroy the waiter.
+    // The last step, because the waiter's thread may then return and destroy the waiter.
     waiter.state.store(WaiterState::kGranted);
   }
 }

@@ -40,8 +40,8 @@ std::vector<Blocked> WaitGraph::refuse(Participant& thread, Waiter& waiter) {
     const Waiter& wait = *participant->blockedOn;
     blocked.emplace_back(participant->threadId(), wait.membership->table(), wait.stripe());
   }
-  // withdraw() succeeds, because the holder of the awaited stripe can leave the cycle only under this mutex. It fails
-  // only if words were overwritten and the waiter was granted.
+  // withdraw() succeeds, because the holder of the awaited stripe can leave the cycle only under this mutex. The call
+  // fails only if words were overwritten, so that the waiter was granted.
   if (!waiter.membership->table().withdraw(waiter)) return {};
   thread.blockedOn = nullptr;
   return blocked;
@@ -152,8 +152,9 @@ WaitGraph::Wait WaitGraph::waitOf(Participant& thread) {
   } else if (countsHolds(word)) {
     bool waitsForHolders = !goTogether(modeOf(word), waiter.mode);
     if (!waitsForHolders) {
-      // Other readers do not block this one, but an earlier writer does. A sync writer blocks it until the writer's
-      // thread continues. An async writer that does not give up blocks it until all readers have released.
+      // Other readers do not block this reader, but an earlier writer does. A sync writer blocks this reader until the
+      // writer's thread continues. An async writer that does not give up blocks this reader until all readers have
+      // released.
       for (Waiter* other = table.queueOf(stripe).head; other != &waiter; other = other->next) {
         // mutant: graph-writer-between
         if (goTogether(other->mode, waiter.mode) || passOver(*other)) continue;

@@ -54,8 +54,8 @@ class WaitGraph {
  private:
   // Why a blocked thread cannot continue.
   struct Wait {
-    // The blocked threads that this thread waits for. It can continue when all of them have continued; if `any`, when
-    // one of them has.
+    // The blocked threads that this thread waits for. If `any` is set, this thread can continue when one of them has
+    // continued; otherwise, when all of them have continued.
     std::vector<Participant*> blockers;
     bool any = false;
   };

@@ -11,11 +11,11 @@
 //   revoked                        the owner's revoke mutex
 //   everything else                set before the waiter is linked, or used only by the owner's thread
 //
-// To lock the shard of a waiter that other threads may move, read its position, lock the shard of that stripe, and
-// check that the position has not changed (Table::lockFor). A thread that moves a waiter keeps the old shard locked
-// until it has locked the new one (Table::proceed). A thread that requeues a waiter does not need to. For an async
-// waiter, requeue() and lockFor() are called only by its own thread, or with the owner's revoke mutex locked. A sync
-// waiter leaves the wait graph before it is requeued (SyncWait::enterOrCede).
+// If other threads may move a waiter, lock its shard as follows (Table::lockFor): read its position, lock the shard of
+// the stripe at that position, and check that the position has not changed. A thread that moves a waiter keeps the old
+// shard locked until it has locked the new one (Table::proceed). A thread that requeues a waiter need not do so. For an
+// async waiter, requeue() and lockFor() are called only by the owner's thread, or with the owner's revoke mutex locked.
+// A sync waiter leaves the wait graph before it is requeued (SyncWait::enterOrCede).
 
 #pragma once
 
@@ -51,7 +51,8 @@ struct Waiter {
   std::atomic<WaiterState> state{WaiterState::kWaiting};
   Mode mode = Mode::kExclusive;
   bool async = false;
-  // True if the acquisition first waited in JavaScript. It is then linked later than it arrived: see insertByNumber().
+  // True if the acquisition first waited in JavaScript. The waiter is then linked later than it arrived: see
+  // insertByNumber().
   bool comesFirst = false;
   // Whether a deadline or a signal may end this async wait. Always false for a sync waiter.
   bool mayGiveUp = false;

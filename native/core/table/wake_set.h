@@ -22,9 +22,9 @@ class WakeSet {
   WakeSet(const WakeSet&) = delete;
   WakeSet& operator=(const WakeSet&) = delete;
 
-  // Wakes the thread from a sync wait.
+  // send() then wakes the participant's thread from a sync wait.
   void addParked(Participant& participant) { add({&participant, false}); }
-  // Notifies the event loop of a grant to one of its async waiters.
+  // send() then wakes the participant's event loop, which has a granted or designated async waiter.
   void addReady(Participant& participant) {
     if (&participant != self_) add({&participant, true});
   }

@@ -84,7 +84,7 @@ std::size_t WebLockClient::take(News* out, std::size_t room) {
 
 void WebLockClient::push(WebLockRequest& request, WebLockRequest::State state) {
   const Lock lock(readyMutex_);
-  // Keeps W5.
+  // Preserves W5.
   request.state = state;
   // mutant: W5-news-twice
   if (request.ready) return;

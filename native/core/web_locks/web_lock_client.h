@@ -1,11 +1,12 @@
 // One thread's requests for web locks (web_locks.h).
 //
 // Only that thread uses this class, except for push(). A thread that grants or steals a request pushes the request into
-// the ready list. The owning thread collects this news (a grant or a steal) in its event loop, or between two of its
-// own steps. If the request ends first, the news is dropped.
+// the ready list. The owning thread collects this news (a grant or a steal) in its event loop, or soon after one of its
+// own calls. If the request ends first, the news is dropped.
 //
-// When the thread ends, the destructor ends all requests in any state. After that no thread can start a push. A
-// thread that has already pushed may still have a shard locked, so the destructor waits for each shard (keeps W4).
+// When the thread ends, the destructor ends all requests, whatever their state. After that, no thread can start a push.
+// A thread that has already pushed may still have a shard locked, so the destructor waits for each shard (preserves
+// W4).
 
 #pragma once
 
@@ -35,7 +36,7 @@ class WebLockClient {
     std::uint32_t ticket;
   };
   Started request(const KeyView& key, Mode mode, WebLockHow how);
-  // Ends a pending request. Returns false if the request is not pending. In that case, take() will not report its
+  // Ends a pending request. Returns false if the request is not pending. In that case, take() will not report the
   // grant.
   bool cancel(std::uint32_t ticket);
   // Ends a request in any state; take() will not report it. Returns false if the request was stolen, or if the ticket

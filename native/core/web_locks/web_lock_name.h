@@ -2,8 +2,8 @@
 //
 // A name is JavaScript's UTF-16, including unpaired surrogates. Most names need only the lower half of each unit, and
 // are stored that way. So names of twice the length fit into the record itself (exact_key.h), and half as many bytes
-// are hashed. The first 8 bytes contain the manager, and whether each unit takes two bytes. So two keys are equal
-// exactly if their bytes are equal.
+// are hashed. The first 8 bytes contain the manager, and whether each unit takes two bytes. So two keys are equal if
+// and only if their bytes are equal.
 
 #pragma once
 

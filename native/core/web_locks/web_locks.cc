@@ -36,7 +36,7 @@ WebLockAnswer WebLocks::request(WebLockRequest& request, const KeyView& key, Web
     rob(*record, wakes);
   }
   request.shard = &shard;
-  // Only a steal overtakes pending requests, and it admits no other holder (keeps W1, W2).
+  // Only a steal overtakes pending requests, and it admits no other holder (preserves W1, W2).
   if (isNew || how == WebLockHow::kSteal || (record->pending.empty() && record->isCompatible(request.mode))) {
     request.record = record;
     request.state = WebLockRequest::State::kHeld;
@@ -63,7 +63,7 @@ bool WebLocks::end(WebLockRequest& request) {
   WakeSet wakes(&request.client.participant());
   STRIPELOCK_SEAM("web lock end: before the shard");
   const ShortLock lock = lockToChange(*request.shard);
-  // If the request was stolen, its record belongs to other requests by now, or no longer exists (keeps W3).
+  // If the request was stolen, its record belongs to other requests by now, or no longer exists (preserves W3).
   const bool kept = request.state != WebLockRequest::State::kStolen;
   // mutant: W3-ends-stolen
   if (kept) remove(request, wakes);
@@ -88,7 +88,7 @@ void WebLocks::rob(WebLockRecord& record, WakeSet& wakes) {
   while (WebLockRequest* const holder = record.held.first()) {
     record.held.remove(*holder);
     holder->record = nullptr;
-    // After the push, the holder's thread may free the request, but not the client: see awaitPushers() (keeps W4).
+    // After the push, the holder's thread may free the request, but not the client: see awaitPushers() (preserves W4).
     WebLockClient& robbed = holder->client;
     STRIPELOCK_SEAM("web lock steal: before the ready list");
     robbed.push(*holder, WebLockRequest::State::kStolen);
@@ -102,7 +102,7 @@ void WebLocks::remove(WebLockRequest& request, WakeSet& wakes) {
   WebLockRecord& record = *request.record;
   record.listOf(request).remove(request);
   request.record = nullptr;
-  // Removing a pending request can unblock those behind it, so this also runs after a cancellation (keeps W2).
+  // Removing a pending request can unblock those behind it, so this also runs after a cancellation (preserves W2).
   while (WebLockRequest* const first = record.pending.first()) {
     if (!record.isCompatible(first->mode)) return;
     record.pending.remove(*first);
@@ -147,7 +147,7 @@ void WebLocks::copyIfAsked(WebLockShard& shard) {
 std::vector<WebLocks::NameInfo> WebLocks::query(std::uint64_t manager) {
   const Lock only(queries_);
   std::array<WebLockCopy, kShards> copies;
-  // Locks all shards together, because a request that moves from name to name must be seen exactly once (keeps W6).
+  // Locks all shards together, because a request that moves from name to name must be seen exactly once (preserves W6).
   for (WebLockShard& shard : shards_) shard.mutex.lock();
   for (std::size_t i = 0; i < kShards; ++i) {
     copies[i].manager = manager;

@@ -10,8 +10,8 @@
 //   pending   the rest, in order of arrival
 //
 // W1  The held list has one exclusive request or only shared ones.
-// W2  With the shard unlocked, the first pending request is incompatible with the held ones. So no request that could
-//     be granted waits. Except for a steal, no request overtakes the first pending one, because a new request joins the
+// W2  With the shard unlocked, the first pending request is incompatible with the held ones. So no request waits if it
+//     could be granted. Except for a steal, no request overtakes the first pending one, because a new request joins the
 //     holders only if none is pending.
 // W3  A request is in one list of one record, or in none once it is stolen or ended.
 // W4  A request belongs to its client's thread (web_lock_client.h). Other threads access it only in a record, with the
@@ -19,10 +19,10 @@
 //     record and was pushed, its thread may free it at any time, so no other thread accesses it again.
 // W5  While a request is in a record or in the ready list, its state changes only with both the shard and that list
 //     locked. So its thread may read the state with either one locked.
-// W6  A query returns the state of all shards at one moment. At that moment, the query has locked all shards. It
-//     requests a copy of each shard (WebLockShard::asked), and then unlocks them. A thread that locks a shard to change
-//     it makes the requested copy first; the query makes the remaining copies. So another thread waits at most until
-//     one shard is copied.
+// W6  A query returns the state of all shards at one moment. At that moment, the query has all shards locked. It
+//     requests a copy of each shard (WebLockShard::asked), and then unlocks all shards. A thread that locks a shard to
+//     change the shard makes the requested copy first; the query makes the remaining copies. So another thread waits at
+//     most until one shard is copied.
 //
 // Between the first and the last change of a record, no step allocates memory, except for the set of participants to
 // wake.
@@ -148,7 +148,7 @@ class WebLocks {
   static constexpr std::uint32_t kShards = 64;
 
   WebLocks() = default;
-  // Locks a shard for a change (keeps W6).
+  // Locks a shard for a change (preserves W6).
   static ShortLock lockToChange(WebLockShard& shard);
   // Call these with the shard locked.
   static void copyIfAsked(WebLockShard& shard);
