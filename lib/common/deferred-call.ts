@@ -21,7 +21,7 @@ export class DeferredCall {
     };
   }
 
-  /** If this throws, nothing has changed (keeps T1). */
+  /** If this throws, nothing has changed (preserves T1). */
   schedule(): void {
     if (this.#scheduled) return;
     if (this.#inARow < IN_A_ROW) {

@@ -24,7 +24,7 @@ export let overflowError: unknown;
  * could release keys of other holders. So the functions are static, and the prototype's `constructor` is
  * deleted.
  *
- * If a function throws, it has changed nothing. Only a stack overflow makes a function throw (keeps T1 of
+ * If a function throws, it has changed nothing. Only a stack overflow makes a function throw (preserves T1 of
  * `contract/engine.ts`).
  */
 export class FastPath {
@@ -74,7 +74,7 @@ export class FastPath {
   }
 
   /**
-   * Adds a shared hold of the stripe, or takes a permit, if the word allows another holder (keeps P1 of
+   * Adds a shared hold of the stripe, or takes a permit, if the word allows another holder (preserves P1 of
    * `native/core/table/table.h`). Otherwise returns false.
    */
   static takeShared(this: void, path: FastPath, stripe: number): boolean {
@@ -85,7 +85,7 @@ export class FastPath {
     else if (word >= ONE_SHARE && word < path.#mostShares) next = word + 1;
     else return false;
     if (exchange(path, stripe, word, next) !== word) return false;
-    // No function is called between the change of the word and this count (keeps T1).
+    // No function is called between the change of the word and this count (preserves T1).
     shares[stripe]!++;
     return true;
   }
@@ -97,7 +97,7 @@ export class FastPath {
     const counted = path.#counted;
     const next = word === ONE_SHARE ? 0 : word - 1;
     // Without permits, only the release of the last shared hold can unblock a waiter, so other releases do
-    // not need the engine. With permits, any release can unblock a waiter (keeps P2 of `table.h`).
+    // not need the engine. With permits, any release can unblock a waiter (preserves P2 of `table.h`).
     const simple =
       counted.code === SHARED_MODE.code
         ? word === ONE_SHARE || ((word & SHARED) !== 0 && (word & HOLDER_MASK) > 1)
@@ -128,7 +128,7 @@ export class FastPath {
       if (code === EXCLUSIVE_MODE.code) while (taken < stripes.length && take(path, stripes[taken]!)) taken++;
       else while (taken < stripes.length && takeShared(path, stripes[taken]!)) taken++;
     } catch {
-      // The guard keeps the stripes taken so far, and the engine takes the others (keeps T1).
+      // The guard keeps the stripes taken so far, and the engine takes the others (preserves T1).
     }
     return taken;
   }

@@ -103,8 +103,8 @@ interface Begun extends BegunWait {
 
 /**
  * Records the start of a wait. The keys are looked up again to find the key of the stripe that was not free.
- * Each key still has the same stripe, because the key has been pinned since its first look-up (keeps N4, see
- * `pinned-keys.ts`).
+ * Each key still has the same stripe, because the key has been pinned since its first look-up (preserves N4,
+ * see `pinned-keys.ts`).
  */
 function begunOf(
   { index, table }: LockContext,
@@ -440,7 +440,7 @@ function tracedHolders(table: LockTable, stripe: number): string | undefined {
 /*
  * After the fast path has failed to take all stripes of a guard, one of the next three functions passes the
  * guard to the engine. If that function throws, the engine holds nothing for the guard. The guard itself
- * holds either the stripes that the fast path took, or none (keeps T1 of `LockTable`).
+ * holds either the stripes that the fast path took, or none (preserves T1 of `LockTable`).
  */
 
 /** The type of {@link block}, {@link wait} and {@link attempt}. */
@@ -469,7 +469,7 @@ export function wait<G extends Guard>(
   signal: AbortSignal | undefined,
 ): Promise<G> {
   if (lock.file !== undefined && !lock.trace) {
-    // The value is created before the attempt, because creating it can throw (keeps T1 of `LockTable`).
+    // The value is created before the attempt, because creating it can throw (preserves T1 of `LockTable`).
     const value = lock.file.guardOf(guard);
     if (tryEnter(guard, lock.table)) return resolved(value) as unknown as Promise<G>;
   }

@@ -73,7 +73,7 @@ const LAST_PAUSE = 50;
  *
  * After an acquisition has looked up a key's stripe, user code could unpin the key, and another key could
  * then get the stripe. So no user code runs until the acquisition holds the stripe or waits for it, except
- * between `KeyIndex.keep` and `KeyIndex.end`. Between these two calls the key stays pinned (keeps N4, see
+ * between `KeyIndex.keep` and `KeyIndex.end`. Between these two calls the key stays pinned (preserves N4, see
  * `pinned-keys.ts`).
  */
 export abstract class BaseLock<A extends LockMode = LockMode> {
@@ -372,7 +372,7 @@ export abstract class BaseLock<A extends LockMode = LockMode> {
    * Takes the guard's stripes. The fast path takes as many stripes as it can, and `go` takes the rest. If
    * this method throws, the stripes that were already taken are released, immediately or in a microtask. The
    * code for this release is not in a separate function, because calling that function could overflow the
-   * stack (keeps T1 of `LockTable`).
+   * stack (preserves T1 of `LockTable`).
    */
   #take<G extends Guard, R>(
     how: How,

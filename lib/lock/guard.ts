@@ -88,8 +88,8 @@ export let takenBy: (guard: Guard) => number;
  * waiter later.
  *
  * After a grant, the guard holds all its stripes. After any other outcome, it holds none. The guard's state
- * changes right after the engine returns, and no function is called in between (keeps T1 of `LockTable`). If
- * `continueTaking` throws, neither a stripe's word nor the guard's state has changed.
+ * changes right after the engine returns, and no function is called in between (preserves T1 of `LockTable`).
+ * If `continueTaking` throws, neither a stripe's word nor the guard's state has changed.
  */
 export let continueTaking: {
   (guard: Guard, table: LockTable, request: Request): Outcome;
@@ -198,9 +198,9 @@ class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> 
   release(): void {
     const state = this.#state;
     if ((state & State.NOT_PLAIN) === State.HELD) {
-      // Here and below, no function is called between the change of the stripe's word and the
-      // change of `#state` (keeps T1 of `LockTable`). So even after a stack overflow, the state is right, and
-      // the guard can still be released.
+      // Here and below, no function is called between the change of the stripe's word and the change of
+      // `#state` (preserves T1 of `LockTable`). So even after a stack overflow, the state is right, and the
+      // guard can still be released.
       release(this.path, state >> State.NUMBER_SHIFT);
       this.#state = state ^ State.HELD;
     } else {
@@ -279,7 +279,7 @@ class AcquiredGuard<K extends LockKey = LockKey, M extends LockMode = LockMode> 
     const { stripes } = guard.#key as KeySet;
     const code = state & State.MODE;
     // No function is called between the last change of a stripe's word and the change of
-    // `#state` (keeps T1 of `LockTable`).
+    // `#state` (preserves T1 of `LockTable`).
     const taken = takeMany(guard.path, stripes, code);
     const all = taken === stripes.length;
     guard.#state = state | (taken << State.NUMBER_SHIFT) | (all ? State.HELD : 0);

@@ -50,8 +50,8 @@ export type Outcome =
   | { status: 'failed'; fault: number; number: number };
 
 /**
- * The outcomes of a grant. They are created in advance, so that returning an outcome cannot throw (keeps T1
- * of {@link LockTable}).
+ * The outcomes of a grant. They are created in advance, so that returning an outcome cannot throw (preserves
+ * T1 of {@link LockTable}).
  */
 export const GRANTED = granted(false, false);
 export const GRANTED_WITH_ABANDONED = granted(true, false);
@@ -174,7 +174,7 @@ export interface LockTable {
   /**
    * Sometimes serves this thread's waiters. Usually the event loop serves the waiters, but a thread that
    * keeps acquiring in microtasks does not return to its event loop. Call this method before the fast path
-   * tries an async acquisition. It can throw, so call it before a word changes (keeps T1).
+   * tries an async acquisition. It can throw, so call it before a word changes (preserves T1).
    */
   acquiringAsync(): void;
   /**

@@ -55,7 +55,7 @@ export class JavaScriptGate implements GateTable {
       this.#entries.set(key, added);
     } else if (token > entry.deadline) {
       this.#byToken.remove(entry);
-      entry.deadline = token; // keeps G1
+      entry.deadline = token; // preserves G1
       this.#byToken.add(entry);
     }
     return undefined;
@@ -63,7 +63,7 @@ export class JavaScriptGate implements GateTable {
 
   #forgetLowest(): void {
     const lowest = this.#byToken.first!;
-    if (lowest.deadline > this.#floor) this.#floor = lowest.deadline; // keeps G2
+    if (lowest.deadline > this.#floor) this.#floor = lowest.deadline; // preserves G2
     this.#byToken.remove(lowest);
     this.#entries.delete(lowest.key);
   }

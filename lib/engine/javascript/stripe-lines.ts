@@ -221,7 +221,7 @@ export class StripeLines {
 
   /**
    * Like {@link arrive}, but for a waiting acquisition. If the result is true, the acquisition must call
-   * {@link endWait}. If the result is false, QUEUED is set (keeps I2).
+   * {@link endWait}. If the result is false, QUEUED is set (preserves I2).
    */
   takeOrQueue(stripe: number, mode: Mode, cause: Cause, waiting: Waiting): boolean {
     if (!mode.counted) this.#announceWriter(stripe, waiting);
@@ -285,7 +285,7 @@ export class StripeLines {
     if (!this.#wake(stripe, FRONT)) this.#free(stripe);
   }
 
-  /** Passes a wake on to the next waiter, because the woken waiter does not use it (keeps I4). */
+  /** Passes a wake on to the next waiter, because the woken waiter does not use it (preserves I4). */
   relay(stripe: number): void {
     const word = this.load(stripe);
     if (modeOfWord(word)?.counted === true) this.wakeReaders(stripe);
@@ -318,7 +318,7 @@ export class StripeLines {
       const word = this.load(stripe);
       if ((word & QUEUED) === 0 || modeOfWord(word)?.counted !== true || this.#call(stripe)) return;
       if (!this.#exchange(stripe, word, word & ~QUEUED)) continue;
-      // A thread may have started to wait in between (keeps I3).
+      // A thread may have started to wait in between (preserves I3).
       this.#call(stripe);
       return;
     }

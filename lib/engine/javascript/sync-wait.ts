@@ -100,7 +100,7 @@ export class SyncWait implements Blocked, Waiting {
     const { timeout } = this.#request;
     for (let stripe; (stripe = stripes[this.#taken]) !== undefined;) {
       // An acquisition with a timeout of 0 must not pass waiters of this thread. A blocking acquisition may
-      // take a stripe that is kept for these waiters (keeps Q2 of `table.ts`).
+      // take a stripe that is kept for these waiters (preserves Q2 of `table.ts`).
       const queue = this.#table.queues.get(stripe);
       if (timeout === 0 && queue !== undefined) break;
       if (!this.#take(stripe, queue?.isKept === true ? KEPT : POLL)) break;

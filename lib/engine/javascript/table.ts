@@ -255,7 +255,7 @@ export class JavaScriptTable implements LockTable, StandsAside {
     try {
       this.#passOn(stripe);
     } catch {
-      // The stripe is already free (keeps T1), and its waiters take it when they poll.
+      // The stripe is already free (preserves T1), and its waiters take it when they poll.
     }
   }
 

@@ -144,7 +144,7 @@ class JavaScriptWebLocks implements WebLocks {
     if (!wasPending) return false;
     locks.pending.remove(entry);
     this.#end(entry);
-    // The requests behind the cancelled one may be compatible with the held requests (keeps R2).
+    // The requests behind the cancelled one may be compatible with the held requests (preserves R2).
     this.#grant(locks);
     return true;
   }
@@ -194,8 +194,8 @@ class JavaScriptWebLocks implements WebLocks {
   }
 
   /**
-   * Grants pending requests in order, until a request is not compatible with the held requests (keeps R1 and
-   * R2). Removes the name if no request is left (keeps R4).
+   * Grants pending requests in order, until a request is not compatible with the held requests (preserves R1
+   * and R2). Removes the name if no request is left (preserves R4).
    */
   #grant(locks: LocksOfName): void {
     const { name, held, pending } = locks;

@@ -63,7 +63,7 @@ export class LocalQueue {
     return this.armed || this.handing || this.standIn !== undefined;
   }
 
-  /** Removes a waiter from this queue. Calls no function, so it cannot throw (keeps T1). */
+  /** Removes a waiter from this queue. Calls no function, so it cannot throw (preserves T1). */
   unlink(waiter: AsyncWaiter): void {
     const { previous, next } = waiter;
     if (previous === undefined) this.first = next;
@@ -173,7 +173,7 @@ export class HandOvers {
    */
   add(queue: LocalQueue): void {
     this.#delivery.schedule();
-    // From here on, no function is called (keeps T1).
+    // From here on, no function is called (preserves T1).
     queue.handing = true;
     if (queue.isHanded) return;
     queue.isHanded = true;

@@ -67,7 +67,7 @@ interface LocalTable {
  *
  * If the thread ends between any two lines, its waiters and counts disappear with its memory. The addon then
  * frees the stripes that have its slot, and removes its stand-ins. If a call throws, the invariants still
- * hold (keeps T1).
+ * hold (preserves T1).
  */
 export class LocalWaits {
   readonly #table: LocalTable;
@@ -121,7 +121,7 @@ export class LocalWaits {
     thread.ringWithin(isLong ? Math.min(timeout / TICKS, LONGEST_TICK) : timeout);
     thread.list(this);
     thread.stayAlive();
-    // From here on, no function is called (keeps T1).
+    // From here on, no function is called (preserves T1).
     const { stripes } = this.#table;
     const { last } = queue;
     waiter.ticket = LOCAL_TICKET - (this.#words[wordIndex(stripe) + ARRIVALS_INT]! & ARRIVAL_MASK);
@@ -143,7 +143,7 @@ export class LocalWaits {
     const counts = (this.#elsewhere ??= new Int32Array(this.#table.stripes + 1));
     const place = this.#placeElsewhere(waiter);
     const outcome = this.#thread.acquireAsync(this.#table.number, waiter, waiter.timeout, -1, 0);
-    // From here on, no function is called (keeps T1).
+    // From here on, no function is called (preserves T1).
     if (outcome === undefined) {
       waiter.queue = this;
       counts[place]!++;
@@ -248,7 +248,7 @@ export class LocalWaits {
   /**
    * Call this before an acquisition that already holds its first `taken` stripes continues in the addon. The
    * addon may release these stripes and acquire them again later. So the queues of these stripes can no
-   * longer rely on this thread's hold (keeps I9).
+   * longer rely on this thread's hold (preserves I9).
    */
   expose(stripes: readonly number[], taken: number): void {
     for (let i = 0; i < taken; i++) {
@@ -337,7 +337,7 @@ export class LocalWaits {
     return true;
   }
 
-  /** Whether the stripe may stay in this thread although other threads wait (keeps I11). */
+  /** Whether the stripe may stay in this thread although other threads wait (preserves I11). */
   #mayKeep(queue: LocalQueue): boolean {
     const now = performance.now();
     if (queue.keptUntil === 0)
@@ -382,7 +382,7 @@ export class LocalWaits {
     const arrival = LOCAL_TICKET - waiter.ticket;
     const counts = this.#counts!;
     const outcome = this.#thread.acquireAsync(this.#table.number, waiter, left, waited, arrival);
-    // From here on, no function is called (keeps T1).
+    // From here on, no function is called (preserves T1).
     if (outcome === undefined) {
       const { next } = waiter;
       queue.first = next;
@@ -403,7 +403,7 @@ export class LocalWaits {
   #remove(queue: LocalQueue, waiter: AsyncWaiter): void {
     const counts = this.#counts!;
     queue.unlink(waiter);
-    // From here on, no function is called (keeps T1).
+    // From here on, no function is called (preserves T1).
     waiter.queue = undefined;
     waiter.ticket = -1;
     counts[queue.stripe]!--;

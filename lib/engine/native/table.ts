@@ -120,7 +120,7 @@ export class NativeTable implements LockTable {
     // debugger runs in between could overwrite the array.
     const call = (): number | Failure | undefined =>
       this.#addon.acquireSync(this.#table, lists.of(stripes), stripes.length, taken, code, timeout, note);
-    // A single attempt does not block. After the addon's call, no function is called (keeps T1).
+    // A single attempt does not block. After the addon's call, no function is called (preserves T1).
     const result = timeout > 0 ? this.#thread.whileBlocked(call) : call();
     switch (result) {
       case protocol.GRANTED:
@@ -163,7 +163,7 @@ export class NativeTable implements LockTable {
     try {
       this.contention.released(stripe, at, this.#local.next(stripe)?.begun);
     } catch {
-      // The stripe is already released. Only the record of the release is lost (keeps T1).
+      // The stripe is already released. Only the record of the release is lost (preserves T1).
     }
   }
 

@@ -124,7 +124,7 @@ export class NativeThread {
   readonly #alarm = new Alarm(() => this.#expire(), false);
   /**
    * Sets the alarm from a microtask, where the stack is empty: see `DeadlineTimer`. The microtask is
-   * scheduled before an acquisition starts to wait, because scheduling can throw (keeps T1).
+   * scheduled before an acquisition starts to wait, because scheduling can throw (preserves T1).
    */
   readonly #arming = new DeferredCall(() => this.#arm());
   /** Whether the addon has reported grants that {@link #settling} must deliver. */
@@ -173,7 +173,7 @@ export class NativeThread {
     const list = this.stripes.of(stripes);
     const { code } = mode;
     const longest = timeout === Infinity && waiter.abortable === true ? ENDLESS : timeout;
-    // From here on, no function is called except those of the addon (keeps T1).
+    // From here on, no function is called except those of the addon (preserves T1).
     const { length } = stripes;
     const result = this.addon.acquireAsync(table, list, length, taken, code, longest, note, waited, arrival);
     if (typeof result !== 'number') return result;
@@ -195,8 +195,8 @@ export class NativeThread {
    * grant and gives the stripe back. The next holder then sees the same `abandoned`.
    */
   release(table: number, stripe: number, mode: Mode, back = false): void {
-    // The microtask is scheduled before the release (keeps T1). If the release grants nothing to this thread,
-    // the microtask does nothing.
+    // The microtask is scheduled before the release (preserves T1). If the release grants nothing to this
+    // thread, the microtask does nothing.
     if (this.#inAddon > 0) this.#settling.schedule();
     if (this.addon.release(table, stripe, mode.code, back) === RELEASED_AND_READY) this.#ready = true;
   }
@@ -207,7 +207,7 @@ export class NativeThread {
     if (this.#waiters[id] !== waiter) return false;
     const { queue } = waiter;
     // If one of the next two calls throws, this method can be called again. The addon's `cancel` does not
-    // throw (keeps T1).
+    // throw (preserves T1).
     if (queue instanceof LocalQueue && queue.standIn === waiter) queue.local.replaceStandIn(queue);
     this.#remove(id);
     return this.addon.cancel(id);
@@ -371,8 +371,8 @@ export class NativeThread {
 }
 
 /**
- * Call this when a waiter has stopped waiting in the addon, before other code runs (keeps I9). If the waiter
- * is a stand-in (see `local-waits.ts`), this function updates the stand-in's queue.
+ * Call this when a waiter has stopped waiting in the addon, before other code runs (preserves I9). If the
+ * waiter is a stand-in (see `local-waits.ts`), this function updates the stand-in's queue.
  */
 function standInLeft(waiter: AsyncWaiter, granted: boolean): void {
   const { queue } = waiter;
