@@ -1,9 +1,11 @@
-import { spawn, spawnSync } from 'node:child_process';
+import { execFile, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs';
+import { rm } from 'node:fs/promises';
 import os from 'node:os';
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import { promisify } from 'node:util';
 import { freePort } from './free-port.mjs';
 
 export const MYSQL_ADVICE =
@@ -86,9 +88,7 @@ export class MysqlServer {
       '--skip-test-db',
       '--innodb-log-file-size=8M',
     ];
-    const args = [...server.#places(), ...options];
-    const { status, stderr } = spawnSync('mariadb-install-db', args, { encoding: 'utf8' });
-    if (status !== 0) throw new Error(`mariadb-install-db failed: ${stderr}`);
+    await promisify(execFile)('mariadb-install-db', [...server.#places(), ...options]);
     await server.start();
     return server;
   }
@@ -130,7 +130,7 @@ export class MysqlServer {
 
   async stop() {
     await this.#endBy('SIGKILL');
-    rmSync(this.#folder, { recursive: true, force: true, maxRetries: 5 });
+    await rm(this.#folder, { recursive: true, force: true, maxRetries: 5 });
   }
 
   /**

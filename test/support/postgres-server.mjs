@@ -1,9 +1,11 @@
-import { execFileSync, spawn, spawnSync } from 'node:child_process';
+import { execFile, execFileSync, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { appendFileSync, chownSync, existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { appendFileSync, chownSync, existsSync, mkdtempSync, readdirSync } from 'node:fs';
+import { rm } from 'node:fs/promises';
 import os from 'node:os';
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import { promisify } from 'node:util';
 import { freePort } from './free-port.mjs';
 
 export const POSTGRES_ADVICE =
@@ -100,7 +102,7 @@ export class PostgresServer {
       '--no-sync',
       '--wal-segsize=1',
     ];
-    server.run('initdb', ['-D', server.data, ...args]);
+    await server.#run('initdb', ['-D', server.data, ...args]);
     appendFileSync(path.join(server.data, 'pg_hba.conf'), 'host replication all 127.0.0.1/32 trust\n');
     await server.start();
     return server;
@@ -117,7 +119,7 @@ export class PostgresServer {
     server.port = await freePort();
     server.#makeFolder();
     const source = ['-h', '127.0.0.1', '-p', String(from), '-U', 'test'];
-    server.run('pg_basebackup', [
+    await server.#run('pg_basebackup', [
       ...source,
       '-D',
       server.data,
@@ -195,18 +197,17 @@ export class PostgresServer {
     this.signal('SIGCONT');
     // Unlike SIGKILL, it lets the server free its shared memory.
     if (this.#child?.exitCode === null && this.#child.signalCode === null) await this.#endBy('SIGQUIT');
-    rmSync(this.#folder, { recursive: true, force: true, maxRetries: 5 });
+    await rm(this.#folder, { recursive: true, force: true, maxRetries: 5 });
   }
 
   /**
-   * Runs one of PostgreSQL's programs as the user of the server.
+   * Runs one of PostgreSQL's programs as the user of the server. Rejects with its errors if it fails.
    *
    * @param {string} name
    * @param {readonly string[]} args
    */
-  run(name, args) {
-    const { status, stderr } = spawnSync(postgresProgram(name), args, { ...this.#user, cwd: this.#folder });
-    if (status !== 0) throw new Error(`${name} failed: ${String(stderr)}`);
+  #run(name, args) {
+    return promisify(execFile)(postgresProgram(name), args, { ...this.#user, cwd: this.#folder });
   }
 
   /**
