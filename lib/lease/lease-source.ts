@@ -127,9 +127,9 @@ export class LeaseSource implements KnownGrants {
   }
 
   /**
-   * Makes one attempt to acquire all keys or none. If the key has a limit, tries its slots until one of them
-   * is granted. `slots`: the slots to try, in this order; default: all. Rejects with a LeaseStoreError, or
-   * with the store's permanent error.
+   * Makes one attempt to acquire all keys or none. If the keys have a limit, there is only one key: this
+   * method tries its slots until one of them is granted. `slots`: the slots to try, in this order; default:
+   * all. Rejects with a LeaseStoreError, or with the store's permanent error.
    */
   tryAll(
     keys: readonly string[],
@@ -409,8 +409,8 @@ export class LeaseSource implements KnownGrants {
       await this.#background!.ready().catch((error: unknown) => failBackground(names, error));
     }
     for (const name of names) {
-      // The store cannot distinguish the new lease from the same owner's last lease of the key. So the other
-      // thread must stop renewing the last lease first.
+      // The store cannot distinguish the new lease of the key from the same owner's previous one. So if the
+      // renewing thread still renews the previous lease, it must stop before the new lease is requested.
       const latest = this.latest(name);
       if (latest?.background !== undefined) await latest.takeOver();
     }

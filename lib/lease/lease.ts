@@ -72,9 +72,9 @@ export class Lease implements AsyncDisposable {
   }
 
   /**
-   * The fencing token of the lease. It is higher than the tokens of all earlier holders of the key;
-   * with a limit, of all earlier holders of the same {@link slot}. Renewals do not change the
-   * token. Throws a LockError (ERR_LEASE_KEYS) if the lease has several keys, or none: tokens of
+   * The fencing token of the lease. It is higher than the tokens of all earlier holders of the key. With a
+   * limit, it is only higher than the tokens of earlier holders of the same {@link slot}. Renewals do not
+   * change the token. Throws a LockError (ERR_LEASE_KEYS) if the lease has several keys, or none: tokens of
    * different keys cannot be compared.
    */
   get token(): FencingToken {

@@ -196,8 +196,8 @@ export class StoreRequests {
   }
 
   /**
-   * Releases the granted keys, in reverse order. `tokens`: the tokens of the granted keys, which are the
-   * first of `keys`. Never rejects.
+   * Releases the granted keys, in reverse order. The granted keys are the first `tokens.length` of `keys`.
+   * `tokens`: their tokens, in the same order. Never rejects.
    */
   async #rollBack(
     keys: readonly string[],

@@ -347,8 +347,9 @@ class WaiterGroup implements Due, Answers {
       if (failure === undefined) this.#pauseUnlessWoken();
       else this.pause();
     } else if (this.waiters.size > 0 && (isPermanent(failure) || this.#mayShare(granted))) {
-      // This is the answer to an earlier head. If that head was granted, the next waiter may have the same
-      // owner, so the store grants the key to it, too. A permanent failure also concerns the next waiter.
+      // This is the answer to an earlier head. If the earlier head got the key, and the next waiter has the
+      // same owner, the store grants the key to the next waiter, too. A permanent failure also concerns the
+      // next waiter.
       this.wake();
     }
   }

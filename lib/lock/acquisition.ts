@@ -416,7 +416,7 @@ const rejected: (reason: unknown) => Promise<never> = Promise.reject.bind(Promis
  * was created before the guard took its first stripe.
  */
 export function recordHeld({ name, table }: LockContext, guard: Guard): void {
-  // Before a second call of `settle`, the program may have released the guard.
+  // If `settle` is called a second time, the program may already have released the guard.
   if (!guard.held) return;
   markTraced(guard);
   traceHeld(name, table, guard, stripesOf(guard), modeOf(guard));

@@ -56,11 +56,11 @@ export class PinnedKeys {
   readonly #keys: ExactKeys;
   readonly #capacity: number;
   /**
-   * The stripe that was pinned last, if it is not in the cache, and if its key was the only key of an
-   * acquisition; otherwise `NO_STRIPE`. The engine call that pins the key of the next acquisition also unpins
-   * this stripe. Unpinning the stripe in this way costs much less than unpinning it in a batch. If this
-   * thread still uses the stripe, or if the next acquisition has a list of keys, the stripe moves to
-   * `#outside` instead.
+   * The stripe that was pinned last, or `NO_STRIPE`. A stripe is stored here only if it is not in the cache,
+   * and if the acquisition that pinned it has a single key. The engine call that pins the key of the next
+   * acquisition also unpins this stripe. Unpinning the stripe in this way costs much less than unpinning it
+   * in a batch. If this thread still uses the stripe, or if the next acquisition has a list of keys, the
+   * stripe moves to `#outside` instead.
    */
   #last = NO_STRIPE;
   /** The number of stripes in `#outside`. */

@@ -71,8 +71,8 @@ export class StripeCache {
   readonly #onDrop: (stripes: Iterable<number>) => void;
   #state: State = 'filling';
   /**
-   * The count since the last change of the state: the hits minus the misses in state `filling`, the misses in
-   * state `used`, and the look-ups in state `bypassed`.
+   * What is counted since the last change of the state depends on the state. `filling`: the hits minus the
+   * misses. `used`: the misses. `bypassed`: the look-ups.
    */
   #count = 0;
   /** The index of the map's current size in {@link SIZES}. */

@@ -382,8 +382,8 @@ export class StripeLines {
   }
 
   /**
-   * Decides whether a woken reader gives way to a writer, although the reader could take a stripe with this
-   * word. If the result is true, the next sleeper was woken instead.
+   * Decides whether a woken reader gives way to a writer. `word` is the stripe's word, which would let the
+   * reader take the stripe. If the result is true, the next sleeper was woken instead.
    */
   #givesWay(stripe: number, word: number, waiting: Waiting): boolean {
     const index = this.place(stripe, WRITES_SINCE);

@@ -82,8 +82,8 @@ export function addWaitingTable(table: StandsAside): void {
 }
 
 /**
- * Call this before this thread uses a table. If `thread.blocked` is set, a `vm` timeout has ended that sync
- * wait, and this function undoes the changes of the wait.
+ * Call this before this thread uses a table. If `thread.blocked` is set, it is a sync wait that a `vm`
+ * timeout has ended. This function then undoes the changes of that wait.
  */
 export function recover(): void {
   thread.blocked?.undo();

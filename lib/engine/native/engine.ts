@@ -46,7 +46,8 @@ export class OtherVersion extends Error {}
 
 /**
  * Returns this thread's engine on the addon: the engine that is already running, or a new one. Throws an
- * `AddonMissing` if the addon cannot be loaded, or an {@link OtherVersion}.
+ * `AddonMissing` if the addon cannot be loaded. Throws an {@link OtherVersion} if another version
+ * of this package has already started the addon in this thread.
  *
  * A thread can start the addon only once, but may load several copies of this package: for example in a test
  * runner with a module registry, or if the package is installed twice. All copies share one engine, so they
@@ -241,7 +242,8 @@ export class NativeEngine implements Engine {
 
   /**
    * Returns this thread's view of a table that the addon has just opened. If the thread already had a view,
-   * the table is closed once, because the addon counts how often a table was opened.
+   * this method closes the table once, which only undoes the additional opening: the addon counts how often a
+   * table was opened.
    */
   #opened(table: number, memoryOf: () => OpenedMemory): NativeTable {
     const known = this.#tables.get(table)?.deref();

@@ -13,7 +13,7 @@ export interface Awaited {
   due: number;
   readonly reject: (error: LeaseStoreError) => void;
   isLate: boolean;
-  /** The longest block of the event loop that has extended this reply's time limit, in milliseconds. */
+  /** The longest stall of the event loop by which this reply's time limit was extended, in milliseconds. */
   block: number;
 }
 

@@ -39,7 +39,7 @@ const QUICK = `set_config('synchronous_commit', 'off', true) AS quick`;
 
 /**
  * SQL for an item of a FROM clause. The item limits how long the statement waits for locks, because the
- * server evaluates it before it locks any row. `limit` is the name of a parameter.
+ * server evaluates the item before locking any row. `limit` is the name of a parameter.
  */
 const limited = (limit: string): string =>
   `(SELECT set_config('lock_timeout', ${limit}::text, true)) AS limited`;

@@ -95,7 +95,8 @@ end
  * as a waiter, in order of arrival, until the other owner's lease ends.
  *
  * A token counts nanoseconds but is computed in microseconds, because the server's TIME has microseconds, and
- * Lua's numbers are exact only up to 2^53 (the year 2255). Three zeros are then appended. Usually the clock
+ * Lua's numbers are exact only up to 2^53. (2^53 microseconds after 1970 is in the year 2255.) Three zeros
+ * are then appended. Usually the clock
  * is ahead of all tokens, so comparing strings of 16 digits is enough. If the clock was set back, the new
  * token is the highest token plus one.
  */
@@ -314,7 +315,7 @@ return tokens`);
 export const UNDECIDED = -1;
 
 /**
- * Builds a script that decides each key separately. The keys may have different owners. `names` and `args`
+ * Builds a script that handles each key separately. The keys may have different owners. `names` and `args`
  * are the numbers of KEYS and ARGV per lease; the first ARGV is the owner. `body` is Lua code that runs for
  * each `lease` that its owner holds. This code reads the variable `held`, the lease's value, and sets
  * `result`.

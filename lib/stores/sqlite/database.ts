@@ -137,7 +137,7 @@ export class Connection {
   /**
    * Prepares the file for the first use. If another process opens or closes the file at the same moment,
    * SQLite reports the database as locked at once, regardless of the busy timeout. The store then retries the
-   * operation, as after any other lock.
+   * operation, as it does whenever the database is locked.
    */
   prepareFile(): void {
     // In WAL mode, readers never block a writer. A database in memory has no WAL mode, and ignores this

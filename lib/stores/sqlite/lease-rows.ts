@@ -118,8 +118,9 @@ export class LeaseRows {
 
   /**
    * Checks without a transaction whether an acquisition would be refused. Returns the index of the first key
-   * that cannot be granted. Returns undefined if all keys are free. Also returns undefined if an acquisition
-   * must be attempted in order to record this store as waiting for that key.
+   * that cannot be granted. Returns undefined if all keys are free. Also returns undefined if a key cannot be
+   * granted and this store is not yet recorded as waiting for it, because only an attempt to acquire the key
+   * creates that record.
    */
   refusal(keys: readonly string[], owner: string, isAwaited: (key: string) => boolean): number | undefined {
     return this.#withTables((statements) => {

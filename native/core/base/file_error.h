@@ -25,7 +25,7 @@ enum class FileFault : std::uint8_t {
   kLock,
   // This operating system does not support the locks of this library.
   kSystem,
-  // The file was created with another number of files; FileError::number is that number.
+  // The lock was created with a different number of files; FileError::number is the number that it has.
   kFiles,
   // The file's header is missing or damaged, and other processes have the file open.
   kDamaged,

@@ -1,7 +1,7 @@
 // Memory at the start of a lock file that the processes share: their waits, turns, and records of holders. A record
 // without a holder reports a death to the next holder.
 //
-// Only the kernel's locks of bytes decide which process holds a key. So garbage in the page, for example from a process
+// Only the kernel's byte-range locks decide which process holds a key. So garbage in the page, for example from a process
 // that died, can cost time or cause wrong warnings, but it never breaks exclusion:
 //  G1. An exclusive holder writes its record after the kernel has locked the byte, and clears the record before it
 //      unlocks the byte. So if a process locks the byte exclusively and finds an exclusive record, the holder of that

@@ -8,7 +8,7 @@
 //   free or shared + kAbandoned the thread of an earlier exclusive holder ended without releasing
 //   slot + kAbandoned           held exclusively; the holder saw such an end, and its release clears kAbandoned
 //   slot + kLocal               tasks of the holder's thread wait in JavaScript, which handles the release (I8)
-//   kShared + n, of permits     n of the Table::limit() permits are taken; kQueued is set only while all are taken
+//   kShared + n (permits)       n of the Table::limit() permits are taken; kQueued is set only while all are taken
 //   n permits + kAbandoned      the thread of an earlier holder ended without releasing. kDeathReported: a later holder
 //                               has seen that, so the next release clears both flags. A roll-back or another death
 //                               clears only kDeathReported (P3 in table.h).

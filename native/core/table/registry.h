@@ -78,8 +78,8 @@ class Registry {
   Participant* bySlot(std::uint32_t slot);
 
   // Returns the thread's membership in the table at this address. The memory must stay valid until the membership is
-  // closed as many times as it was opened. Returns nullptr if the memory is in use with a different number of stripes,
-  // limit or `exact`.
+  // closed as many times as it was opened. Returns nullptr if the memory is in use with another number of stripes,
+  // another limit, or another value of `exact`.
   Membership* open(Participant& participant, void* memory, std::uint32_t stripes, bool exact = false,
                    std::uint32_t limit = 1, const std::string& name = {},
                    const std::shared_ptr<Gate>& gate = nullptr);
