@@ -52,8 +52,8 @@ interface Call {
 }
 
 /**
- * A {@link Command} that needs an answer, minus the field `call`. That number is
- * added when the command is sent.
+ * A {@link Command} that needs an answer, without the field `call`. This field is added when the command is
+ * sent.
  */
 type Question = Command extends infer C ? (C extends { readonly call: Id } ? Omit<C, 'call'> : never) : never;
 

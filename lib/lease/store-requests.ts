@@ -330,7 +330,7 @@ async function askAll(
 
 /**
  * The token of the owner's current grant; undefined if the owner does not hold the key. A release with this
- * token frees no later grant, even if the release reaches the store late.
+ * token never ends a later grant, even if the release reaches the store late.
  */
 async function grantOf(store: LeaseStore, key: string, owner: string): Promise<FencingToken | undefined> {
   const state = await store.inspect(key);

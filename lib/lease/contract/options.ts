@@ -217,8 +217,7 @@ export interface LeaseWarningOptions {
 /** Further options of an acquisition, or of all leases of a manager. */
 export interface LeaseExtras {
   /**
-   * A function that is called before the lease is lost because its renewals fail. Default for a manager:
-   * none.
+   * A function that is called when renewals fail, before the lease is lost. Default for a manager: none.
    */
   warning?: LeaseWarningOptions;
   /**

@@ -107,7 +107,7 @@ class ProcessFile final : public Gate, public std::enable_shared_from_this<Proce
   // A key that threads of the process hold or wait for, by its stripe.
   struct Key {
     std::uint64_t byte;
-    // The number of entered threads.
+    // The number of threads that have entered the key.
     std::uint32_t holders;
     bool shared;
     // Whether the key is ceded (E3, L2). Written only while both the mutex and the stripe's shard are locked. To

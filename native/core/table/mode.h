@@ -2,8 +2,8 @@
 // it admits. The rest of the core uses only this table. lock_word.h defines the bits. Modelled after the table of lock
 // modes in abseil's Mutex.
 //
-// To add a mode, add its number to Mode, and its row to kModeTraits. If two modes can now be held together in a new
-// way, also change withHold() and withoutHolds().
+// To add a mode, add its number to Mode, and its row to kModeTraits. If the new mode can be held together with
+// another mode, also change withHold() and withoutHolds().
 
 #pragma once
 

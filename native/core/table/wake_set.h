@@ -22,9 +22,9 @@ class WakeSet {
   WakeSet(const WakeSet&) = delete;
   WakeSet& operator=(const WakeSet&) = delete;
 
-  // send() then wakes the participant's thread from a sync wait.
+  // After this call, send() wakes the participant's thread from a sync wait.
   void addParked(Participant& participant) { add({&participant, false}); }
-  // send() then wakes the participant's event loop, which has a granted or designated async waiter.
+  // After this call, send() wakes the participant's event loop, which has a granted or designated async waiter.
   void addReady(Participant& participant) {
     if (&participant != self_) add({&participant, true});
   }
