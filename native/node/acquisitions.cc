@@ -263,12 +263,12 @@ napi_value expire(napi_env env, napi_callback_info info) {
   return call.batch(count, batch.room);
 }
 
-// lookForIdle(): revokes grants that other threads do not collect, if a waiter of this thread waits for the granted
+// revokeIdleGrants(): revokes grants that other threads do not collect, if a waiter of this thread waits for the granted
 // stripe
-napi_value lookForIdle(napi_env env, napi_callback_info info) {
+napi_value revokeIdleGrants(napi_env env, napi_callback_info info) {
   const Call call(env, info, 0);
   if (!call.started()) return call.refuse("not started");
-  call.environment().participant().asyncWaits().lookForIdle();
+  call.environment().participant().asyncWaits().revokeIdleGrants();
   return nullptr;
 }
 
@@ -310,7 +310,7 @@ void addAcquisitions(Napi::Env env, Napi::Object exports) {
   addFunction(env, exports, "release", release);
   addFunction(env, exports, "takeGrants", takeGrants);
   addFunction(env, exports, "expire", expire);
-  addFunction(env, exports, "lookForIdle", lookForIdle);
+  addFunction(env, exports, "revokeIdleGrants", revokeIdleGrants);
   addFunction(env, exports, "fairIn", fairIn);
   addFunction(env, exports, "nextDeadline", nextDeadline);
   addFunction(env, exports, "keepAlive", keepAlive);

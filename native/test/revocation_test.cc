@@ -214,7 +214,7 @@ TEST_F(Revocation, IsDoneInEachLockThatAnEventLoopWaitsFor) {
   handOver();
   makeHandOverDue(holding, 0);
   EXPECT_TRUE(holding.release({0}));
-  next.async().lookForIdle();
+  next.async().revokeIdleGrants();
   EXPECT_EQ(takeGrants(next.environment).size(), 2u);
 }
 

@@ -325,7 +325,7 @@ void Life::settle() {
     hold(*one->use, one->stripes, one->mode, grant.abandoned);
     pending_.erase(one);
   }
-  if (oneIn(random_, 4)) environment_.async().lookForIdle();
+  if (oneIn(random_, 4)) environment_.async().revokeIdleGrants();
   for (const AsyncWaits::Expired& expired : takeExpired(environment_)) {
     const auto one = byId(expired.id);
     ASSERT_NE(one, pending_.end()) << "expired what was settled before";

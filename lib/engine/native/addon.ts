@@ -129,7 +129,7 @@ export interface Addon extends LeaseAddon, WebLockAddon, ProcessLockAddon, Signa
   release(table: number, stripe: number, mode: number, back?: boolean): number;
   fairIn(table: number, stripe: number): number;
   takeGrants(out: Int32Array): number;
-  lookForIdle(): void;
+  revokeIdleGrants(): void;
   expire(out: Int32Array): number;
   nextDeadline(): number;
   keepAlive(alive: boolean): void;

@@ -59,7 +59,7 @@ export class LocalQueue {
    * Whether one of the conditions of I9 in `local-waits.ts` holds: this thread holds the stripe, or has a
    * stand-in in the addon.
    */
-  get isLookedAfter(): boolean {
+  get willBeServed(): boolean {
     return this.armed || this.handing || this.standIn !== undefined;
   }
 
@@ -107,7 +107,7 @@ export class LocalQueues {
   /** Removes unused queues. */
   sweep(): void {
     for (const [stripe, queue] of this.#byStripe) {
-      if (queue.first !== undefined || queue.isLookedAfter || queue.isHanded) continue;
+      if (queue.first !== undefined || queue.willBeServed || queue.isHanded) continue;
       this.#byStripe.delete(stripe);
       if (this.#last === queue) this.#last = undefined;
     }

@@ -112,13 +112,13 @@ export class LocalWaits {
     const thread = this.#thread;
     if (thread.blocked || this.#waitElsewhere(stripe)) return this.startElsewhere(waiter);
     const queue = this.#queues.get(stripe) ?? this.#queues.open(this, stripe);
-    if (!queue.isLookedAfter && !this.#arm(queue)) return this.#startAsStandIn(queue, waiter);
+    if (!queue.willBeServed && !this.#arm(queue)) return this.#startAsStandIn(queue, waiter);
     const counts = (this.#counts ??= this.#openCounts());
     const { timeout } = waiter;
     const isLong = timeout >= LONG_TIMEOUT;
     const since = isLong ? 0 : Math.ceil(performance.now());
     if (!isLong) this.#nextDue = Math.min(this.#nextDue, since + timeout);
-    thread.ringWithin(isLong ? Math.min(timeout / TICKS, LONGEST_TICK) : timeout);
+    thread.scheduleWithin(isLong ? Math.min(timeout / TICKS, LONGEST_TICK) : timeout);
     thread.list(this);
     thread.stayAlive();
     // From here on, no function is called (preserves T1).

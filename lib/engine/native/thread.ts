@@ -169,7 +169,7 @@ export class NativeThread {
   ): Outcome | undefined {
     const { stripes, taken, mode, note } = waiter;
     const look = this.#untilLook;
-    if (timeout > 0) this.ringWithin(timeout < look ? timeout : look);
+    if (timeout > 0) this.scheduleWithin(timeout < look ? timeout : look);
     const list = this.stripes.of(stripes);
     const { code } = mode;
     const longest = timeout === Infinity && waiter.abortable === true ? ENDLESS : timeout;
@@ -267,7 +267,7 @@ export class NativeThread {
    * Makes the alarm fire within this many milliseconds. The method compares delays, because comparing times
    * would require reading the clock.
    */
-  ringWithin(delay: number): void {
+  scheduleWithin(delay: number): void {
     if (delay >= this.#alarm.delay) return;
     if (delay < this.#tick) this.#tick = delay;
     this.#arming.schedule();
@@ -353,7 +353,7 @@ export class NativeThread {
         handedOver = this.addon.expire(this.#batch);
         this.#settle(handedOver & ~MORE, false);
       } while ((handedOver & MORE) !== 0);
-      if (this.#inAddon > 0) this.#lookForIdle();
+      if (this.#inAddon > 0) this.#revokeIdleGrants();
       const time = performance.now();
       for (const local of this.#locals) this.#tick = Math.min(this.#tick, local.expire(time) - time);
     } finally {
@@ -361,9 +361,9 @@ export class NativeThread {
     }
   }
 
-  #lookForIdle(): void {
+  #revokeIdleGrants(): void {
     this.#untilLook = Math.min(2 * this.#untilLook, LONGEST_LOOK);
-    this.addon.lookForIdle();
+    this.addon.revokeIdleGrants();
     // The addon may have granted an idle stripe to a waiter of this thread, even to a waiter whose timeout
     // has passed.
     this.#settleReady();

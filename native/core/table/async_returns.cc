@@ -99,7 +99,7 @@ void AsyncWaits::putOff(AsyncWaiter& waiter) {
   table.requeue(waiter);
 }
 
-void AsyncWaits::lookForIdle() {
+void AsyncWaits::revokeIdleGrants() {
   const Table* lastTable = nullptr;
   std::uint32_t lastStripe = 0;
   for (AsyncWaiter* waiter : waiters_) {

@@ -96,7 +96,7 @@ class AsyncWaits {
   void closeMembership(const Membership& membership);
   // Call it periodically while acquisitions are pending. Revokes grants that other threads do not collect, if a pending
   // acquisition waits for the granted stripe.
-  void lookForIdle();
+  void revokeIdleGrants();
 
   // ── by any other thread, with no shard locked ──
 
