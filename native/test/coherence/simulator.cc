@@ -32,6 +32,7 @@ constexpr std::int64_t kNever = INT64_MAX;
 struct Line {
   // A bit for each thread that has the line's present contents.
   std::uint64_t sharers = 0;
+  bool isWritten = false;
   // When the last miss ends. A line moves to one core after the other.
   std::int64_t freeAt = 0;
 };
@@ -92,9 +93,11 @@ bool touch(std::uintptr_t address, bool writes) {
   Line& line = machine->lines[address / 64];
   const std::uint64_t self = std::uint64_t{1} << (running - machine->threads.data());
   const bool hits = writes ? line.sharers == self : (line.sharers & self) != 0;
-  const bool isNew = line.sharers == 0;
+  // Reading a line that no thread has changed costs nothing, and neither does the first access to a line.
+  const bool isFree = line.sharers == 0 || (!writes && !line.isWritten);
   line.sharers = writes ? self : line.sharers | self;
-  if (hits || isNew) return false;
+  line.isWritten |= writes;
+  if (hits || isFree) return false;
   ++machine->counts.misses;
   running->clock = line.freeAt = std::max(running->clock, line.freeAt) + kMiss;
   return true;

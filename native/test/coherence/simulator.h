@@ -14,8 +14,9 @@ namespace stripelock::test {
 
 // The accesses of all threads of a simulation.
 struct AccessCounts {
-  // Accesses to a cache line that another thread has changed since this thread's last access, and writes to a line that
-  // another thread has accessed since this thread's last write. Caches never evict a line.
+  // Accesses to a cache line that another thread has changed since this thread's last access, and changes of a line that
+  // another thread has accessed since this thread's last change. A thread's first accesses do not count while no thread
+  // has changed the line. Caches never evict a line.
   std::uint64_t misses = 0;
   // Locked mutexes, by whether the mutex was free.
   std::uint64_t freeMutexes = 0;
@@ -25,7 +26,7 @@ struct AccessCounts {
 };
 
 // Up to 64 simulated threads call `step(thread)` again and again, `steps` times in total. Counts only the second half of
-// these steps. So the first access of a thread to a line rarely counts.
+// these steps. So the costs of the start do not count.
 AccessCounts simulate(unsigned threads, unsigned steps, std::uint64_t seed,
                       const std::function<void(unsigned)>& step);
 // Call these within a step.
