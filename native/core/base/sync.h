@@ -89,6 +89,10 @@ class Deadline {
 };
 
 // Hints to the processor that this is a spin loop.
+#if defined(STRIPELOCK_SIMULATED)
+// Takes simulated time (native/test/coherence/simulator.cc).
+void relax();
+#else
 inline void relax() {
 #if defined(__x86_64__) || defined(__i386__) || defined(_M_X64) || defined(_M_IX86)
   _mm_pause();
@@ -96,5 +100,6 @@ inline void relax() {
   __asm__ __volatile__("yield");
 #endif
 }
+#endif
 
 }  // namespace stripelock
