@@ -84,7 +84,7 @@ describe.concurrent('every feature', () => {
       const reasons = await check(column, profiler);
       found.set(column.title, reasons);
       if (!writes) expect(reasons).toEqual(documented(column.title));
-    }, 120_000);
+    }, 300_000);
   }
 
   afterAll(() => {
