@@ -159,10 +159,11 @@ function wrongWrites(history, { writes }) {
 function wrongAbandonments(history, grants, losses) {
   /** When the client of a hold was about to release it. @type {Map<string, number>} */
   const left = new Map();
-  const released = new Set();
+  /** When the release of a hold that freed its key was requested. @type {Map<string, number>} */
+  const released = new Map();
   for (const entry of history) {
     if (entry.op === 'leave') left.set(holdId(entry), entry.at);
-    if (entry.op === 'release' && entry.freed === true) released.add(holdId(entry));
+    if (entry.op === 'release' && entry.freed === true) released.set(holdId(entry), entry.call);
   }
   const found = [];
   for (const [key, ofKey] of byKey(grants)) {
@@ -176,10 +177,11 @@ function wrongAbandonments(history, grants, losses) {
         found.push(
           `${key}: ${next.client} did not see that ${last.client} had abandoned token ${last.token}`,
         );
-      // A grant that no history has may have been abandoned. Here the tokens show that there is none.
-      if (next.abandoned && released.has(holdId(last)) && next.token === last.token + 1n)
+      // A grant that no history has may have been abandoned, but only if its TTL has passed since the release.
+      const releasedAt = released.get(holdId(last)) ?? -Infinity;
+      if (next.abandoned && next.return - releasedAt < next.ttl)
         found.push(
-          `${key}: ${next.client} saw that ${last.client} had abandoned the released token ${last.token}`,
+          `${key}: ${next.client} saw that ${last.client} had abandoned token ${last.token}, which was released`,
         );
     }
   }

@@ -55,7 +55,7 @@ it('finds an accepted write that is missing, and one that overwrote another', ()
 describe('what a grant shows of the last holder', () => {
   const seen = (client: string, token: bigint, from: number, abandoned?: boolean): object => ({
     ...{ client, op: 'acquire', key: 'key', token, call: from - 1, return: from },
-    abandoned,
+    ...{ abandoned, ttl: 20 },
   });
   const leave = (client: string, token: bigint, at: number): object => ({
     client,
@@ -65,7 +65,7 @@ describe('what a grant shows of the last holder', () => {
     at,
   });
   const release = (client: string, token: bigint, freed: unknown): object => ({
-    ...{ client, op: 'release', key: 'key', token, call: 0, return: 0 },
+    ...{ client, op: 'release', key: 'key', token, call: 12, return: 13 },
     freed,
   });
 
@@ -84,8 +84,8 @@ describe('what a grant shows of the last holder', () => {
     const first = [seen('a', 1n, 10, false), leave('a', 1n, 12), release('a', 1n, true)];
     expect(violations([...first, seen('b', 2n, 20, true)])).toHaveLength(1);
     expect(violations([...first, seen('b', 2n, 20, false)])).toEqual([]);
-    // Another may have had the token in between, and died before it wrote that down.
-    expect(violations([...first, seen('b', 3n, 20, true)])).toEqual([]);
+    // Another may have had it in between, until its TTL passed, and died before it wrote that down.
+    expect(violations([...first, seen('b', 3n, 32, true)])).toEqual([]);
     const late = [seen('a', 1n, 10, false), leave('a', 1n, 12), release('a', 1n, false)];
     expect(violations([...late, seen('b', 2n, 20, true)])).toEqual([]);
   });

@@ -12,6 +12,7 @@ const found: Record<string, RegExp> = {
   'plain-counter': /^key: (?:token \d+ .* came after|write \d+ .* an accepted one was lost$)/,
   'deadline-from-reply': /held key together/,
   'never-abandoned': /^key: holder \d did not see that holder \d had abandoned token \d+$/,
+  'always-abandoned': /had abandoned token \d+, which was released$/,
 };
 
 /** Milliseconds: only what hangs. Scenarios take longer on a busy machine, and report themselves what comes too late. */

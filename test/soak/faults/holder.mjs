@@ -150,7 +150,7 @@ async function turn(manager, timeout) {
   // A lease of several keys does not show which of them was abandoned.
   const abandoned = tokens.length === 1 ? lease.abandoned : undefined;
   for (const [key, token] of tokens)
-    history.add({ op: 'acquire', key, token, call, return: granted, abandoned });
+    history.add({ op: 'acquire', key, token, call, return: granted, abandoned, ttl });
   await countUnder(lease);
   const asked = now();
   for (const [key, token] of tokens) history.add({ op: 'leave', key, token, at: asked });

@@ -3,7 +3,13 @@
 /** @typedef {import('stripelock').LeaseStore} LeaseStore */
 /** @typedef {import('./store-faults.mjs').Backdoor} Backdoor */
 
-export const PLANTS = ['release-without-compare', 'plain-counter', 'deadline-from-reply', 'never-abandoned'];
+export const PLANTS = [
+  'release-without-compare',
+  'plain-counter',
+  'deadline-from-reply',
+  'never-abandoned',
+  'always-abandoned',
+];
 
 /**
  * Returns the store to use instead, and the manager's clock if that has the bug.
@@ -33,7 +39,8 @@ export function plant(bug, store, openBackdoor) {
     };
     return { store: { ...operations, tryAcquire } };
   }
-  if (bug === 'never-abandoned') return { store: neverAbandoned(operations) };
+  if (bug === 'never-abandoned') return { store: reporting(operations, false) };
+  if (bug === 'always-abandoned') return { store: reporting(operations, true) };
   // A clock that stands still while a request is pending: the deadline counts from the reply.
   const clock = new StandingClock();
   /** @type {LeaseStore['tryAcquire']} */
@@ -42,17 +49,18 @@ export function plant(bug, store, openBackdoor) {
 }
 
 /**
- * A store that reports each lease as released, even if its holder died.
+ * A store that reports the same of each last lease, whether its holder released it or died.
  *
  * @param {LeaseStore} store
+ * @param {boolean} abandoned
  * @returns {import('stripelock').AbandonmentLeaseStore}
  */
-function neverAbandoned(store) {
+function reporting(store, abandoned) {
   return {
     ...store,
     async tryAcquire(key, owner, ttl, _info, details) {
       const token = await store.tryAcquire(key, owner, ttl);
-      if (details !== undefined && token !== undefined) details.abandoned = [false];
+      if (details !== undefined && token !== undefined) details.abandoned = [abandoned];
       return token;
     },
     keep: (key, owner, ttl) => store.renew(key, owner, ttl),

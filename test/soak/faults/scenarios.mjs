@@ -151,4 +151,5 @@ export const revealing = {
   'plain-counter': 'the store forgets everything',
   'deadline-from-reply': 'replies of some are delayed',
   'never-abandoned': 'a holder is stopped beyond its TTL, and goes on while another holds',
+  'always-abandoned': 'a holder is stopped beyond its TTL, and goes on while another holds',
 };
