@@ -11,6 +11,7 @@ const slow = [
   'test/docs/{browser,site}.test.ts',
   'test/engine/native/binary.test.ts',
   'test/examples/ledger-hot.test.ts',
+  'test/features/*.test.ts',
   'test/hosts.test.ts',
   'test/packaging/**/*.test.ts',
   'test/robustness/blocked-threads.test.ts',

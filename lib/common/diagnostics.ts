@@ -17,7 +17,8 @@ export interface LockMessage {
 
 /**
  * `stripelock:wait`: the wait of an acquisition has ended. The acquiring thread publishes one message for
- * each acquisition that `stats()` counts as `contended`.
+ * each acquisition that `stats()` counts as `contended`, unless the thread or its script is ended during the
+ * wait.
  */
 export interface WaitMessage extends LockMessage {
   /**
@@ -27,8 +28,11 @@ export interface WaitMessage extends LockMessage {
   readonly key: LockKey | undefined;
   /** The wait in milliseconds. */
   readonly waited: number;
-  /** How the wait ended. `aborted` means that the acquisition's signal was aborted. */
-  readonly outcome: 'granted' | 'timeout' | 'deadlock' | 'aborted';
+  /**
+   * How the wait ended. `aborted` means that the acquisition's signal was aborted, or its `ProcessLock` closed. `failed`
+   * means that the file of the `ProcessLock` can no longer be used.
+   */
+  readonly outcome: 'granted' | 'timeout' | 'deadlock' | 'aborted' | 'failed';
 }
 
 /** `stripelock:timeout`: an acquisition timed out. */

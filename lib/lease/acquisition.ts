@@ -116,7 +116,7 @@ export class Acquisition implements Due, Abortable {
     const now = grants.waiting.schedule.now();
     this.#since = now;
     this.endsAt = now + timeout;
-    this.#requester = grants.newRequester();
+    this.#requester = grants.newRequester(now);
     this.promise = new Promise((resolve, reject) => {
       this.#resolve = resolve;
       this.#reject = reject;
@@ -360,7 +360,7 @@ export class Acquisition implements Due, Abortable {
    */
   #replaceRequester(): void {
     this.#grants.giveBack(this.#requester, this.#terms);
-    this.#requester = this.#grants.newRequester();
+    this.#requester = this.#grants.newRequester(this.#since);
   }
 
   /** Ends the acquisition. False if it had already ended. `mayBeFree`: see `WaitingLines.leave`. */

@@ -121,9 +121,9 @@ export class LeaseSource implements KnownGrants {
   /**
    * Creates the requester of an acquisition. Unless owners are stable, each requester has a separate owner.
    */
-  newRequester(): Requester {
+  newRequester(since: number): Requester {
     const owner = this.#owner ?? `${this.#name}:${this.#owners++}`;
-    return { owner, unsure: undefined, isSpent: false, isCancelled: false };
+    return { owner, since, unsure: undefined, isSpent: false, isCancelled: false };
   }
 
   /**
@@ -416,7 +416,6 @@ export class LeaseSource implements KnownGrants {
     }
     const owner = requester.owner;
     const { ttl } = terms;
-    const started = timerNow();
     const at = this.schedule.now();
     let answer: readonly FencingToken[] | number;
     const details: GrantDetails = { abandoned: undefined };
@@ -449,7 +448,7 @@ export class LeaseSource implements KnownGrants {
       );
     }
     const tokens = answer;
-    const waited = timerNow() - started;
+    const waited = timerNow() - requester.since;
     const holds = keys.map((key, i) => {
       const grant = { key, name: names[i]!, owner, terms, token: tokens[i]!, since: at };
       return new Hold(this.#heartbeat, grant, details.abandoned?.[i]);

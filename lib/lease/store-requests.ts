@@ -32,6 +32,8 @@ const PROBES = 2;
 /** The owner for which an acquisition sends requests to the store, and the state of these requests. */
 export interface Requester {
   readonly owner: string;
+  /** The time when the acquisition began, in milliseconds of real time. */
+  readonly since: number;
   /** The keys that the store may have granted to this owner in an answer that was lost. */
   unsure: Set<string> | undefined;
   /**

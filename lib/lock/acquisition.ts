@@ -290,6 +290,7 @@ export class Acquisition<G extends Guard> implements AsyncWaiter, Abortable {
         if (file !== undefined) break;
         return new LockError('ERR_LOCK_INTERRUPTED', 'this thread is being ended');
       case 'failed':
+        if (outcome.waited) this.publishWait('failed');
         break;
     }
     return file!.failure(outcome, this.shownKeys(), this.timeout);

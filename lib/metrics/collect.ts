@@ -45,8 +45,9 @@ export interface LockMetrics {
    */
   readonly abandoned: number;
   /**
-   * The durations of all waits that have ended, with any outcome. For `lock` and `process`, only waits that
-   * started after the first call of {@link collect}.
+   * The durations of all waits that have ended, with any outcome, except waits during which the thread or its
+   * script was ended. For `lock` and `process`, only waits that started after the first call of
+   * {@link collect}.
    */
   readonly waits: WaitTimes;
 }

@@ -106,10 +106,11 @@ Napi::Object deadlockOutcome(Napi::Env env, const Table& table, const std::vecto
   return object;
 }
 
-Napi::Object failedOutcome(Napi::Env env, const FileError& error) {
+Napi::Object failedOutcome(Napi::Env env, const FileError& error, bool waited) {
   Napi::Object object = outcome(env, "failed");
   object.Set("fault", Napi::Number::New(env, static_cast<int>(error.fault)));
   object.Set("number", Napi::Number::New(env, error.number));
+  object.Set("waited", Napi::Boolean::New(env, waited));
   return object;
 }
 
@@ -147,7 +148,7 @@ napi_value acquireSync(napi_env env, napi_callback_info info) {
     case SyncOutcome::Status::kDeadlock:
       return deadlockOutcome(env, acquire.membership->table(), result.cycle, result.waited);
     case SyncOutcome::Status::kFailed:
-      return failedOutcome(env, result.error);
+      return failedOutcome(env, result.error, result.waited);
     case SyncOutcome::Status::kInterrupted:
       break;
   }
@@ -170,7 +171,7 @@ napi_value acquireAsync(napi_env env, napi_callback_info info) {
     case AsyncStart::kTimedOut:
       return timeoutOutcome(env, acquire.membership->table(), started.stripe);
     case AsyncStart::kFailed:
-      return failedOutcome(env, started.error);
+      return failedOutcome(env, started.error, false);
     case AsyncStart::kPending:
       break;
   }

@@ -7,6 +7,7 @@ import path from 'node:path';
 const order = {
   Guide: [
     'docs/guide.md',
+    'docs/features.md',
     'docs/recipes.md',
     'docs/frameworks.md',
     'docs/usage.md',

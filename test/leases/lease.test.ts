@@ -212,3 +212,21 @@ it('the events of leases are published', async () => {
     ['lost', { key: 'b', token: lost.token, reason: 'it expired' }],
   ]);
 });
+
+it('the event of a grant has the whole wait, not only the last attempt', async () => {
+  const store = new MemoryLeaseStore();
+  const [one, other] = [new LeaseManager({ store }), new LeaseManager({ store })];
+  const held = await one.acquire('key');
+  const waits: number[] = [];
+  const listener = (message: unknown): void => void waits.push((message as { waited: number }).waited);
+  subscribe('stripelock:lease:acquired', listener);
+  onTestFinished(() => void unsubscribe('stripelock:lease:acquired', listener));
+  const waiting = other.acquire('key', { timeout: Infinity });
+  const asked = performance.now();
+  await delay(20);
+  const waited = performance.now() - asked;
+  await held.release();
+  await (await waiting).release();
+  expect(waits).toEqual([expect.any(Number)]);
+  expect(waits[0]).toBeGreaterThanOrEqual(waited);
+});

@@ -1,14 +1,29 @@
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { once } from 'node:events';
-import { describe, expect, it } from 'vitest';
+import { renameSync } from 'node:fs';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import { KeyedLock, LeaseManager, StripedLock } from 'stripelock';
 import { collect, LEASE_INSTRUMENTS, LOCK_INSTRUMENTS, type LockMetrics } from 'stripelock/metrics';
+import { ProcessLock } from 'stripelock/process';
+import { profileContention } from 'stripelock/profile';
 import { METRIC_CELLS } from '../../lib/engine/contract/layout.js';
+import { lockPath } from '../process/peer.js';
 import { runProgram } from '../support/programs.js';
 import { startThread } from '../support/threads.js';
-import { thrownBy } from '../support/waiting.js';
+import { rejectionOf, thrownBy } from '../support/waiting.js';
 
 const pause = (milliseconds: number): Promise<void> =>
   new Promise((resolve) => setTimeout(resolve, milliseconds));
+
+/** The code of the error that a function throws; undefined if it does not throw. */
+function codeOf(fn: () => unknown): unknown {
+  try {
+    fn();
+    return undefined;
+  } catch (error) {
+    return (error as { code?: unknown }).code;
+  }
+}
 
 /** Each test has locks with a separate name, as what ended stays. */
 function metricsOf(name: string): LockMetrics {
@@ -64,6 +79,30 @@ describe('collect', () => {
     const ended = metricsOf('ends');
     expect(ended).toMatchObject({ contended: 2, timeouts: 1, aborts: 1, deadlocks: 1 });
     expect(ended.waits.count).toBe(2);
+  });
+
+  it('counts a wait that ends because the file of a ProcessLock is gone, but no refusal without a wait', async () => {
+    collect();
+    const file = lockPath();
+    const lock = new ProcessLock({ path: file, name: 'fails' });
+    onTestFinished(() => lock.close());
+    const messages: unknown[] = [];
+    const listener = (message: unknown): void => void messages.push(message);
+    subscribe('stripelock:wait', listener);
+    onTestFinished(() => void unsubscribe('stripelock:wait', listener));
+    const profiler = await profileContention({ locks: ['fails'], threshold: 0, sample: 0.001 });
+    const guard = lock.acquireSync('key');
+    const pending = rejectionOf(lock.acquire('key'));
+    renameSync(file, `${file}.away`);
+    const replaced = { code: 'ERR_LOCK_FILE_REPLACED' };
+    // A process checks the path at most every 100 ms.
+    await expect.poll(() => codeOf(() => lock.acquireSync('other').release())).toBe(replaced.code);
+    expect(await rejectionOf(lock.acquire('other'))).toMatchObject(replaced);
+    guard.release();
+    expect(await pending).toMatchObject(replaced);
+    expect(metricsOf('fails')).toMatchObject({ contended: 1, waiting: 0, waits: { count: 1 } });
+    expect(messages).toMatchObject([{ lock: 'fails', key: 'key', outcome: 'failed' }]);
+    expect((await profiler.stop()).waits).toMatchObject([{ lock: 'fails', outcome: 'failed' }]);
   });
 
   it('keeps the counts of threads that ended, and of locks that are gone', async () => {

@@ -11,7 +11,7 @@ import type { TableMemory, TableShape, TableSpan } from './table-memory.js';
  * `process-locks.ts`, to `layout.ts`, to `mode.ts`, to `wait-times.ts`, to `lib/lock/pinned-keys.ts`, or to
  * the addon's exports.
  */
-export const ENGINE_PROTOCOL = 16;
+export const ENGINE_PROTOCOL = 17;
 
 export type EngineName = 'native' | 'javascript';
 
@@ -45,9 +45,9 @@ export type Outcome =
   | { status: 'interrupted' }
   /**
    * The acquisition holds nothing, because the lock's file cannot be used. `fault` and `number`: see
-   * `FileFault` in `process-locks.ts`.
+   * `FileFault` in `process-locks.ts`. `waited`: as for `granted`.
    */
-  | { status: 'failed'; fault: number; number: number };
+  | { status: 'failed'; fault: number; number: number; waited: boolean };
 
 /**
  * The outcomes of a grant. They are created in advance, so that returning an outcome cannot throw (preserves

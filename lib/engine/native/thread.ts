@@ -315,7 +315,8 @@ export class NativeThread {
   #settleOne(waiter: AsyncWaiter, granted: boolean, detail: number): void {
     if (granted && (detail & ENTRY_FAILED) !== 0) {
       const fault = (detail & ~ENTRY_FAILED) >> FAULT_SHIFT;
-      waiter.settle({ status: 'failed', fault, number: detail & ((1 << FAULT_SHIFT) - 1) });
+      const number = detail & ((1 << FAULT_SHIFT) - 1);
+      waiter.settle({ status: 'failed', fault, number, waited: true });
     } else if (granted) {
       const { begun } = waiter;
       if (begun !== undefined) begun.draw = detail >> DRAW_SHIFT;

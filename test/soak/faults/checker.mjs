@@ -12,6 +12,9 @@
  * 2. a grant that was requested after another had returned has a higher token.
  * 3. the resource accepted no stale write, and lost none that it accepted: the values count up by one, under tokens that
  *    never fall, and every write that a client was told of is among them.
+ * 4. the next holder of a key sees that it was abandoned if the last one had not released it, because it was killed or
+ *    stopped; and does not see that if the last one had. Only grants that show `abandoned` count, and only if the store did
+ *    not lose its data in between.
  *
  * @param {readonly Entry[]} history
  * @param {Pick<import('./resource.mjs').FencedResource, 'writes'>} resource
@@ -21,7 +24,12 @@
  */
 export function check(history, resource, losses, overlaps = overlapsIn(history, losses)) {
   const grants = history.filter(({ op }) => op === 'acquire');
-  return [...overlaps.map(({ what }) => what), ...fallingTokens(grants), ...wrongWrites(history, resource)];
+  return [
+    ...overlaps.map(({ what }) => what),
+    ...fallingTokens(grants),
+    ...wrongWrites(history, resource),
+    ...wrongAbandonments(history, grants, losses),
+  ];
 }
 
 /**
@@ -139,6 +147,43 @@ function wrongWrites(history, { writes }) {
   for (const { op, key, token, value } of history) {
     if (op === 'write' && !accepted.has(`${key}/${token}/${value}`))
       found.push(`${key}: value ${value} was lost`);
+  }
+  return found;
+}
+
+/**
+ * @param {readonly Entry[]} history
+ * @param {readonly Entry[]} grants
+ * @param {readonly Loss[]} losses
+ */
+function wrongAbandonments(history, grants, losses) {
+  /** When the client of a hold was about to release it. @type {Map<string, number>} */
+  const left = new Map();
+  /** When the release of a hold that freed its key was requested. @type {Map<string, number>} */
+  const released = new Map();
+  for (const entry of history) {
+    if (entry.op === 'leave') left.set(holdId(entry), entry.at);
+    if (entry.op === 'release' && entry.freed === true) released.set(holdId(entry), entry.call);
+  }
+  const found = [];
+  for (const [key, ofKey] of byKey(grants)) {
+    ofKey.sort((a, b) => (a.token < b.token ? -1 : 1));
+    for (const [i, next] of ofKey.slice(1).entries()) {
+      const last = ofKey[i];
+      if (next.abandoned === undefined || areApart(last, next, losses)) continue;
+      // A grant that no history has, because its acquisition failed, was given back and changes nothing.
+      const leftAt = left.get(holdId(last)) ?? Infinity;
+      if (!next.abandoned && leftAt > next.return)
+        found.push(
+          `${key}: ${next.client} did not see that ${last.client} had abandoned token ${last.token}`,
+        );
+      // A grant that no history has may have been abandoned, but only if its TTL has passed since the release.
+      const releasedAt = released.get(holdId(last)) ?? -Infinity;
+      if (next.abandoned && next.return - releasedAt < next.ttl)
+        found.push(
+          `${key}: ${next.client} saw that ${last.client} had abandoned token ${last.token}, which was released`,
+        );
+    }
   }
   return found;
 }

@@ -1,4 +1,4 @@
-import { expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { check } from './checker.mjs';
 import { StandingClock } from './planted.mjs';
 import { FencedResource } from './resource.mjs';
@@ -50,6 +50,45 @@ it('finds an accepted write that is missing, and one that overwrote another', ()
   expect(violations([told(1), told(2)], [], resource)).toHaveLength(1);
   resource.write('key', 2n, 1);
   expect(violations([told(1)], [], resource)).toHaveLength(1);
+});
+
+describe('what a grant shows of the last holder', () => {
+  const seen = (client: string, token: bigint, from: number, abandoned?: boolean): object => ({
+    ...{ client, op: 'acquire', key: 'key', token, call: from - 1, return: from },
+    ...{ abandoned, ttl: 20 },
+  });
+  const leave = (client: string, token: bigint, at: number): object => ({
+    client,
+    op: 'leave',
+    key: 'key',
+    token,
+    at,
+  });
+  const release = (client: string, token: bigint, freed: unknown): object => ({
+    ...{ client, op: 'release', key: 'key', token, call: 12, return: 13 },
+    freed,
+  });
+
+  it('must be that it was killed or stopped', () => {
+    const first = seen('a', 1n, 10, false);
+    expect(violations([first, seen('b', 2n, 20, false)])).toHaveLength(1);
+    expect(violations([first, leave('a', 1n, 30), seen('b', 2n, 20, false)])).toHaveLength(1);
+    expect(violations([first, seen('b', 2n, 20, true)])).toEqual([]);
+    // Its release may have reached the store.
+    expect(violations([first, leave('a', 1n, 15), seen('b', 2n, 20, false)])).toEqual([]);
+    expect(violations([first, seen('b', 2n, 20, false)], [{ from: 14, to: 15 }])).toEqual([]);
+    expect(violations([first, seen('b', 2n, 20)])).toEqual([]);
+  });
+
+  it('must not be that it was killed, if it has released the key', () => {
+    const first = [seen('a', 1n, 10, false), leave('a', 1n, 12), release('a', 1n, true)];
+    expect(violations([...first, seen('b', 2n, 20, true)])).toHaveLength(1);
+    expect(violations([...first, seen('b', 2n, 20, false)])).toEqual([]);
+    // Another may have had it in between, until its TTL passed, and died before it wrote that down.
+    expect(violations([...first, seen('b', 3n, 32, true)])).toEqual([]);
+    const late = [seen('a', 1n, 10, false), leave('a', 1n, 12), release('a', 1n, false)];
+    expect(violations([...late, seen('b', 2n, 20, true)])).toEqual([]);
+  });
 });
 
 it('the resource refuses what is staler than a read or a write', () => {

@@ -11,6 +11,8 @@ const found: Record<string, RegExp> = {
   'release-without-compare': /held key together/,
   'plain-counter': /^key: (?:token \d+ .* came after|write \d+ .* an accepted one was lost$)/,
   'deadline-from-reply': /held key together/,
+  'never-abandoned': /^key: holder \d did not see that holder \d had abandoned token \d+$/,
+  'always-abandoned': /had abandoned token \d+, which was released$/,
 };
 
 /** Milliseconds: only what hangs. Scenarios take longer on a busy machine, and report themselves what comes too late. */

@@ -3,15 +3,17 @@ import { appendFileSync, existsSync, readFileSync } from 'node:fs';
 /**
  * One thing that a client did. By `op`, an entry has
  *
- *     acquire   key, token, call, return: a grant, and the times of its call and its return
+ *     acquire   key, token, call, return: a grant, and the times of its call and its return. abandoned: of a lease of one key.
+ *               ttl: milliseconds
  *     held      key, token, at: asked after the time `at`, the lease was still held
  *     write     key, token, value: the fenced resource has said that it accepted the value
- *     release   key, token, call, return
+ *     leave     key, token, at: the client is about to release it
+ *     release   key, token, call, return. freed: what the release resolved to, or the code of its error
  *     blocked   key, token, at: the event loop was blocked until then. for: milliseconds; still: whether it was held after
  *     refused, failed, crashed   more, for people and for counting
  *
  * @typedef {object} Entry
- * @property {'acquire' | 'held' | 'write' | 'release' | 'blocked' | 'refused' | 'failed' | 'crashed'} op
+ * @property {'acquire' | 'held' | 'write' | 'leave' | 'release' | 'blocked' | 'refused' | 'failed' | 'crashed'} op
  * @property {string} client
  * @property {string} key
  * @property {bigint} token
@@ -21,6 +23,9 @@ import { appendFileSync, existsSync, readFileSync } from 'node:fs';
  * @property {number} value
  * @property {number} for
  * @property {boolean} still
+ * @property {boolean | undefined} abandoned
+ * @property {number} ttl
+ * @property {unknown} freed
  * @property {string} error
  */
 

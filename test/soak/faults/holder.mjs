@@ -147,9 +147,13 @@ async function turn(manager, timeout) {
   const granted = now();
   if (lease.slot >= limit) throw new RangeError(`slot ${lease.slot} of ${limit}`);
   const tokens = tokensOf(lease);
-  for (const [key, token] of tokens) history.add({ op: 'acquire', key, token, call, return: granted });
+  // A lease of several keys does not show which of them was abandoned.
+  const abandoned = tokens.length === 1 ? lease.abandoned : undefined;
+  for (const [key, token] of tokens)
+    history.add({ op: 'acquire', key, token, call, return: granted, abandoned, ttl });
   await countUnder(lease);
   const asked = now();
+  for (const [key, token] of tokens) history.add({ op: 'leave', key, token, at: asked });
   const freed = await lease.release().catch((/** @type {NodeJS.ErrnoException} */ error) => error.code);
   const released = now();
   for (const [key, token] of tokens) {

@@ -3,7 +3,13 @@
 /** @typedef {import('stripelock').LeaseStore} LeaseStore */
 /** @typedef {import('./store-faults.mjs').Backdoor} Backdoor */
 
-export const PLANTS = ['release-without-compare', 'plain-counter', 'deadline-from-reply'];
+export const PLANTS = [
+  'release-without-compare',
+  'plain-counter',
+  'deadline-from-reply',
+  'never-abandoned',
+  'always-abandoned',
+];
 
 /**
  * Returns the store to use instead, and the manager's clock if that has the bug.
@@ -33,11 +39,33 @@ export function plant(bug, store, openBackdoor) {
     };
     return { store: { ...operations, tryAcquire } };
   }
+  if (bug === 'never-abandoned') return { store: reporting(operations, false) };
+  if (bug === 'always-abandoned') return { store: reporting(operations, true) };
   // A clock that stands still while a request is pending: the deadline counts from the reply.
   const clock = new StandingClock();
   /** @type {LeaseStore['tryAcquire']} */
   const tryAcquire = (key, owner, ttl) => clock.standDuring(() => store.tryAcquire(key, owner, ttl));
   return { store: { ...operations, tryAcquire }, clock };
+}
+
+/**
+ * A store that reports the same of each last lease, whether its holder released it or died.
+ *
+ * @param {LeaseStore} store
+ * @param {boolean} abandoned
+ * @returns {import('stripelock').AbandonmentLeaseStore}
+ */
+function reporting(store, abandoned) {
+  return {
+    ...store,
+    async tryAcquire(key, owner, ttl, _info, details) {
+      const token = await store.tryAcquire(key, owner, ttl);
+      if (details !== undefined && token !== undefined) details.abandoned = [abandoned];
+      return token;
+    },
+    keep: (key, owner, ttl) => store.renew(key, owner, ttl),
+    takeBack: (key, owner) => store.release(key, owner),
+  };
 }
 
 /** Requests may overlap: one of an acquisition that has ended may still be pending when the next one begins. */

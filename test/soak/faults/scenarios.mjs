@@ -150,4 +150,6 @@ export const revealing = {
   'release-without-compare': 'a holder is stopped beyond its TTL, and goes on while another holds',
   'plain-counter': 'the store forgets everything',
   'deadline-from-reply': 'replies of some are delayed',
+  'never-abandoned': 'a holder is stopped beyond its TTL, and goes on while another holds',
+  'always-abandoned': 'a holder is stopped beyond its TTL, and goes on while another holds',
 };
