@@ -51,6 +51,8 @@ export const mysqlClients = {
   'mysql2 connection': async (url) => {
     const { default: mysql } = await import('mysql2');
     const client = mysql.createConnection({ ...addressIn(url), ...PATIENTLY });
+    // If it is destroyed while it connects, it throws from its socket.
+    await client.promise().connect();
     return { client, close: () => client.destroy() };
   },
   'mysql2/promise connection': async (url) => {
