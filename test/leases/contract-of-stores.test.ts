@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { expect, it } from 'vitest';
-import { MemoryLeaseStore, type LeaseStore } from 'stripelock';
+import { MemoryLeaseStore, type ExactLeaseStore, type LeaseStore } from 'stripelock';
 import { FixedClock, leaseStoreContract, type MakeStore } from 'stripelock/testing';
 
 /** Which sentences of the contract the stores break. `named`: only those. */
@@ -134,5 +134,28 @@ it('finds that leases end early, however late they may end', async () => {
   });
   expect(await brokenBy(changed(endsEarly, { late: 5000 }))).toContain(
     'renewal extends it from the time of the renewal on, again and again',
+  );
+});
+
+it('finds that a release frees the next grant of its holder when it comes for the third time', async () => {
+  const makeStore: MakeStore = () => {
+    const clock = new FixedClock();
+    const correct = new MemoryLeaseStore({ clock });
+    const arrived: unknown[] = [];
+    const store: ExactLeaseStore = {
+      tryAcquire: (...of) => correct.tryAcquire(...of),
+      renew: (...of) => correct.renew(...of),
+      keep: (...of) => correct.keep(...of),
+      inspect: (key) => correct.inspect(key),
+      release(key, owner, token) {
+        arrived.push(token);
+        const times = arrived.filter((one) => one !== undefined && one === token).length;
+        return correct.release(key, owner, times < 3 ? token : undefined);
+      },
+    };
+    return { store, advance: (ms) => clock.advance(ms) };
+  };
+  expect(await brokenBy(makeStore)).toContain(
+    'of a lease that has ended they change nothing of the next one of that holder',
   );
 });
