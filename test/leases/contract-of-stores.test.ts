@@ -127,6 +127,33 @@ it('gives a slow store longer leases, until they are long enough to decide', asy
   expect(await brokenBy(delays(80), sentence)).toEqual([sentence]);
 });
 
+it.each([
+  'it is abandoned after renewals, too',
+  'a refused attempt and a late release do not change that',
+  'a grant that was kept to its end was released',
+  'a minHold that ends is no abandonment',
+])('gives a store that was too slow once another start: %s', async (sentence) => {
+  const ttl = 60;
+  let starts = 0;
+  const makeStore: MakeStore = () => {
+    const isSlow = ++starts === 1;
+    const store = new Proxy(new MemoryLeaseStore(), {
+      get(target, name) {
+        const value: unknown = Reflect.get(target, name, target);
+        if (typeof value !== 'function') return value;
+        return (...of: unknown[]): unknown => {
+          const call = (): unknown => Reflect.apply(value, target, of);
+          const isLate = ['renew', 'keep', 'release'].includes(String(name)) || of[1] === 'refused';
+          return isSlow && isLate ? delay(2 * ttl).then(call) : call();
+        };
+      },
+    });
+    return { store, ttl, reportsAbandonment: true };
+  };
+  expect(await brokenBy(makeStore, sentence)).toEqual([]);
+  expect(starts).toBeGreaterThan(1);
+});
+
 it('finds that leases end early, however late they may end', async () => {
   const endsEarly = (store: LeaseStore): Partial<LeaseStore> => ({
     tryAcquire: (key, owner, ttl) => store.tryAcquire(key, owner, ttl === 10_000 ? ttl / 2 : ttl),
