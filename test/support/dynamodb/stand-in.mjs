@@ -116,6 +116,7 @@ export class StandIn {
    * @param {http.ServerResponse} response
    */
   async #answer(request, response) {
+    /** @type {Buffer[]} */
     const parts = [];
     for await (const part of request) parts.push(part);
     const operation = String(request.headers['x-amz-target']).replace('DynamoDB_20120810.', '');
