@@ -163,13 +163,16 @@ interface Mongodb {
   MongoClient: new (url: string) => { db(): never; close(): Promise<void> };
 }
 
+/** The maximum number of connections of a pool. */
+const CONNECTIONS = 2;
+
 async function openPostgres(url: string): Promise<OpenedStore> {
   const found = await clientPackage('PostgreSQL', 'pg', 'postgres');
   const { postgresLeaseStore } = await import('../stores/postgres/store.js');
   const pool =
     found.name === 'pg'
-      ? new (found.exports as Pg).Pool({ connectionString: url, max: 2 })
-      : (found.exports as Postgres)(url, { max: 2, fetch_types: false });
+      ? new (found.exports as Pg).Pool({ connectionString: url, max: CONNECTIONS })
+      : (found.exports as Postgres)(url, { max: CONNECTIONS, fetch_types: false });
   return opened(postgresLeaseStore({ pool, timeout: TIMEOUT }), () => pool.end());
 }
 
@@ -179,9 +182,16 @@ async function openMysql(url: string): Promise<OpenedStore> {
   const mysql = found.exports as Mysql;
   const pool =
     found.name === 'mariadb'
-      ? mysql.createPool(url.replace(/^mysql:/i, 'mariadb:'))
-      : mysql.createPool({ uri: url, connectionLimit: 2 });
+      ? mysql.createPool(mariadbUrl(url))
+      : mysql.createPool({ uri: url, connectionLimit: CONNECTIONS });
   return opened(mysqlLeaseStore({ pool, timeout: TIMEOUT }), () => pool.end());
+}
+
+/** The form of URL that `mariadb` accepts. Its options can only be part of the URL. */
+function mariadbUrl(url: string): string {
+  const address = new URL(url.replace(/^mysql:/i, 'mariadb:'));
+  address.search += `${address.search === '' ? '?' : '&'}connectionLimit=${CONNECTIONS}`;
+  return address.href;
 }
 
 async function openMongodb(url: string): Promise<OpenedStore> {

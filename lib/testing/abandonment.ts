@@ -60,8 +60,11 @@ export const abandonment: readonly Sentence[] = [
     on.expect((await grantTo(on, 'gone')).abandoned).toBe(true);
   }),
   sentence('it is abandoned after renewals, too', async (on) => {
+    const asked = on.now();
     await grantTo(on, 'gone', on.ttl);
-    on.expect(await storeOf(on).renew('key', 'gone', on.ttl)).toBe(true);
+    const renewed = await storeOf(on).renew('key', 'gone', on.ttl);
+    on.requireWithin(on.ttl, asked);
+    on.expect(renewed).toBe(true);
     await on.expire();
     await expectNext(on, true);
   }),
@@ -74,8 +77,11 @@ export const abandonment: readonly Sentence[] = [
     await expectNext(on, true);
   }),
   sentence('a refused attempt and a late release do not change that', async (on) => {
+    const asked = on.now();
     const { token } = await grantTo(on, 'gone', on.ttl);
-    await storeOf(on).tryAcquire('key', 'refused', LONG);
+    const refused = await storeOf(on).tryAcquire('key', 'refused', LONG);
+    on.requireWithin(on.ttl, asked);
+    on.expect(refused).toBe(undefined);
     await on.expire();
     on.expect(await storeOf(on).release('key', 'gone', token)).toBe(false);
     on.expect(await storeOf(on).release('key', 'gone')).toBe(false);
@@ -96,8 +102,11 @@ export const abandonment: readonly Sentence[] = [
   sentence('a grant that was kept to its end was released', async (on) => {
     await abandon(on);
     const { token } = await grantTo(on, 'a');
-    on.expect(await storeOf(on).keep('key', 'a', on.ttl, token)).toBe(true);
-    on.expect(await storeOf(on).renew('key', 'a', on.ttl)).toBe(true);
+    const asked = on.now();
+    const kept = await storeOf(on).keep('key', 'a', on.ttl, token);
+    const renewed = await storeOf(on).renew('key', 'a', on.ttl);
+    on.requireWithin(on.ttl, asked);
+    on.expect([kept, renewed]).toEqual([true, true]);
     await on.expire();
     await expectNext(on, false);
   }),
@@ -165,8 +174,11 @@ export const abandonment: readonly Sentence[] = [
   }),
   sentence('a minHold that ends is no abandonment', async (on) => {
     const one = new LeaseManager({ store: on.store, ttl: on.ttl });
+    const asked = on.now();
     const lease = await one.acquire('key', { minHold: on.ttl });
-    on.expect(await lease.release()).toBe(true);
+    const released = await lease.release();
+    on.requireWithin(on.ttl, asked);
+    on.expect(released).toBe(true);
     await on.expire();
     await expectNext(on, false);
   }),

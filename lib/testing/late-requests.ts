@@ -37,7 +37,7 @@ function replayed(store: LeaseStore): { store: LeaseStore; replay: () => Promise
     },
   });
   const replay = async (): Promise<void> => {
-    for (const call of sent.splice(0)) await call();
+    for (const call of sent) await call();
   };
   return { store: proxy, replay };
 }

@@ -1,4 +1,5 @@
-import { cpSync, existsSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
 import path from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { etcdLeaseStore } from 'stripelock/etcd';
@@ -194,6 +195,34 @@ describe('`stripelock leases list` on', () => {
     const url = `mysql://test:test@127.0.0.1:${server.port}/test`;
     const { client, close } = await mysqlClients['mysql2 pool'](url);
     await lists(mysqlLeaseStore({ pool: client, timeout: 30_000 }), url);
+    await close();
+  });
+
+  it.runIf(hasMysql)('MySQL through `mariadb`, with as few connections as through `mysql2`', async () => {
+    const server = await MysqlServer.start();
+    onTestFinished(() => server.stop());
+    const url = `mysql://test:test@127.0.0.1:${server.port}/test`;
+    const { client, close } = await mysqlClients['mariadb pool'](url);
+    const store = mysqlLeaseStore({ pool: client, timeout: 30_000 });
+    await store.tryAcquire('key', 'me', LONG);
+    // `mysql2` is not beside this copy. The package there writes down what it is called with.
+    cpSync(path.dirname(COMMAND), path.join(place.folder, 'dist'), { recursive: true });
+    const folder = path.join(place.folder, 'node_modules/mariadb');
+    mkdirSync(folder, { recursive: true });
+    const real = JSON.stringify(createRequire(import.meta.url).resolve('mariadb'));
+    const recorder = `exports.createPool = (url) => {
+      require('node:fs').appendFileSync('urls', url + '\\n');
+      return require(${real}).createPool(url);
+    };`;
+    writeFileSync(path.join(folder, 'index.js'), recorder);
+    for (const store of [url, `${url}?compress=true`]) {
+      const list = place.shell(`node dist/command.cjs leases list --json --store '${store}'`);
+      expect(JSON.parse((await list.ended).stdout)).toMatchObject([{ key: 'key', owner: 'me' }]);
+    }
+    const [plain, compressed] = readFileSync(path.join(place.folder, 'urls'), 'utf8').split('\n');
+    expect(plain).toMatch(/^mariadb:.*[/]test[?]connectionLimit=2$/);
+    expect(compressed).toMatch(/^mariadb:.*[/]test[?]compress=true&connectionLimit=2$/);
+    await store.close();
     await close();
   });
 

@@ -75,7 +75,7 @@ describe('the option of renewal in the background', () => {
         /needs a store that another thread can open again.*a separate clock/,
       );
       expect((error as Error).message).toMatch(
-        /postgresLeaseStore, mysqlLeaseStore or mongodbLeaseStore with a clientModule/,
+        /a store that was created with a path, url, endpoints or clientModule/,
       );
       const manager = new LeaseManager({ store, ...options });
       const rejected = await rejectionOf(manager.acquire('key', { renew: BACKGROUND, maxHold: 1000 }));

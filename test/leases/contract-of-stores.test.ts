@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { expect, it } from 'vitest';
-import { MemoryLeaseStore, type LeaseStore } from 'stripelock';
+import { MemoryLeaseStore, type ExactLeaseStore, type LeaseStore } from 'stripelock';
 import { FixedClock, leaseStoreContract, type MakeStore } from 'stripelock/testing';
 
 /** Which sentences of the contract the stores break. `named`: only those. */
@@ -127,6 +127,33 @@ it('gives a slow store longer leases, until they are long enough to decide', asy
   expect(await brokenBy(delays(80), sentence)).toEqual([sentence]);
 });
 
+it.each([
+  'it is abandoned after renewals, too',
+  'a refused attempt and a late release do not change that',
+  'a grant that was kept to its end was released',
+  'a minHold that ends is no abandonment',
+])('gives a store that was too slow once another start: %s', async (sentence) => {
+  const ttl = 60;
+  let starts = 0;
+  const makeStore: MakeStore = () => {
+    const isSlow = ++starts === 1;
+    const store = new Proxy(new MemoryLeaseStore(), {
+      get(target, name) {
+        const value: unknown = Reflect.get(target, name, target);
+        if (typeof value !== 'function') return value;
+        return (...of: unknown[]): unknown => {
+          const call = (): unknown => Reflect.apply(value, target, of);
+          const isLate = ['renew', 'keep', 'release'].includes(String(name)) || of[1] === 'refused';
+          return isSlow && isLate ? delay(2 * ttl).then(call) : call();
+        };
+      },
+    });
+    return { store, ttl, reportsAbandonment: true };
+  };
+  expect(await brokenBy(makeStore, sentence)).toEqual([]);
+  expect(starts).toBeGreaterThan(1);
+});
+
 it('finds that leases end early, however late they may end', async () => {
   const endsEarly = (store: LeaseStore): Partial<LeaseStore> => ({
     tryAcquire: (key, owner, ttl) => store.tryAcquire(key, owner, ttl === 10_000 ? ttl / 2 : ttl),
@@ -134,5 +161,28 @@ it('finds that leases end early, however late they may end', async () => {
   });
   expect(await brokenBy(changed(endsEarly, { late: 5000 }))).toContain(
     'renewal extends it from the time of the renewal on, again and again',
+  );
+});
+
+it('finds that a release frees the next grant of its holder when it comes for the third time', async () => {
+  const makeStore: MakeStore = () => {
+    const clock = new FixedClock();
+    const correct = new MemoryLeaseStore({ clock });
+    const arrived: unknown[] = [];
+    const store: ExactLeaseStore = {
+      tryAcquire: (...of) => correct.tryAcquire(...of),
+      renew: (...of) => correct.renew(...of),
+      keep: (...of) => correct.keep(...of),
+      inspect: (key) => correct.inspect(key),
+      release(key, owner, token) {
+        arrived.push(token);
+        const times = arrived.filter((one) => one !== undefined && one === token).length;
+        return correct.release(key, owner, times < 3 ? token : undefined);
+      },
+    };
+    return { store, advance: (ms) => clock.advance(ms) };
+  };
+  expect(await brokenBy(makeStore)).toContain(
+    'of a lease that has ended they change nothing of the next one of that holder',
   );
 });

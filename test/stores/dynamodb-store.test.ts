@@ -97,6 +97,16 @@ function describeStore(): void {
     expect(server.requests.filter((name) => name !== 'GetItem')).toEqual(writes);
   });
 
+  it('reads before each write, and only reads if the key is held', async () => {
+    const store = open();
+    await store.tryAcquire('key', 'a', TTL);
+    expect(await store.tryAcquire('key', 'b', TTL)).toBeUndefined();
+    await store.renew('key', 'a', TTL);
+    await store.release('key', 'a');
+    const change = ['GetItem', 'PutItem'];
+    expect(server.requests).toEqual([...change, 'GetItem', ...change, ...change]);
+  });
+
   it('reports a release whose answer was lost as done', async () => {
     const store = open();
     await store.tryAcquire('key', 'a', TTL);

@@ -1,13 +1,13 @@
 import { afterAll, beforeAll, describe } from 'vitest';
 import { describeBackground, itKeepsItsLease } from '../leases/background.js';
-import { MongodbServer } from '../support/mongodb-server.mjs';
+import { StandInServer } from '../support/stand-in-server.mjs';
 
 const TTL = 900;
 
 // In a separate process, as the event loop of the tests is blocked.
-let server: MongodbServer;
+let server: StandInServer;
 beforeAll(async () => {
-  server = await MongodbServer.start();
+  server = await StandInServer.start('mongodb');
 });
 afterAll(() => server.stop());
 

@@ -51,6 +51,8 @@ export const mysqlClients = {
   'mysql2 connection': async (url) => {
     const { default: mysql } = await import('mysql2');
     const client = mysql.createConnection({ ...addressIn(url), ...PATIENTLY });
+    // If it is destroyed while it connects, it throws from its socket.
+    await client.promise().connect();
     return { client, close: () => client.destroy() };
   },
   'mysql2/promise connection': async (url) => {
@@ -71,6 +73,7 @@ export const mysqlClients = {
   'mariadb connection': async (url) => {
     const mariadb = await import('mariadb');
     const client = await mariadb.createConnection({ ...addressIn(url), ...PATIENTLY });
-    return { client, close: () => client.destroy() };
+    // `destroy` would kill a pending statement through another connection, and reject if the server ends meanwhile.
+    return { client, close: () => client.end().catch(() => undefined) };
   },
 };

@@ -146,9 +146,8 @@ export function managerClosed(): LockError {
 export function cannotReopen(): LockError {
   return new LockError(
     'ERR_LEASE_BACKGROUND',
-    'options.renew.background needs a store that another thread can open again: a MemoryLeaseStore, sqliteLeaseStore ' +
-      'with a path, redisLeaseStore with a url or a clientModule, postgresLeaseStore, mysqlLeaseStore or ' +
-      'mongodbLeaseStore with a clientModule, etcdLeaseStore, or a store of your own with a source. Neither ' +
+    'options.renew.background needs a store that another thread can open again: a MemoryLeaseStore, a store that ' +
+      'was created with a path, url, endpoints or clientModule, or a store of your own with a source. Neither ' +
       'the manager nor a store in memory may have a separate clock',
   );
 }

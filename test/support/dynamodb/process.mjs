@@ -1,7 +1,12 @@
-// The stand-in in a separate process, which reports its URL.
+// The stand-in of DynamoDB in a separate process: port, journal. Messages set its properties.
+
 import { StandIn } from './stand-in.mjs';
 
-const { url } = await StandIn.start();
-process.send?.(url);
-// It ends with its parent.
 process.on('disconnect', () => process.exit());
+const [port, journal] = process.argv.slice(2);
+const standIn = await StandIn.start(['stripelock_leases', 'counters'], { port: Number(port), journal });
+process.on('message', (/** @type {object} */ properties) => {
+  Object.assign(standIn, properties);
+  process.send?.('set');
+});
+process.send?.('ready');

@@ -1,8 +1,12 @@
+import { appendFileSync, existsSync, readFileSync, truncateSync } from 'node:fs';
 import { once } from 'node:events';
 import http from 'node:http';
 
 /** @typedef {Record<string, { S?: string, N?: string, BOOL?: boolean }>} Item */
 /** @typedef {Record<string, any>} Input */
+/** @typedef {{ table: string, item: Item }} Write */
+/** @typedef {{ writes: Write[], token?: string, text?: string }} Entry Of the journal: what one request changed. */
+/** @typedef {{ type: string, status: number, executes: boolean }} Failure `executes`: whether the request was executed. */
 
 /** Characters and bytes of the service's limits. */
 const LONGEST_KEY = 2048;
@@ -37,7 +41,8 @@ const invalid = (message) => new Refusal('ValidationException', message);
 /**
  * A stand-in for DynamoDB that knows the requests of the lease store: GetItem, PutItem, TransactWriteItems and Scan, with the
  * two conditions on the version of an item. It refuses all others. Each request is one step. Time is what {@link StandIn.now}
- * returns, and is seen only in the `Date` header of answers.
+ * returns, and is seen only in the `Date` header of answers. If there is a journal, each change is written there before it
+ * counts: then a stand-in that is killed and started again has its data.
  */
 export class StandIn {
   /** Whether answers have a `Date` header. */
@@ -48,6 +53,10 @@ export class StandIn {
   requests = [];
   /** Milliseconds. */
   now = () => Date.now();
+  /** Milliseconds by which the clocks of its machines differ. They take turns. */
+  spread = 0;
+  /** The failures of the next requests, which repeat. `null` is none. @type {(Failure | null)[]} */
+  failing = [];
   /** Items by name. @type {Map<string, Map<string, Item>>} */
   #tables = new Map();
   /** The inputs of executed transactions, by token. @type {Map<string, string>} */
@@ -56,13 +65,19 @@ export class StandIn {
   #lost;
   /** @type {() => unknown} */
   #onLost = () => undefined;
+  /** @type {string | undefined} */
+  #journal;
   #server = http.createServer((request, response) => void this.#answer(request, response));
 
-  /** @param {readonly string[]} [tables] */
-  static async start(tables = ['stripelock_leases']) {
+  /**
+   * @param {readonly string[]} [tables]
+   * @param {{ port?: number, journal?: string }} [options] A free port and no journal, if they are not given.
+   */
+  static async start(tables = ['stripelock_leases'], { port = 0, journal } = {}) {
     const standIn = new StandIn();
     for (const table of tables) standIn.#tables.set(table, new Map());
-    standIn.#server.listen(0, '127.0.0.1');
+    if (journal !== undefined) standIn.#readJournal(journal);
+    standIn.#server.listen(port, '127.0.0.1');
     await once(standIn.#server, 'listening');
     return standIn;
   }
@@ -101,11 +116,15 @@ export class StandIn {
    * @param {http.ServerResponse} response
    */
   async #answer(request, response) {
+    /** @type {Buffer[]} */
     const parts = [];
     for await (const part of request) parts.push(part);
     const operation = String(request.headers['x-amz-target']).replace('DynamoDB_20120810.', '');
-    this.requests.push(operation);
-    const { status, body } = this.#replyTo(operation, Buffer.concat(parts).toString());
+    const number = this.requests.push(operation);
+    const failure = this.failing[number % this.failing.length];
+    const execute = () => this.#replyTo(operation, Buffer.concat(parts).toString());
+    if (failure?.executes) execute();
+    const { status, body } = failure ? replyOf(failure.status, failure.type) : execute();
     if (operation === this.#lost) {
       this.#lost = undefined;
       await this.#onLost();
@@ -113,7 +132,8 @@ export class StandIn {
       return;
     }
     response.sendDate = false;
-    const date = this.hasDate ? { date: new Date(this.now()).toUTCString() } : {};
+    const now = this.now() + (number % 3 === 0 ? this.spread : 0);
+    const date = this.hasDate ? { date: new Date(now).toUTCString() } : {};
     response.writeHead(status, { 'content-type': 'application/x-amz-json-1.0', ...date });
     response.end(JSON.stringify(body));
   }
@@ -132,8 +152,7 @@ export class StandIn {
       throw invalid(`the stand-in does not know ${operation}`);
     } catch (error) {
       const { type = 'InternalServerError', message, fields } = /** @type {Refusal} */ (error);
-      const body = { __type: `com.amazonaws.dynamodb.v20120810#${type}`, message, ...fields };
-      return { status: 400, body };
+      return replyOf(400, type, message, fields);
     }
   }
 
@@ -150,7 +169,7 @@ export class StandIn {
   #putItem(input) {
     const put = this.#prepared(input);
     if (!put.applies) throw new Refusal('ConditionalCheckFailedException', 'The conditional request failed');
-    put.write();
+    this.#write({ writes: [put] });
     return {};
   }
 
@@ -176,9 +195,31 @@ export class StandIn {
         CancellationReasons: reasons,
       });
     }
-    for (const { write } of puts) write();
-    this.#transactions.set(token, text);
+    this.#write({ writes: puts, token, text });
     return {};
+  }
+
+  /** @param {Entry} entry */
+  #write({ writes, token, text }) {
+    const entry = { writes: writes.map(({ table, item }) => ({ table, item })), token, text };
+    if (this.#journal !== undefined) appendFileSync(this.#journal, `${JSON.stringify(entry)}\n`);
+    this.#apply(entry);
+  }
+
+  /** @param {Entry} entry */
+  #apply({ writes, token, text }) {
+    for (const { table, item } of writes) this.items(table).set(nameIn(item), item);
+    if (token !== undefined && text !== undefined) this.#transactions.set(token, text);
+  }
+
+  /** @param {string} journal A file. Its last line may not be complete: then the change was not answered. */
+  #readJournal(journal) {
+    this.#journal = journal;
+    if (!existsSync(journal)) return;
+    const text = readFileSync(journal, 'utf8');
+    const complete = text.slice(0, text.lastIndexOf('\n') + 1);
+    truncateSync(journal, Buffer.byteLength(complete));
+    for (const line of complete.split('\n').slice(0, -1)) this.#apply(JSON.parse(line));
   }
 
   /** In pages, ordered by reversed names. @param {Input} input */
@@ -214,13 +255,22 @@ export class StandIn {
     if (JSON.stringify(names) !== '{"#version":"version"}') throw invalid('names of attributes');
     const version = items.get(name)?.['version']?.S;
     const place = `${table} ${name}`;
-    const write = () => void items.set(name, item);
     if (condition === 'attribute_not_exists(#version)' && values === undefined)
-      return { place, write, applies: version === undefined };
+      return { table, item, place, applies: version === undefined };
     if (condition !== '#version = :before') throw invalid(`the stand-in does not know ${condition}`);
     checkFields(values, [':before']);
-    return { place, write, applies: version !== undefined && version === values[':before'].S };
+    return { table, item, place, applies: version !== undefined && version === values[':before'].S };
   }
+}
+
+/**
+ * @param {number} status
+ * @param {string} type
+ * @param {string} [message]
+ * @param {object} [fields]
+ */
+function replyOf(status, type, message = type, fields = {}) {
+  return { status, body: { __type: `com.amazonaws.dynamodb.v20120810#${type}`, message, ...fields } };
 }
 
 /**

@@ -4,7 +4,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { LeaseManager } from 'stripelock';
 import { mongodbLeaseStore } from 'stripelock/mongodb';
 import { mongodbClients } from '../../../support/mongodb-clients.mjs';
-import { MongodbServer } from '../../../support/mongodb-server.mjs';
+import { StandInServer } from '../../../support/stand-in-server.mjs';
 import { WHILE } from '../clock.mjs';
 import {
   connectionsAreCut,
@@ -35,7 +35,7 @@ class MongodbBackend {
   /** @type {import('mongodb').Db | undefined} */
   #database;
 
-  /** @param {MongodbServer} server */
+  /** @param {StandInServer} server */
   constructor(server) {
     this.server = server;
   }
@@ -112,7 +112,7 @@ export default {
   missing: undefined,
   reopens: true,
 
-  start: async () => new MongodbBackend(await MongodbServer.start()),
+  start: async () => new MongodbBackend(await StandInServer.start('mongodb')),
 
   async open({ port, place, driver, timeout, background }) {
     const name = drivers[driver % drivers.length];

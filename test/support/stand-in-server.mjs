@@ -5,17 +5,23 @@ import os from 'node:os';
 import path from 'node:path';
 import { freePort } from './free-port.mjs';
 
-const PROGRAM = new URL('mongodb/process.mjs', import.meta.url);
-
-/** The stand-in of MongoDB in a separate process, which can be killed, stopped and started again. */
-export class MongodbServer {
+/** The stand-in of a server in a separate process, which can be killed, stopped and started again. */
+export class StandInServer {
   /** @type {import('node:child_process').ChildProcess | undefined} */
   #child;
-  #folder = mkdtempSync(path.join(os.tmpdir(), 'stripelock-mongodb-'));
+  #program;
+  #folder;
   port = 0;
 
-  static async start() {
-    const server = new MongodbServer();
+  /** @param {'mongodb' | 'dynamodb'} name The folder of its program. */
+  constructor(name) {
+    this.#program = new URL(`${name}/process.mjs`, import.meta.url);
+    this.#folder = mkdtempSync(path.join(os.tmpdir(), `stripelock-${name}-`));
+  }
+
+  /** @param {'mongodb' | 'dynamodb'} name */
+  static async start(name) {
+    const server = new StandInServer(name);
     server.port = await freePort();
     await server.start();
     return server;
@@ -27,12 +33,25 @@ export class MongodbServer {
 
   /** Starts it again on the same port, after `kill`, with the data that it had. */
   async start() {
-    const child = fork(PROGRAM, [String(this.port), this.#journal]);
+    const child = fork(this.#program, [String(this.port), this.#journal]);
     this.#child = child;
     // However this process ends, unless it is killed.
     process.on('exit', this.#end);
     const [message] = await Promise.race([once(child, 'message'), once(child, 'exit')]);
-    if (message !== 'ready') throw new Error(`the stand-in of MongoDB did not start: ${message}`);
+    if (message !== 'ready') throw new Error(`the stand-in did not start: ${message}`);
+  }
+
+  /**
+   * Sets properties of the running stand-in, if its program knows them. Resolves when they are set.
+   *
+   * @param {object} properties
+   */
+  async set(properties) {
+    const child = this.#child;
+    if (child === undefined) throw new Error('the stand-in does not run');
+    const isSet = once(child, 'message');
+    child.send(properties);
+    await isSet;
   }
 
   /** @param {NodeJS.Signals} name */
