@@ -36,7 +36,7 @@ export const mutants = {
   'I1-share-not-counted': ['', 'Exact.AReaderOfTwoStripes*'],
   'granted-sleeps': ['', 'WakeUp.IsNotLostForAThreadThatWants*'],
 
-  // ── Locks between processes: E1 – E5, G1 – G4, L1 – L5 ──
+  // ── Locks between processes: E1 – E5, G1 – G5, L1 – L5 ──
   'process-overlooks-the-dead': ['', 'Process.TellsTheNext*'],
   'enters-without-report': ['return true;', 'Process.EntersAFreeKey*'],
   'process-hides-the-dead': ['page_.leave(byte, key.place);', 'Process.TellsOfAThread*'],
@@ -58,6 +58,17 @@ export const mutants = {
   ],
   'process-keeps-a-taken-turn': ['', 'Process.KeepsAKeyNoLongerFor*'],
   'process-wakes-one-reader': ['return;', 'Process.WakesAllProcesses*'],
+  'G5-wakes-the-awake': ['const bool isAwake = false;', 'Process.WakesAProcessOnce*'],
+  'G5-keeps-the-old-count': ['', 'Process.WakesAProcessOnce*'],
+  'process-locks-before-it-looks': ['if (false) {', 'Process.DoesNotLockAKeyThat*'],
+  'process-reads-unchecked': ['error = refresh();', 'Process.SurvivesATruncation*'],
+  'process-waits-for-an-old-turn': ['key.gaveTurn = true;', 'Process.DoesNotLockAKeyThat*'],
+  'process-looks-only-before-it-locks': ['int before = kNoSlot;', 'Process.WakesOnly*'],
+  'asks-the-gate-twice': ['const bool isRefused = false;', 'Process.AsksForAKeyOnce*'],
+  'asks-as-if-it-did-not-wait': [
+    'if (position == request_.count && enter(false)) return granted();',
+    'Process.KeepsAFreeKeyOfAList*',
+  ],
   'process-wakes-those-behind': ['page_.wakeNext(key.byte);', 'Process.WakesOnly*'],
   'process-looks-before-it-locks': [
     'if (FileError().fault != FileFault::kNone) {',

@@ -244,12 +244,32 @@ LockFile::Answer ProcessFile::lockPermit(Key& key, std::uint32_t& permit, int& n
   return LockFile::Answer::kRefused;
 }
 
+int ProcessFile::comesFirst(const Key& key, const Ask& ask) const {
+  if (!page_.mayBeAwaited(key.byte)) return kNoSlot;
+  return page_.goesBefore(key.byte, isShared(ask.mode), toElapsed(ask.since));
+}
+
 ProcessFile::Locked ProcessFile::lock(Key& key, const Ask& ask, std::uint32_t& permit, FileError& error) {
   const bool shared = isShared(ask.mode);
   if (replaced_) {
     error = {FileFault::kReplaced, 0};
     return Locked::kFailed;
   }
+  // A short lock could make an attempt of the process with the turn fail. So a process that gave the turn first checks
+  // whether the turn has ended. This only saves time: the check after the lock decides. With permits, there may be
+  // enough for both.
+  // mutant: process-locks-before-it-looks
+  if (key.gaveTurn && !hasPermits(limit_)) {
+    // Like the check after the lock, this one checks the file before it reads the page. A check that another step made
+    // up to kFresh ago is not enough: the file may have been truncated since then.
+    // mutant: process-reads-unchecked
+    error = verify(key.byte);
+    if (error.fault != FileFault::kNone) return Locked::kFailed;
+    // mutant: process-waits-for-an-old-turn
+    key.gaveTurn = comesFirst(key, ask) != kNoSlot;
+    if (key.gaveTurn) return Locked::kNo;
+  }
+  STRIPELOCK_SEAM("process: before it locks");
   int number = 0;
   switch (hasPermits(limit_) ? lockPermit(key, permit, number) : file_->lock(key.byte, shared, number)) {
     case LockFile::Answer::kRefused:
@@ -270,8 +290,8 @@ ProcessFile::Locked ProcessFile::lock(Key& key, const Ask& ask, std::uint32_t& p
     return Locked::kFailed;
   }
   key.permits[permit] = true;
-  int before =
-      page_.mayBeAwaited(key.byte) ? page_.goesBefore(key.byte, shared, toElapsed(ask.since)) : kNoSlot;
+  // mutant: process-looks-only-before-it-locks
+  int before = comesFirst(key, ask);
   // This process may go first if enough permits are free for all processes with a turn.
   // mutant: process-keeps-all-permits
   if (before != kNoSlot && hasPermits(limit_) && areFree(key, page_.countKept(key.byte))) before = kNoSlot;
@@ -281,7 +301,7 @@ ProcessFile::Locked ProcessFile::lock(Key& key, const Ask& ask, std::uint32_t& p
     // woken too, processes behind it could wake each other in a loop.
     file_->unlock(byte);
     // mutant: process-wakes-those-behind
-    page_.wake(before);
+    page_.wakeWaiter(before, key.byte);
     return Locked::kNo;
   }
   key.shared = shared;
@@ -397,13 +417,13 @@ bool ProcessFile::giveBack(std::uint32_t stripe, std::uint32_t count, bool died,
   return isKept;
 }
 
-bool ProcessFile::unlock(const Key& key, std::uint32_t permit, bool died, const ProcessPage::Wait* waits) {
+bool ProcessFile::unlock(Key& key, std::uint32_t permit, bool died, const ProcessPage::Wait* waits) {
   const std::uint64_t byte = page_.header().permitOf(key.byte, permit);
   // The record of a death that was not reported to a caller stays for the next acquisition (preserves G1).
   // mutant: process-hides-the-dead
   if (key.shared || !died) page_.leave(byte, hasPermits(limit_) ? page_.placeOf(byte) : key.place);
-  const bool isKept = waits ? page_.keepTurn(key.byte, *waits)
-                            : page_.mayBeAwaited(key.byte) && page_.giveTurn(key.byte, elapsed());
+  key.gaveTurn = !waits && page_.mayBeAwaited(key.byte) && page_.giveTurn(key.byte, elapsed());
+  const bool isKept = waits ? page_.keepTurn(key.byte, *waits) : key.gaveTurn;
   file_->unlock(byte);
   if (!waits || !isKept) page_.wakeNext(key.byte);
   return isKept;
@@ -502,18 +522,20 @@ void ProcessFile::ceded(std::uint32_t stripe, const Participant* blocked) {
   if (keyAt(stripe).watched) wakeWatcher(keyAt(stripe));
 }
 
-bool ProcessFile::isRefused(std::uint32_t stripe, const ProcessPage::Wait& wait) {
+ProcessFile::Obstacle ProcessFile::findObstacle(std::uint32_t stripe, const ProcessPage::Wait& wait) {
   Key& key = keyAt(stripe);
-  if (refresh()) return false;
+  if (refresh()) return Obstacle::kNone;
   key.waitsSince = wait.since;
   key.enrolled = true;
   page_.enrol(key.byte, wait);
   for (const Kept& kept : kept_) {
     if (kept.waitsFor == stripe) static_cast<void>(page_.keepTurn(kept.byte, wait));
   }
-  if (hasPermits(limit_)) return !areFree(key, page_.countKept(key.byte) + 1);
-  if (page_.goesBefore(key.byte, wait.shared, wait.since) != kNoSlot) return true;
-  return key.holders == 0 && file_->lockedElsewhere(key.byte, 1, wait.shared);
+  if (hasPermits(limit_))
+    return areFree(key, page_.countKept(key.byte) + 1) ? Obstacle::kNone : Obstacle::kHolder;
+  if (page_.goesBefore(key.byte, wait.shared, wait.since) != kNoSlot) return Obstacle::kWaiter;
+  const bool isHeld = key.holders == 0 && file_->lockedElsewhere(key.byte, 1, wait.shared);
+  return isHeld ? Obstacle::kHolder : Obstacle::kNone;
 }
 
 bool ProcessFile::staysCeded(std::uint32_t stripe) {
@@ -528,8 +550,8 @@ bool ProcessFile::staysCeded(std::uint32_t stripe) {
     if (!key.watched) return false;
     // If the system cannot start the file's thread, the stripe is reopened. Then the waiter tries, and its acquisition
     // fails.
-    if (isRefused(stripe, {first.shared && !hasPermits(limit_), toElapsed(first.since), first.threadId}) &&
-        (key.attendant || isRunning_ || watch()))
+    const ProcessPage::Wait wait{first.shared && !hasPermits(limit_), toElapsed(first.since), first.threadId};
+    if (findObstacle(stripe, wait) != Obstacle::kNone && (key.attendant || isRunning_ || watch()))
       return true;
   }
   STRIPELOCK_SEAM("process: before it reopens");
@@ -547,7 +569,8 @@ bool ProcessFile::sleep(const Ask& ask, std::uint32_t stripe, Participant& block
   // The number of wakes is read before the check of the key, so that a wake after the check ends the sleep.
   static_cast<void>(refresh());
   const std::uint32_t seen = wakeWord_.wakes();
-  if (!isRefused(stripe, {isShared(ask.mode), toElapsed(ask.since), ask.threadId})) {
+  const Obstacle obstacle = findObstacle(stripe, {isShared(ask.mode), toElapsed(ask.since), ask.threadId});
+  if (obstacle == Obstacle::kNone) {
     lock.unlock();
     STRIPELOCK_SEAM("process: before it reopens");
     ask.table.reopen(stripe);
@@ -557,12 +580,16 @@ bool ProcessFile::sleep(const Ask& ask, std::uint32_t stripe, Participant& block
   const Nanoseconds most = std::min(patience(stripe, poll), deadline.point() - now());
   if (most <= 0) return true;
   // A process that uses the key continuously releases it again soon. So the thread spins first, because waking a
-  // sleeping thread would cost that process more than its acquisition and its release.
-  ++users_;
-  lock.unlock();
-  const bool isWoken = blocked.patience.spin([&] { return wakeWord_.wakes() != seen; }, [] { return true; });
-  lock.lock();
-  drop(1);
+  // sleeping thread would cost that process more than its acquisition and its release. But if another waiter comes
+  // first, the thread sleeps at once, because that waiter may need this processor.
+  bool isWoken = false;
+  if (obstacle == Obstacle::kHolder) {
+    ++users_;
+    lock.unlock();
+    isWoken = blocked.patience.spin([&] { return wakeWord_.wakes() != seen; }, [] { return true; });
+    lock.lock();
+    drop(1);
+  }
   if (isWoken || !blocked.parker().redirect(wakeWord_)) return true;
   // mutant: process-reads-late
   wakeWord_.sleep(lock, seen, most);

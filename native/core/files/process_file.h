@@ -125,6 +125,8 @@ class ProcessFile final : public Gate, public std::enable_shared_from_this<Proce
     double since;
     // The time at which the key's first waiter began to wait, on the clock of elapsed().
     Nanoseconds waitsSince;
+    // Whether the last release of this process gave the key's turn to another process.
+    bool gaveTurn;
     // The permits whose bytes this process has locked. Without a limit, a key has one permit.
     std::bitset<kMostPermits> permits;
   };
@@ -163,6 +165,8 @@ class ProcessFile final : public Gate, public std::enable_shared_from_this<Proce
   bool isShared(Mode mode) const { return isCounted(mode) && !hasPermits(limit_); }
   // Sets `permit` to the locked permit.
   Locked lock(Key& key, const Ask& ask, std::uint32_t& permit, FileError& error);
+  // The slot of the process that comes before this acquisition, or kNoSlot. Call it right after a check of the file.
+  int comesFirst(const Key& key, const Ask& ask) const;
   // Locks the byte of any free permit.
   LockFile::Answer lockPermit(Key& key, std::uint32_t& permit, int& number);
   // Whether at least `count` permits are free.
@@ -174,7 +178,7 @@ class ProcessFile final : public Gate, public std::enable_shared_from_this<Proce
   // now kept: for this process if `waits` is set, otherwise for another process.
   bool giveBack(std::uint32_t stripe, std::uint32_t count, bool died,
                 const ProcessPage::Wait* waits = nullptr);
-  bool unlock(const Key& key, std::uint32_t permit, bool died, const ProcessPage::Wait* waits);
+  bool unlock(Key& key, std::uint32_t permit, bool died, const ProcessPage::Wait* waits);
   // Removes the process's wait from the page.
   void withdraw(std::uint32_t stripe);
   // Drops the turns that this process keeps while it waits for the key of the stripe `waitsFor`.
@@ -191,8 +195,10 @@ class ProcessFile final : public Gate, public std::enable_shared_from_this<Proce
   Nanoseconds patience(std::uint32_t stripe, Nanoseconds poll);
   // Call it with nothing locked.
   std::shared_ptr<Table> table();
-  // Writes the wait for a watched key into the page. Returns true if another process holds the key, or comes first.
-  bool isRefused(std::uint32_t stripe, const ProcessPage::Wait& wait);
+  // What keeps this process from a key: nothing, a holder, or a waiter that comes first.
+  enum class Obstacle : std::uint8_t { kNone, kHolder, kWaiter };
+  // Writes the wait for a watched key into the page, and then checks the key.
+  Obstacle findObstacle(std::uint32_t stripe, const ProcessPage::Wait& wait);
   // Call it before an access to the page. Repairs the file if another program has truncated it. Within kFresh after a
   // check, returns the result of that check.
   FileError refresh();

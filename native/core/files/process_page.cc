@@ -146,14 +146,21 @@ void ProcessPage::enrol(std::uint64_t byte, const Wait& wait) {
   if (slot_ == kNoSlot) return;
   Cell* const cell = cellOf(slot_, byte);
   if (!cell) return newCell(byte, wait);
-  cell->since.store(sinceOf(wait));
-  cell->threadId.store(static_cast<std::uint64_t>(wait.threadId));
-  cell->triedAt.store(static_cast<std::uint64_t>(elapsed()));
+  write(*cell, wait);
   // A process that has missed its turn is no longer skipped, because it tries again now.
   std::uint64_t turn = cell->turn.load();
   const bool isMissed = turn == kPassed || (isFor(turn, byte) && !counts(turn, elapsed()));
   // mutant: process-forgets-missed-turns
   if (isMissed && cell->turn.compare_exchange_strong(turn, 0)) cell->missed.fetch_add(1);
+}
+
+void ProcessPage::write(Cell& cell, const Wait& wait) {
+  cell.since.store(sinceOf(wait));
+  cell.threadId.store(wait.threadId);
+  cell.triedAt.store(static_cast<std::uint64_t>(elapsed()));
+  // Keeps G5.
+  // mutant: G5-keeps-the-old-count
+  cell.wakesSeen.store(page_->slots[slot_].wakeWord.load());
 }
 
 void ProcessPage::newCell(std::uint64_t byte, const Wait& wait) {
@@ -163,9 +170,7 @@ void ProcessPage::newCell(std::uint64_t byte, const Wait& wait) {
   if (~used == 0) return;
   const int i = std::countr_zero(~used);
   Cell& cell = cells.cells[i];
-  cell.since.store(sinceOf(wait));
-  cell.threadId.store(static_cast<std::uint64_t>(wait.threadId));
-  cell.triedAt.store(static_cast<std::uint64_t>(elapsed()));
+  write(cell, wait);
   cell.turn.store(0);
   cell.missed.store(0);
   cells.wanted[i].store(byte);
@@ -322,6 +327,13 @@ void ProcessPage::takeTurn(std::uint64_t byte) {
   cell->turn.store(0);
 }
 
+void ProcessPage::wakeWaiter(int slot, std::uint64_t byte) {
+  const Cell* const cell = cellOf(slot, byte);
+  // mutant: G5-wakes-the-awake
+  const bool isAwake = cell && cell->wakesSeen.load() != page_->slots[slot].wakeWord.load();
+  if (!isAwake) wake(slot);
+}
+
 void ProcessPage::wakeNext(std::uint64_t byte) {
   const Turn turn = first(byte, [&](const Cell& cell) {
     const std::uint64_t word = cell.turn.load();
@@ -329,11 +341,11 @@ void ProcessPage::wakeNext(std::uint64_t byte) {
     return word == kPassed ? 2 : 1;
   });
   if (turn.slot == kNoSlot) return;
-  wake(turn.slot);
+  wakeWaiter(turn.slot, byte);
   // mutant: process-wakes-one-reader
   if (!turn.shared) return;
   forEachWaiting(byte, [&](int slot, const Cell& other) {
-    if (slot != turn.slot && (other.since.load() & 1) != 0) wake(slot);
+    if (slot != turn.slot && (other.since.load() & 1) != 0) wakeWaiter(slot, byte);
   });
 }
 
@@ -529,8 +541,8 @@ std::vector<ProcessPage::Seen> ProcessPage::inspect() {
         const Cell& cell = cells.cells[i];
         const std::uint64_t since = cell.since.load();
         seen.push_back({cells.wanted[i].load(), (since & 1) != 0, true, page_->slots[slot].pid.load(),
-                        static_cast<std::int32_t>(cell.threadId.load()),
-                        (static_cast<double>(since >> 1) + toWall) / 1e6, std::string(), titleOf(slot)});
+                        cell.threadId.load(), (static_cast<double>(since >> 1) + toWall) / 1e6, std::string(),
+                        titleOf(slot)});
       }
     }
   }

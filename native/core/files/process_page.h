@@ -15,6 +15,14 @@
 //      lives.
 //  G4. The tokens of each key rise. New tokens follow the clock. If the clock goes back, they follow the last token in
 //      the page.
+//  G5. Before each check of a key, a waiting process stores in its cell how often it has been woken so far. The thread
+//      that watches the key has read this count before, and sleeps only while the count is unchanged. So if a process
+//      frees the byte, and then finds that the count and the cell differ, the waiting process will check the key again,
+//      and needs no wake.
+//
+// A process may die between any two of its accesses. If a process dies after it freed a byte and before the wake, or
+// after it was woken and before its next check, no process is woken. Then the next waiter finds the byte free when it
+// polls (L3 in process_file.h). The cells of a dead process count for nothing, even half-written ones (G2, G3).
 //
 // A process owns a slot while it has locked the byte of that slot. A process without a slot polls: it is not woken, and
 // gets no turns.
@@ -108,6 +116,9 @@ class ProcessPage {
   // Wakes the process that has the turn, or else the next one. If that process waits to share the key, wakes all
   // processes that do. Call it after the byte was freed.
   void wakeNext(std::uint64_t byte);
+  // Wakes the slot's process, which waits for the key, unless it is already awake (G5). Call it after the byte was
+  // freed.
+  void wakeWaiter(int slot, std::uint64_t byte);
   // Wakes one process.
   void wake(int slot) { WakeWord::wakeAt(page_->slots[slot].wakeWord); }
 
@@ -184,7 +195,9 @@ class ProcessPage {
   };
   struct Cell {
     Number since;
-    Number threadId;
+    std::atomic<std::int32_t> threadId;
+    // How often the process had been woken before its last try (G5).
+    Word wakesSeen;
     // The time at which the process last tried to lock the key.
     Number triedAt;
     // The end of the time for which the key is kept for this process, or kPassed.
@@ -235,6 +248,8 @@ class ProcessPage {
   Cells& cellsOf(int slot, std::uint64_t byte) const { return page_->waits[slot][rowOf(byte) % kGroups]; }
   // The cell in which the process of this slot has recorded its wait for the key; nullptr if there is none.
   Cell* cellOf(int slot, std::uint64_t byte) const;
+  // Writes the wait and the time of the try into a cell of this process.
+  void write(Cell& cell, const Wait& wait);
   void newCell(std::uint64_t byte, const Wait& wait);
   bool isKeptFor(int slot, const Cell& cell, std::uint64_t byte) const;
   // The other process for which the key is kept, or kNoSlot. With `shared`, ignores processes that would share the key.

@@ -68,7 +68,8 @@ SyncWait::SyncWait(Membership& membership, const Request& request, Interrupt int
 
 SyncOutcome SyncWait::run() {
   const std::uint32_t position = spinTakeFrom(request_.taken);
-  if (position == request_.count && enter(false)) return granted();
+  // mutant: asks-as-if-it-did-not-wait
+  if (position == request_.count && enter(request_.timeout > 0)) return granted();
   if (request_.timeout <= 0) return failed(Status::kTimedOut, position);
   return block(position);
 }
@@ -103,7 +104,13 @@ SyncOutcome SyncWait::block(std::uint32_t position) {
     return outcome;
   }
   waiter_.since = now();
-  if (table_.proceed(waiter_, position, nullptr, nullptr) && enterOrCede()) return granted();
+  // With all stripes, the gate has already refused stripes[refused_].
+  // mutant: asks-the-gate-twice
+  const bool isRefused = position == request_.count;
+  if (isRefused)
+    table_.cede(waiter_, refused_);
+  else if (table_.proceed(waiter_, position, nullptr, nullptr) && enterOrCede())
+    return granted();
   return wait();
 }
 
