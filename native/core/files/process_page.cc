@@ -158,7 +158,7 @@ void ProcessPage::write(Cell& cell, const Wait& wait) {
   cell.since.store(sinceOf(wait));
   cell.threadId.store(wait.threadId);
   cell.triedAt.store(static_cast<std::uint64_t>(elapsed()));
-  // Keeps G5.
+  // Preserves G5.
   // mutant: G5-keeps-the-old-count
   cell.wakesSeen.store(page_->slots[slot_].wakeWord.load());
 }
