@@ -125,8 +125,7 @@ async function clientPackage<const N extends string>(
   const { loadClientPackage } = await import('../stores/client-packages.js');
   const found = loadClientPackage(names);
   if (found !== undefined) return found;
-  // A name may include a subpath, as the name `mysql2/promise` does. The subpath is
-  // not part of the package's name.
+  // A name may include a subpath: mysql2/promise. The subpath is not part of the package's name.
   const install = names.map((name) => `npm install ${name.split('/')[0]}`).join(' or ');
   throw new Error(`a store in ${server} needs a client package, and none is installed: ${install}`);
 }
