@@ -14,8 +14,9 @@ namespace stripelock {
 namespace {
 
 // The longest times between two polls of a watched key. A poll notices that the key's holder was killed. The process
-// that has waited longest polls every kNear. The other processes poll every kFar, in case that process is stopped. So a
-// hundred waiting processes use little processor time.
+// that has waited longest polls every kNear. The other processes poll every kFar, in case that process is stopped. A
+// blocked thread also checks its key after each slice (SyncWait), so a hundred blocked threads use a quarter of a
+// processor.
 constexpr Nanoseconds kNear = 10 * kMillisecond;
 constexpr Nanoseconds kFar = 250 * kMillisecond;
 // If no other process can wake this one, it first polls after this time. Each pause is twice as long as the last, up to
