@@ -186,11 +186,13 @@ async function openMysql(url: string): Promise<OpenedStore> {
   return opened(mysqlLeaseStore({ pool, timeout: TIMEOUT }), () => pool.end());
 }
 
-/** The form of URL that `mariadb` accepts. Its options can only be part of the URL. */
+/**
+ * The form of URL that `mariadb` accepts. Its options can only be part of the URL. The password stays as it is
+ * written, because `withoutSecrets` must find it in the messages of `mariadb`.
+ */
 function mariadbUrl(url: string): string {
-  const address = new URL(url.replace(/^mysql:/i, 'mariadb:'));
-  address.search += `${address.search === '' ? '?' : '&'}connectionLimit=${CONNECTIONS}`;
-  return address.href;
+  const [address = ''] = url.replace(/^mysql:/i, 'mariadb:').split('#');
+  return `${address}${address.includes('?') ? '&' : '?'}connectionLimit=${CONNECTIONS}`;
 }
 
 async function openMongodb(url: string): Promise<OpenedStore> {

@@ -222,6 +222,13 @@ describe('`stripelock leases list` on', () => {
     const [plain, compressed] = readFileSync(path.join(place.folder, 'urls'), 'utf8').split('\n');
     expect(plain).toMatch(/^mariadb:.*[/]test[?]connectionLimit=2$/);
     expect(compressed).toMatch(/^mariadb:.*[/]test[?]compress=true&connectionLimit=2$/);
+    // `mariadb` refuses a URL without a database, and quotes it.
+    const refused = place.shell(
+      "node dist/command.cjs leases list --store 'mysql://me:c2Vj=cmV0==@127.0.0.1' 2>&1",
+    );
+    const { stdout } = await refused.ended;
+    expect(stdout).toContain('127.0.0.1');
+    expect(stdout).not.toMatch(/c2Vj|cmV0/);
     await store.close();
     await close();
   });

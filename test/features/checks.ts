@@ -14,6 +14,7 @@ import type { ContentionProfiler } from 'stripelock/profile';
 import { COMMAND } from '../command/started.js';
 import { onNode20 } from '../support/sqlite-drivers.mjs';
 import { rejectionOf, thrownBy, turns, until, watch } from '../support/waiting.js';
+import type { Ground } from '../support/ground.mjs';
 import type { Got, Reach } from './reaches.js';
 
 // Each check uses a feature with another thread or process. It returns undefined if the feature works, and otherwise the
@@ -21,12 +22,13 @@ import type { Got, Reach } from './reaches.js';
 
 /** Milliseconds. Long enough for what happens, on any machine. */
 const PATIENCE = { timeout: 60_000 };
-/** Milliseconds: of leases whose holder is killed. */
-const TTL = 2000;
+/** Milliseconds, of leases whose holder is killed. Long enough for a grant to arrive in time. */
+const TTL = 5000;
 
 const REASONS = {
   sharedLease:
     'A lease has one holder, or one in each slot of its `limit`. Acquisitions refuse the option `mode`.',
+  noBlocking: 'A store answers asynchronously, so a thread that is blocked cannot acquire a lease.',
   unknownEnd:
     'The store cannot distinguish a release from an expiry, so `lease.abandoned` is undefined. Compare tokens with your data.',
   noList: 'A cache has no operation that lists keys, so the store has no `list`.',
@@ -83,8 +85,11 @@ async function published(name: string, during: () => Promise<unknown>): Promise<
 function run(args: readonly string[]): Promise<{ code: unknown; stderr: string }> {
   const preloaded = onNode20 ? ['-r', path.join(import.meta.dirname, '../support/sqlite-of-node20.cjs')] : [];
   const line = [...preloaded, COMMAND, 'run', ...args, '--', process.execPath, '-e', '0'];
+  const options = { ...PATIENCE, killSignal: 'SIGKILL' } as const;
   return new Promise((resolve) =>
-    execFile(process.execPath, line, (error, _stdout, stderr) => resolve({ code: error?.code ?? 0, stderr })),
+    execFile(process.execPath, line, options, (error, _stdout, stderr) =>
+      resolve({ code: error?.code ?? 0, stderr }),
+    ),
   );
 }
 
@@ -96,6 +101,19 @@ async function waitForPeer(on: Reach, key: string): Promise<Hold> {
   await until(() => metricsOf(on).waiting > 0, 'this thread waits');
   await peer.ask('release');
   return waiting;
+}
+
+/** Waits until a lock that another thread holds is free. */
+async function drainsPeer(on: Reach, lock: Reach['lock'], ground: Ground): Promise<undefined> {
+  const peer = await on.peer();
+  await peer.ask('open', ground);
+  await peer.ask('acquire', 'drained', PATIENCE);
+  const drained = watch(lock.drained({ timeout: Infinity }));
+  await turns();
+  expect(drained.state).toBe('pending');
+  await peer.ask('release');
+  await drained.promise;
+  await peer.kill();
 }
 
 export const features: readonly Feature[] = [
@@ -121,6 +139,24 @@ export const features: readonly Feature[] = [
       }
       await peer.ask('acquire', ['a', 'b', 'c'], PATIENCE);
       await peer.ask('release');
+      return undefined;
+    },
+  },
+  {
+    title: 'blocking: `acquireSync`',
+    async check(on) {
+      if (on.kind === 'leases') {
+        expect('acquireSync' in on.lock).toBe(false);
+        return REASONS.noBlocking;
+      }
+      const peer = await on.peer();
+      await peer.ask('acquire', 'sync', PATIENCE);
+      const refused = thrownBy(() => on.lock.acquireSync('sync', { timeout: 1 }));
+      expect(codeOf(refused)).toBe('ERR_LOCK_TIMEOUT');
+      await peer.ask('release');
+      const held = on.lock.acquireSync('sync', PATIENCE);
+      expect(await peer.ask('tryAcquire', 'sync')).toBeUndefined();
+      held.release();
       return undefined;
     },
   },
@@ -248,7 +284,7 @@ export const features: readonly Feature[] = [
     },
   },
   {
-    title: 'metrics: `collect`, OpenTelemetry, Prometheus',
+    title: 'metrics: `collect`',
     async check(on) {
       collect(); // From now on, waits for locks are measured.
       const before = metricsOf(on);
@@ -336,6 +372,10 @@ export const features: readonly Feature[] = [
       await peer.ask('lead', 'election', TTL);
       const election = stand();
       election.start();
+      await until(() => metricsOf(on).waiting > 0, 'this candidate waits');
+      const elects = watch(leads);
+      await turns();
+      expect(elects.state).toBe('pending');
       await peer.kill();
       await leads;
       await election.close();
@@ -343,9 +383,11 @@ export const features: readonly Feature[] = [
     },
   },
   {
-    title: 'a shutdown that waits for holders: `drained`, `close({ drain })`',
+    title:
+      'a shutdown that waits for the holders of all threads, of this process, or of this manager: `drained`, `close({ drain })`',
     async check(on) {
-      const { lock } = await on.open({});
+      const { lock, ground } = await on.open({});
+      if (on.kind === 'threads') return drainsPeer(on, lock, ground);
       const hold = await acquireOf({ lock })('drained', PATIENCE);
       const drained = watch<unknown>(
         on.kind === 'leases' ? lock.close({ drain: Infinity }) : lock.drained({ timeout: Infinity }),

@@ -50,19 +50,26 @@ interface Answer {
 /** A peer behind a port, and the answers that are open. */
 function peerAt(port: Port, send: (message: object) => void, kill: () => Promise<unknown>): Peer {
   const open = new Map<number, (answer: Answer) => void>();
+  const ended: Answer = { id: -1, error: { message: 'the peer has ended' } };
+  let isRunning = true;
   let asked = 0;
   port.on('message', (answer) => {
     open.get(answer.id)?.(answer);
     open.delete(answer.id);
   });
   port.once('exit', () => {
-    for (const answered of open.values()) answered({ id: -1, error: { message: 'the peer has ended' } });
+    isRunning = false;
+    for (const answered of open.values()) answered(ended);
   });
   const ask = async (action: string, ...args: unknown[]): Promise<never> => {
     const id = asked++;
     const { result, error } = await new Promise<Answer>((resolve) => {
-      open.set(id, resolve);
-      send({ id, action, args });
+      if (isRunning) {
+        open.set(id, resolve);
+        send({ id, action, args });
+      } else {
+        resolve(ended);
+      }
     });
     if (error !== undefined) throw Object.assign(new Error(error.message), { code: error.code });
     return result as never;
@@ -126,8 +133,8 @@ interface Started {
 export interface Column {
   readonly title: string;
   readonly kind: Kind;
-  /** Whether its checks can run here. */
-  readonly available: boolean;
+  /** What its checks need and do not find here. */
+  readonly missing: string | undefined;
   readonly start: () => Promise<Started>;
 }
 
@@ -142,7 +149,13 @@ export async function openReach({ title, kind, start }: Column): Promise<Reach> 
     const ground = kind === 'threads' ? { handle: lock.handle } : started.ground(options);
     return { lock, ground };
   };
-  const { lock, ground } = await open({});
+  const close = async (): Promise<void> => {
+    for (const end of closing.reverse()) await end();
+  };
+  const { lock, ground } = await open({}).catch(async (error: unknown) => {
+    await close();
+    throw error;
+  });
   let peer: Promise<Peer> | undefined;
   const startPeer = async (): Promise<Peer> => {
     const made = started.peer();
@@ -150,7 +163,12 @@ export async function openReach({ title, kind, start }: Column): Promise<Reach> 
       peer = undefined;
       return made.peer.kill();
     };
-    await made.peer.ask('open', made.ground ?? ground);
+    try {
+      await made.peer.ask('open', made.ground ?? ground);
+    } catch (error) {
+      await kill();
+      throw error;
+    }
     return { ask: made.peer.ask.bind(made.peer), kill };
   };
   return {
@@ -161,8 +179,11 @@ export async function openReach({ title, kind, start }: Column): Promise<Reach> 
     open,
     peer: () => (peer ??= startPeer()),
     async close() {
-      await (await peer)?.kill();
-      for (const close of closing.reverse()) await close();
+      try {
+        await (await peer)?.kill();
+      } finally {
+        await close();
+      }
     },
   };
 }
@@ -175,14 +196,14 @@ const folder = (): { folder: string; remove: () => void } => {
 /** A column of a store: how it starts, where it then is, and its URL for the command. */
 function storeColumn(
   title: string,
-  available: boolean,
+  missing: string | undefined,
   start: () => Promise<{ place: Place; url?: string; stop: () => unknown }>,
   startPeer = startProcess,
 ): Column {
   return {
     title,
     kind: 'leases',
-    available,
+    missing,
     async start() {
       const { place, url, stop } = await start();
       const ground = { place, name: title };
@@ -192,12 +213,14 @@ function storeColumn(
   };
 }
 
+const without = (what: string, isThere: boolean): string | undefined => (isThere ? undefined : what);
+
 /** All columns of the table, from the left. */
 export const columns: readonly Column[] = [
   {
     title: 'threads',
     kind: 'threads',
-    available: true,
+    missing: undefined,
     start: () =>
       Promise.resolve({
         ground: (options) => ({ keyed: { name: 'threads', ...options } }),
@@ -208,7 +231,7 @@ export const columns: readonly Column[] = [
   {
     title: 'processes',
     kind: 'processes',
-    available: true,
+    missing: undefined,
     start: () => {
       const { folder: made, remove } = folder();
       const fileOf = ({ limit = 1 }: { limit?: number }): string => path.join(made, `${limit}.lock`);
@@ -222,50 +245,50 @@ export const columns: readonly Column[] = [
   },
   storeColumn(
     'memory',
-    true,
+    undefined,
     () => Promise.resolve({ place: { handle: new MemoryLeaseStore().handle }, stop: () => undefined }),
     startThread,
   ),
-  storeColumn('SQLite', sqliteDrivers.length > 0, () => {
+  storeColumn('SQLite', without('driver of SQLite', sqliteDrivers.length > 0), () => {
     const { folder: made, remove } = folder();
     const file = path.join(made, 'leases.db');
     return Promise.resolve({ place: { sqlite: file }, url: `sqlite:${file}`, stop: remove });
   }),
-  storeColumn('Redis', redisCommand !== undefined, async () => {
+  storeColumn('Redis', without('redis-server', redisCommand !== undefined), async () => {
     const server = await RedisServer.start();
     const url = `redis://127.0.0.1:${server.port}`;
     return { place: { url }, url, stop: () => server.stop() };
   }),
-  storeColumn('PostgreSQL', hasPostgres, async () => {
+  storeColumn('PostgreSQL', without('postgres', hasPostgres), async () => {
     const server = await PostgresServer.start();
     return { place: { postgres: 'pg', server: server.port }, url: server.url, stop: () => server.stop() };
   }),
-  storeColumn('MySQL', hasMysql, async () => {
+  storeColumn('MySQL', without('mariadbd', hasMysql), async () => {
     const server = await MysqlServer.start();
     const place: Place = { mysql: 'mysql2/promise pool', server: server.url, table: 'stripelock_leases' };
     return { place, url: server.url, stop: () => server.stop() };
   }),
-  storeColumn('MongoDB', true, async () => {
+  storeColumn('MongoDB', undefined, async () => {
     const server = await MongodbStandIn.start();
     const place: Place = { driver: 'mongodb', server: server.url, collection: 'stripelock_leases' };
     const url = new URL(server.url);
     url.pathname = '/stripelock_test';
     return { place, url: url.href, stop: () => server.stop() };
   }),
-  storeColumn('etcd', hasEtcd, async () => {
+  storeColumn('etcd', without('etcd', hasEtcd), async () => {
     const cluster = await EtcdCluster.start(1);
     const { endpoints } = cluster;
     const hosts = endpoints.map((endpoint) => new URL(endpoint).host).join(',');
     return { place: { endpoints }, url: `etcd://${hosts}`, stop: () => cluster.stop() };
   }),
-  storeColumn('DynamoDB', missingPackage === undefined, async () => {
+  storeColumn('DynamoDB', missingPackage, async () => {
     const server = await DynamodbStandIn.start();
     return { place: { dynamodb: server.url }, stop: () => server.stop() };
   }),
   {
     title: 'cache',
     kind: 'leases',
-    available: true,
+    missing: undefined,
     start: () => {
       const cache = new FakeCache();
       const ground = { store: cacheLeaseStore(clientOf(cache)), name: 'cache' };

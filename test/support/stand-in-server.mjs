@@ -49,9 +49,12 @@ export class StandInServer {
   async set(properties) {
     const child = this.#child;
     if (child === undefined) throw new Error('the stand-in does not run');
-    const isSet = once(child, 'message');
+    const over = new AbortController();
+    const { signal } = over;
+    const answered = Promise.race([once(child, 'message', { signal }), once(child, 'exit', { signal })]);
     child.send(properties);
-    await isSet;
+    const [message] = await answered.finally(() => over.abort());
+    if (message !== 'set') throw new Error(`the stand-in has ended: ${message}`);
   }
 
   /** @param {NodeJS.Signals} name */
