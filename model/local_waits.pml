@@ -9,7 +9,7 @@
 #ifdef LOCALS
 
 #define hasLocals    (t < LOCALS)
-/* See LocalQueue. */
+/* See LocalQueue. isLookedAfter is its `willBeServed`. */
 #define isLookedAfter (armed || handing || standIn != 0)
 #define handsOver     handing
 #define waitsLocally  (queued != 0)

@@ -53,12 +53,13 @@ export interface Answers {
  * An acquisition of one or more keys. It has three states:
  *
  *   together     The acquisition waits in the queue of its first key. After a refusal, it waits in the queue
- * of                the refused key. Each attempt acquires all keys or none. So while another owner holds one
- * of the                keys for a long time, the other keys stay free for other acquisitions.   one by one
- * After `ROUNDS` moves to other queues, the acquisition waits for one key after the other.
- * Each attempt requests only the key of the current queue. The acquisition keeps the keys that
- * it already has.   settled      The acquisition was granted, failed, timed out or was aborted. Grants that
- * arrive later are                given back.
+ *                of the refused key. Each attempt acquires all keys or none. So while another owner holds one
+ *                of the keys for a long time, the other keys stay free for other acquisitions.
+ *   one by one   After `ROUNDS` moves to other queues, the acquisition waits for one key after the other.
+ *                Each attempt requests only the key of the current queue. The acquisition keeps the keys that
+ *                it already has.
+ *   settled      The acquisition was granted, failed, timed out or was aborted. Grants that arrive later are
+ *                given back.
  *
  * An acquisition that keeps a key waits only for later keys in the common order, so acquisitions cannot wait
  * for each other in a cycle. An acquisition gets its turn in each queue, so it does not starve. It waits in

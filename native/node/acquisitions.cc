@@ -264,8 +264,8 @@ napi_value expire(napi_env env, napi_callback_info info) {
   return call.batch(count, batch.room);
 }
 
-// revokeIdleGrants(): revokes grants that other threads do not collect, if a waiter of this thread waits for the granted
-// stripe
+// revokeIdleGrants(): revokes grants and designations that other threads do not collect, if a waiter of this thread
+// waits for the stripe
 napi_value revokeIdleGrants(napi_env env, napi_callback_info info) {
   const Call call(env, info, 0);
   if (!call.started()) return call.refuse("not started");

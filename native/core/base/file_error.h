@@ -31,7 +31,8 @@ enum class FileFault : std::uint8_t {
   kDamaged,
   // A part of the lock file (a file beside it) is missing, or is not the one that other processes have open.
   kParts,
-  // The file's owner or permissions give access to users whom the requested FileAccess excludes.
+  // The file's permissions let users write whom the requested FileAccess excludes, or the FileAccess is kUser and
+  // another user owns the file.
   kUnsafe,
   // The file was created with another limit; FileError::number is that limit.
   kLimit,

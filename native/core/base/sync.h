@@ -27,7 +27,8 @@ using Cell = std::atomic<std::int64_t>;
 static_assert(sizeof(Word) == 4 && Word::is_always_lock_free);
 static_assert(sizeof(Cell) == 8 && Cell::is_always_lock_free);
 // A count that one thread's JavaScript keeps in a Float64Array. Only that thread writes it, without Atomics. A store of
-// an aligned double is one instruction on all supported machines, so other threads read either the old or the new count.
+// an aligned double is one instruction on all supported machines, so other threads read either the old or the new
+// count.
 using CountCell = std::atomic<double>;
 static_assert(sizeof(CountCell) == 8 && CountCell::is_always_lock_free);
 

@@ -38,9 +38,9 @@ enum class FileAccess : std::uint8_t { kUser, kGroup, kAll };
 
 class LockFile {
  public:
-  // Opens the file, or creates it for the users of `access`. Returns nullptr if that fails. Fails with kUnsafe if the
-  // file gives access to more users, or if another user owns it and `access` is kUser. On Windows, `access` has no
-  // effect: there the permissions of the folder decide.
+  // Opens the file, or creates it for the users of `access`. Returns nullptr if that fails. Fails with kUnsafe if more
+  // users may write the file, or if another user owns it and `access` is kUser. On Windows, `access` has no effect:
+  // there the permissions of the folder decide.
   static std::unique_ptr<LockFile> open(const std::string& path, FileAccess access, FileError& error);
   ~LockFile();
   LockFile(const LockFile&) = delete;

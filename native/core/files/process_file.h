@@ -20,7 +20,7 @@
 //      mode. With permits, it has locked one byte of the key for each such thread.
 //  L2. A ceded key is watched. After a key is ceded, look() writes the wait into the page, and then checks whether the
 //      byte is free. If the byte is freed after that check, the process that frees it sees the wait, and wakes this
-//      process.
+//      process unless it is already awake (G5).
 //  L3. The watcher of a key (E5) checks the key when another process wakes this one, and at least every kFar. The
 //      watcher sleeps on the process's word in the page. The file's own thread is the watcher for all event loops
 //      (runWatch()). A new watcher is woken, and checks the key before it sleeps.
@@ -125,7 +125,8 @@ class ProcessFile final : public Gate, public std::enable_shared_from_this<Proce
     double since;
     // The time at which the key's first waiter began to wait, on the clock of elapsed().
     Nanoseconds waitsSince;
-    // Whether the last release of this process gave the key's turn to another process.
+    // Whether the last release of this process gave the key's turn to another process, and no later check found that no
+    // process comes first. May be left over from another key that had the stripe.
     bool gaveTurn;
     // The permits whose bytes this process has locked. Without a limit, a key has one permit.
     std::bitset<kMostPermits> permits;
@@ -195,7 +196,8 @@ class ProcessFile final : public Gate, public std::enable_shared_from_this<Proce
   Nanoseconds patience(std::uint32_t stripe, Nanoseconds poll);
   // Call it with nothing locked.
   std::shared_ptr<Table> table();
-  // What keeps this process from a key: nothing, a holder, or a waiter that comes first.
+  // The obstacle that keeps this process from a key: none, a holder, or a waiter that comes first. With permits,
+  // findObstacle() returns kHolder even if the only obstacle is turns that are kept for other processes.
   enum class Obstacle : std::uint8_t { kNone, kHolder, kWaiter };
   // Writes the wait for a watched key into the page, and then checks the key.
   Obstacle findObstacle(std::uint32_t stripe, const ProcessPage::Wait& wait);

@@ -1,8 +1,8 @@
 // Memory at the start of a lock file that the processes share: their waits, turns, and records of holders. A record
 // without a holder reports a death to the next holder.
 //
-// Only the kernel's byte-range locks decide which process holds a key. So garbage in the page, for example from a process
-// that died, can cost time or cause wrong warnings, but it never breaks exclusion:
+// Only the kernel's byte-range locks decide which process holds a key. So garbage in the page, for example from a
+// process that died, can cost time or cause wrong warnings, but it never breaks exclusion:
 //  G1. An exclusive holder writes its record after the kernel has locked the byte, and clears the record before it
 //      unlocks the byte. So if a process locks the byte exclusively and finds an exclusive record, the holder of that
 //      record died.
@@ -16,13 +16,16 @@
 //  G4. The tokens of each key rise. New tokens follow the clock. If the clock goes back, they follow the last token in
 //      the page.
 //  G5. Before each check of a key, a waiting process stores in its cell how often it has been woken so far. The thread
-//      that watches the key has read this count before, and sleeps only while the count is unchanged. So if a process
-//      frees the byte, and then finds that the count and the cell differ, the waiting process will check the key again,
-//      and needs no wake.
+//      that watches the key has read this count before, and sleeps only while the count is unchanged. If another thread
+//      stores the count (ProcessFile::ceded()), it then wakes the watcher, which checks the key before it sleeps. So if
+//      a process frees the byte, and then finds that the count and the cell differ, the waiting process will check the
+//      key again, and needs no wake.
 //
 // A process may die between any two of its accesses. If a process dies after it freed a byte and before the wake, or
 // after it was woken and before its next check, no process is woken. Then the next waiter finds the byte free when it
-// polls (L3 in process_file.h). The cells of a dead process count for nothing, even half-written ones (G2, G3).
+// polls (L3 in process_file.h). The cells of a dead process, even half-written ones, keep no key (G3). They stay until
+// a giveTurn() that is due removes them, or another process claims the slot. Until then, the dead process may be woken
+// in vain, while the next waiter polls only every kFar. Its wait may also stop readers for up to kStopped.
 //
 // A process owns a slot while it has locked the byte of that slot. A process without a slot polls: it is not woken, and
 // gets no turns.
@@ -114,7 +117,8 @@ class ProcessPage {
   // Clears the turn of this process, which has the key now.
   void takeTurn(std::uint64_t byte);
   // Wakes the process that has the turn, or else the next one. If that process waits to share the key, wakes all
-  // processes that do. Call it after the byte was freed.
+  // processes that do. Processes that are already awake are not woken (G5). Call it after the byte was freed, or after
+  // this process withdrew its turn.
   void wakeNext(std::uint64_t byte);
   // Wakes the slot's process, which waits for the key, unless it is already awake (G5). Call it after the byte was
   // freed.

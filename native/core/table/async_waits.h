@@ -94,8 +94,8 @@ class AsyncWaits {
   void close();
   // Cancels the acquisitions of one lock.
   void closeMembership(const Membership& membership);
-  // Call it periodically while acquisitions are pending. Revokes grants that other threads do not collect, if a pending
-  // acquisition waits for the granted stripe.
+  // Call it periodically while acquisitions are pending. Revokes grants and designations that other threads do not
+  // collect, if a pending acquisition waits for the stripe.
   void revokeIdleGrants();
 
   // ── by any other thread, with no shard locked ──

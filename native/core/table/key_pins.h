@@ -34,8 +34,9 @@ class KeyPins {
   // The membership's table must have exact keys, and the membership must outlive this object.
   explicit KeyPins(const Membership& membership);
 
-  // Pins the key. `idle`: a stripe to unpin, or kNone. `idle` stays pinned if this thread uses it or is blocked. If no
-  // thread has `idle` pinned after that, and the key has no stripe yet, the key gets `idle`.
+  // Pins the key. `idle`: a stripe to unpin, or kNone. `idle` stays pinned if this thread uses it or is blocked, and is
+  // pinned again if `key` is its key. If no thread has `idle` pinned after that, the word of `idle` is 0, and the key
+  // has no stripe yet, the key gets `idle`.
   Pinned pin(const KeyView& key, std::uint32_t idle = KeyTable::kNone, bool blocked = false);
   // Unpins the listed stripes, except those that this thread uses. If the thread is blocked, unpins none. Moves the
   // kept stripes to the front, and returns their number. A stripe that is listed twice counts once.

@@ -66,8 +66,9 @@ class KeyTable {
     bool crowded = false;
   };
   // Pins the key and returns its stripe. `idle`: kNone, or a stripe whose pin the caller no longer needs; that pin
-  // ends. If `idle` then has no other pins, and `key` has no stripe yet, `key` gets this stripe. This costs half as
-  // much as freeing one stripe and finding another.
+  // ends, unless `key` is the key of `idle`. If `idle` then has no other pins and its word is 0, and `key` has no
+  // stripe yet, `key` gets this stripe. This costs half as much as freeing one stripe and finding another. If `idle`
+  // has no other pins but its word is not 0, its key becomes an orphan, which keeps the stripe (N2).
   Pinned pin(const KeyView& key, std::uint32_t idle = kNone);
   // Removes one of the caller's pins.
   void unpin(std::uint32_t stripe);

@@ -15,8 +15,9 @@ Membership::Membership(Table& table, Participant& participant)
 
 Membership::~Membership() {
   const Lock lock(table_.membersMutex);
-  // All sums are computed under the mutex that is locked here. So no sum misses these acquisitions or counts them
-  // twice.
+  // countedBy() in registry.cc sums the cell and the locals under the mutex that is locked here, so it does not miss
+  // these acquisitions or count them twice. NativeTable.stats() reads the locals under the mutex, but the cell later,
+  // so it may count them twice.
   count(kContendedCell, localsAt(localContendedIndex(table_.stripes())));
   // Moves the last member to the freed place, so that the removal takes constant time.
   Membership* const last = table_.members.back();

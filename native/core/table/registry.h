@@ -32,8 +32,8 @@ struct MetricName {
 
 // The counts of one kind and name. Only leases have the counts from kAcquired to kLosses.
 struct LockMetrics {
-  // In the order that JavaScript uses. The first three counts rise and fall; the others never fall. The histogram of
-  // wait times starts at kWaits.
+  // In the order that JavaScript uses. The first three counts rise and fall; the others never fall, except briefly
+  // kContended (see Registry::metrics()). The histogram of wait times starts at kWaits.
   enum Count : std::uint32_t {
     kLocks,
     kHeld,
@@ -85,10 +85,12 @@ class Registry {
                    const std::shared_ptr<Gate>& gate = nullptr);
   void close(Membership& membership);
 
-  // The counts of all locks by kind and name, including closed locks. No count ever falls, except kLocks, kHeld and
-  // kWaiting. Among the locks and threads that have ended, up to kMostNames names are counted separately. The further
-  // names of a kind are counted together, under the empty name. This call reads the words of all locks. Meanwhile no
-  // lock can be opened or closed.
+  // The counts of all locks by kind and name, including closed locks. No count falls, except kLocks, kHeld, kWaiting
+  // and, briefly, kContended: LocalWaits.sweep() adds a thread's local count to the cell and then clears it, without a
+  // lock. A sum that is computed in between counts it twice, and a sum that reads the cell before and the local count
+  // after misses it. Among the locks and threads that have ended, up to kMostNames names are counted separately. The
+  // further names of a kind are counted together, under the empty name. This call reads the words of all locks.
+  // Meanwhile no lock can be opened or closed.
   std::map<MetricName, LockMetrics> metrics();
 
   // Makes metrics() include the LockMetrics::kCells counts at `cells` until the thread leaves. The memory must stay

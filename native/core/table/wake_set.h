@@ -24,7 +24,8 @@ class WakeSet {
 
   // After this call, send() wakes the participant's thread from a sync wait.
   void addParked(Participant& participant) { add({&participant, false}); }
-  // After this call, send() wakes the participant's event loop, which has a granted or designated async waiter.
+  // After this call, send() wakes the participant's event loop, which has events to collect: an async waiter that was
+  // granted or designated, a web lock that was granted or stolen, or a lease watch that was called.
   void addReady(Participant& participant) {
     if (&participant != self_) add({&participant, true});
   }

@@ -15,9 +15,9 @@
 //     holders only if none is pending.
 // W3  A request is in one list of one record, or in none once it is stolen or ended.
 // W4  A request belongs to its client's thread (web_lock_client.h). Other threads access it only in a record, with the
-//     shard locked, or to update the links of its neighbour in the client's ready list, with that list locked. After a
+//     shard locked, or, as a neighbour in the client's ready list, to update its links, with that list locked. After a
 //     request has left its record and has been pushed onto the ready list, its thread may free it at any time. So no
-//     other thread accesses it again.
+//     other thread accesses it again, except to update these links.
 // W5  While a request is in a record or in the ready list, its state changes only with both the shard and that list
 //     locked. So its thread may read the state with either one locked.
 // W6  A query returns the state of all shards at one moment. At that moment, the query has all shards locked. It

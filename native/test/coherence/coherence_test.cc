@@ -156,8 +156,8 @@ TEST(Coherence, AHotStripeCostsNoMoreWithMoreThreads) {
   }
 }
 
-// Without slices, because threads that wait for long look for
-// deadlocks from time to time, which is a cost per time and not per acquisition.
+// Without slices, because threads that wait for long look for deadlocks from time to time, which is a cost per time and
+// not per acquisition.
 TEST(Coherence, AReleaseCostsNoMoreWithMoreWaiters) {
   seamShortestSlice.store(3'600'000'000'000);
   for (const std::uint32_t pause : {100, 100'000}) {
