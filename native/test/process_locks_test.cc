@@ -765,9 +765,14 @@ TEST(Process, WatchesAKeyForAnEventLoopThatComesBackBeforeTheNextThreadSleeps) {
 }
 
 TEST(Process, SharesAKeyWithAnotherProcessWhenAWriterBeforeItGivesUpOrBlocks) {
+  static std::atomic<bool> isWatched{false};
   for (const bool blocks : {false, true}) {
     const Folder folder;
     const NoSlices noSlices;
+    isWatched.store(false);
+    onSeam([](const char* point) {
+      if (std::string_view(point) == "process: before its thread sleeps") isWatched.store(true);
+    });
     Member one(folder.file());
     Member two(folder.file());
     Member three(folder.file());
@@ -775,6 +780,9 @@ TEST(Process, SharesAKeyWithAnotherProcessWhenAWriterBeforeItGivesUpOrBlocks) {
     EXPECT_TRUE(other.hold("a", true));
     const std::uint32_t held = one.hold("b");
     const std::uint32_t writer = two.pend(ask({"a"}));
+    // The file's thread has checked the key for the writer, and checks it again only if it is woken.
+    EXPECT_TRUE(eventually([] { return isWatched.load(); }));
+    onSeam(nullptr);
     std::optional<BlockedMember> away;
     if (blocks) {
       away.emplace(two, ask({"b"}));

@@ -652,6 +652,7 @@ void ProcessFile::runWatch(void* given) {
     }
     if (isNeeded) {
       if (sleep > kNear) file.sleepsOn_ = &file.wakeWord_;
+      STRIPELOCK_SEAM("process: before its thread sleeps");
       file.wakeWord_.sleep(lock, seen, sleep);
       file.sleepsOn_ = nullptr;
       poll = std::min(2 * poll, kNear);
