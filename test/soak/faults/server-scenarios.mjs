@@ -1,6 +1,7 @@
 // Scenarios that suit any store on a server.
 
 import { setTimeout as delay } from 'node:timers/promises';
+import { LeaseManager } from 'stripelock';
 import { below } from '../../workers/random.mjs';
 import { WHILE } from './clock.mjs';
 
@@ -12,6 +13,7 @@ const LONG = 900;
 
 /**
  * @typedef {import('./world.mjs').World} World
+ * @typedef {import('stripelock').LeaseStore} LeaseStore
  * @typedef {{ port: number }} OnServer A backend with a server.
  */
 
@@ -140,4 +142,23 @@ export async function repliesAreDelayed(world, port) {
   }
   // Its pending answers arrive at once.
   proxy.delay = 0;
+}
+
+/**
+ * A value that is no lease stands at a key that is held. Nobody is granted the key until it is removed.
+ *
+ * @param {World} world
+ * @param {{ connect(): LeaseStore | Promise<LeaseStore> }} backend
+ * @param {() => Promise<() => unknown>} replace Loses the lease and writes the value. Resolves to what removes it.
+ */
+export async function somethingElseIsAtTheKey(world, backend, replace) {
+  const manager = new LeaseManager({ store: await backend.connect(), ttl: 60_000 });
+  await manager.withLease('key', async () => {
+    const remove = await replace();
+    await world.start(2, { patience: 50 });
+    const holder = await world.nextHolder(WHILE);
+    if (holder) world.violations.push('a lease was granted where something else was');
+    await remove();
+  });
+  await world.expectProgress();
 }

@@ -55,7 +55,7 @@ export class StandIn {
   now = () => Date.now();
   /** Milliseconds by which the clocks of its machines differ. They take turns. */
   spread = 0;
-  /** Failures, one for each request in turn; `null` is none. @type {(Failure | null)[]} */
+  /** Failures, one for each request in turn. For `null`, the request succeeds. @type {(Failure | null)[]} */
   failing = [];
   /** Items by name. @type {Map<string, Map<string, Item>>} */
   #tables = new Map();
