@@ -1,4 +1,3 @@
-import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { once } from 'node:events';
 import { renameSync } from 'node:fs';
 import { describe, expect, it, onTestFinished } from 'vitest';
@@ -8,6 +7,7 @@ import { ProcessLock } from 'stripelock/process';
 import { profileContention } from 'stripelock/profile';
 import { METRIC_CELLS } from '../../lib/engine/contract/layout.js';
 import { lockPath } from '../process/peer.js';
+import { messagesOf } from '../support/channels.js';
 import { runProgram } from '../support/programs.js';
 import { startThread } from '../support/threads.js';
 import { rejectionOf, thrownBy } from '../support/waiting.js';
@@ -86,10 +86,7 @@ describe('collect', () => {
     const file = lockPath();
     const lock = new ProcessLock({ path: file, name: 'fails' });
     onTestFinished(() => lock.close());
-    const messages: unknown[] = [];
-    const listener = (message: unknown): void => void messages.push(message);
-    subscribe('stripelock:wait', listener);
-    onTestFinished(() => void unsubscribe('stripelock:wait', listener));
+    const messages = messagesOf('stripelock:wait');
     const profiler = await profileContention({ locks: ['fails'], threshold: 0, sample: 0.001 });
     const guard = lock.acquireSync('key');
     const pending = rejectionOf(lock.acquire('key'));

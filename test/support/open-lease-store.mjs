@@ -69,13 +69,7 @@ async function openMongodb({ driver, server, collection }, timeout) {
     module.searchParams.set(name, value);
   const leases = client.db('stripelock_test').collection(collection);
   const store = mongodbLeaseStore({ collection: leases, clientModule: module, timeout });
-  return {
-    store,
-    close: async () => {
-      await store.close();
-      await close();
-    },
-  };
+  return closing(store, close);
 }
 
 /**
@@ -87,13 +81,7 @@ async function openMysql({ mysql: library, server, table }, timeout) {
   const module = new URL('../workers/mysql-client.mjs', import.meta.url);
   for (const [name, value] of Object.entries({ library, server })) module.searchParams.set(name, value);
   const store = mysqlLeaseStore({ client, table, clientModule: module, timeout });
-  return {
-    store,
-    close: async () => {
-      await store.close();
-      await close();
-    },
-  };
+  return closing(store, close);
 }
 
 /**
@@ -105,13 +93,7 @@ async function openMysql({ mysql: library, server, table }, timeout) {
 function openSqlite(file, timeout) {
   const database = sqliteDrivers[0].open(file);
   const store = sqliteLeaseStore({ database, timeout });
-  return {
-    store,
-    close: async () => {
-      await store.close();
-      database.close();
-    },
-  };
+  return closing(store, () => database.close());
 }
 
 /**
@@ -124,13 +106,7 @@ async function openPostgres({ postgres: library, server }, timeout) {
   module.searchParams.set('library', library);
   module.searchParams.set('port', String(server));
   const store = postgresLeaseStore({ client, clientModule: module, timeout });
-  return {
-    store,
-    close: async () => {
-      await store.close();
-      await close();
-    },
-  };
+  return closing(store, close);
 }
 
 /**
@@ -142,16 +118,19 @@ function openDynamodb(endpoint, timeout) {
   module.searchParams.set('endpoint', endpoint);
   const client = connectDynamodb(endpoint);
   const store = dynamodbLeaseStore({ client, clientModule: module, timeout });
+  return closing(store, () => client.destroy());
+}
+
+/**
+ * @param {import('stripelock').ClosableLeaseStore} store
+ * @param {() => unknown} [end] Ends its client, after the store is closed.
+ */
+function closing(store, end) {
   return {
     store,
     close: async () => {
       await store.close();
-      client.destroy();
+      await end?.();
     },
   };
-}
-
-/** @param {import('stripelock').ClosableLeaseStore} store */
-function closing(store) {
-  return { store, close: () => store.close() };
 }
