@@ -133,7 +133,7 @@ interface Started {
 export interface Column {
   readonly title: string;
   readonly kind: Kind;
-  /** What its checks need and do not find here. */
+  /** The program or package that its checks need, if that is missing here. */
   readonly missing: string | undefined;
   readonly start: () => Promise<Started>;
 }

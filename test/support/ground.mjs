@@ -42,7 +42,7 @@ export async function openGround(ground) {
   };
 }
 
-/** What another thread or process does with its lock: a function by the name of each action. */
+/** The actions of another thread or process on its lock, as functions by the name of the action. */
 export function makeActions() {
   /** @type {any} */
   let lock;
