@@ -52,7 +52,6 @@ import {
   tokenOf,
   valueOf,
   type Grant,
-  type Outcome,
 } from './keys.js';
 import type { EtcdSettings } from './options.js';
 
@@ -257,13 +256,14 @@ export class EtcdBackend implements ListingBackend {
     for (;;) {
       const open = tries.filter(({ result }) => result === undefined);
       if (open.length === 0) return tries.map(({ result }) => result!);
-      for (const one of open) one.leases = one.names.map(() => this.#leases.take(operation, one.length));
-      const wereParked = open.some(({ leases }) => leases.some(({ made }) => made));
+      const lengths = open.flatMap(({ names, length }) => names.map(() => length));
+      const taken = await this.#leases.take(operation, lengths);
+      for (const one of open) one.leases = taken.splice(0, one.names.length);
       try {
         await this.#tryAll(open, operation);
       } catch (error) {
         for (const { leases } of open) for (const lease of leases) this.#leases.withdraw(lease);
-        if (!wereParked || !isLeaseNotFound(error)) throw error;
+        if (!isLeaseNotFound(error)) throw error;
         this.#leases.unpark();
       }
     }
@@ -274,11 +274,10 @@ export class EtcdBackend implements ListingBackend {
    * transactions then fail even if they are executed later.
    */
   async #tryAll(tries: readonly AttemptState[], operation: Operation): Promise<void> {
-    const taken = tries.flatMap(({ leases }) => leases);
     const base = await this.#base.get(operation);
     const values = tries.map(({ owner, info }) => valueOf(base, owner, info ?? ''));
     const txns = tries.map((one, i) => this.#binding(one, base, values[i]!));
-    const { parts, revision, again } = await this.#execute(txns, taken, operation);
+    const { parts, revision, again } = await execute(this.#cluster, operation, txns);
     tries.forEach((one, i) => {
       const { names, owner, info = '', found, leases } = one;
       // From here on, the caller must not withdraw these leases, because the code below parks or keeps them.
@@ -439,7 +438,7 @@ export class EtcdBackend implements ListingBackend {
       const [id, seconds] = [key.found!.lease, lengths.get(key)!];
       // These leases are tainted, because another client may have requests in flight that use them. So no
       // other key is bound to them.
-      return { id, seconds, since: 0, made: true, making: Promise.resolve(), tainted: true };
+      return { id, seconds, since: 0, tainted: true };
     });
     const { written, term } = await this.#write(keys, leases, operation);
     keys.forEach(({ name, found }, i) => {
@@ -453,7 +452,7 @@ export class EtcdBackend implements ListingBackend {
    */
   async #move(keys: readonly Step[], operation: Operation, least: readonly number[] = []): Promise<void> {
     const lengths = keys.map(({ wanted }, i) => Math.max(wanted.length, 1000 * (least[i] ?? 0)));
-    const leases = lengths.map((length) => this.#leases.take(operation, length));
+    const leases = await this.#leases.take(operation, lengths);
     const before = keys.map(({ found }) => found!);
     try {
       const { written } = await this.#write(keys, leases, operation);
@@ -498,7 +497,7 @@ export class EtcdBackend implements ListingBackend {
       success: [put(name, next[i]!.kv.value!, leases[i]!.id)],
       failure: [range(name)],
     }));
-    const { parts, revision, term, again } = await this.#execute(txns, leases, operation);
+    const { parts, revision, term, again } = await execute(this.#cluster, operation, txns);
     const written = keys.map((key, i) => {
       const { succeeded = false, responses } = parts[i]!;
       const now = succeeded ? undefined : grantOf(kvOf(responses?.[0]));
@@ -523,7 +522,7 @@ export class EtcdBackend implements ListingBackend {
       success: [remove(name)],
       failure: [range(name)],
     }));
-    const { parts, again } = await this.#execute(txns, [], operation).catch((error: unknown) => {
+    const { parts, again } = await execute(this.#cluster, operation, txns).catch((error: unknown) => {
       for (const { name, wanted } of keys) this.#held.forget(name, wanted.owner);
       throw error;
     });
@@ -543,26 +542,7 @@ export class EtcdBackend implements ListingBackend {
   #leave(name: string, grant: Grant): void {
     const lease = this.#held.take(name, grant.lease);
     if (lease) this.#leases.park(lease);
-    else this.#leases.withdraw({ id: grant.lease, made: true });
-  }
-
-  /**
-   * Sends transactions as one request, without waiting for the request that creates their etcd lease. If the
-   * servers process the transactions before the lease exists, the servers refuse the transactions, and this
-   * method sends them again. If several new etcd leases are needed, the transactions are sent only after all
-   * these leases exist, because otherwise most transactions would be refused.
-   */
-  async #execute(txns: readonly Txn[], leases: readonly EtcdLease[], operation: Operation): Promise<Outcome> {
-    const made = leases.filter((lease) => !lease.made);
-    const send = (): Promise<Outcome> => execute(this.#cluster, operation, txns);
-    if (made.length > 1) await Promise.all(made.map(({ making }) => making));
-    try {
-      return await send();
-    } catch (error) {
-      if (made.length !== 1 || !isLeaseNotFound(error) || (error as EtcdFailure).uncertain) throw error;
-      await made[0]!.making;
-      return send();
-    }
+    else this.#leases.withdraw({ id: grant.lease });
   }
 
   /**

@@ -28,14 +28,7 @@ export interface EtcdLease {
    * least its TTL after this time. The clock also runs while the machine is suspended.
    */
   since: number;
-  /** Whether a server has confirmed that the lease was created. */
-  made: boolean;
-  /** Resolves when a server confirms that the lease was created. */
-  readonly making: Promise<void>;
-  /**
-   * True if the lease must not be bound to another key. Either a request in flight may still bind the lease
-   * to a key, or the lease may not exist.
-   */
+  /** True if the lease must not be bound to another key, because a request in flight may still bind it to a key. */
   tainted: boolean;
 }
 
@@ -64,15 +57,23 @@ export class EtcdLeases {
   }
 
   /**
-   * Returns an etcd lease that lasts at least this many milliseconds: either a parked lease, or a new lease
-   * that the servers may not have created yet.
+   * Returns for each length, in milliseconds, an etcd lease that exists and lasts at least that long: a parked
+   * lease or a new one. If one cannot be created, this rejects with an EtcdFailure and parks the others.
+   *
+   * No transaction may be sent before its etcd lease exists. Servers that execute such a transaction first
+   * refuse it. But an etcd server that was killed executes the end of its log again when it restarts, on data
+   * that may already contain the etcd lease. It would then execute the refused transaction, and from there on its
+   * data would differ from that of other servers and from its own answers (seen with etcd 3.4.23).
    */
-  take(operation: Operation, milliseconds: number): EtcdLease {
-    const seconds = secondsFor(milliseconds);
-    const at = this.#parked.findLastIndex(
-      (lease) => lease.seconds === seconds && !lease.tainted && this.#left(lease) >= milliseconds,
+  async take(operation: Operation, lengths: readonly number[]): Promise<EtcdLease[]> {
+    const taken = await Promise.allSettled(
+      lengths.map(async (length) => this.#reuse(length) ?? this.#create(operation, secondsFor(length))),
     );
-    return at >= 0 ? this.#parked.splice(at, 1)[0]! : this.#grant(operation, seconds);
+    const failed = taken.find((one) => one.status === 'rejected');
+    const leases = taken.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []));
+    if (failed === undefined) return leases;
+    for (const lease of leases) this.park(lease);
+    throw failed.reason;
   }
 
   /**
@@ -115,10 +116,11 @@ export class EtcdLeases {
   /**
    * Revokes a lease in the background. The revocation removes any key that is bound to the lease. Any later
    * request to bind a key to the lease then fails. If no server answers, the revocation is retried for a
-   * while; the lease also expires by itself.
+   * while; the lease also expires by itself. `mayAppear`: whether a request in flight may still create the
+   * lease after a revocation.
    */
-  withdraw(lease: Pick<EtcdLease, 'id' | 'made'>): void {
-    void this.#revokeUntil(lease, localNow() + REVOKED_WITHIN);
+  withdraw({ id }: Pick<EtcdLease, 'id'>, mayAppear = false): void {
+    void this.#revokeUntil(id, mayAppear, localNow() + REVOKED_WITHIN);
   }
 
   /** Revokes a lease. Resolves to true if the lease still existed. Rejects with an EtcdFailure. */
@@ -140,31 +142,34 @@ export class EtcdLeases {
     await Promise.all(parked.map(({ id }) => this.#revokeOnce(id).catch(ignore)));
   }
 
-  /**
-   * Starts to create an etcd lease, and returns it before the servers answer. A transaction that binds a key
-   * to the lease may be sent at once. If the transaction succeeds, the lease exists.
-   */
-  #grant(operation: Operation, seconds: number): EtcdLease {
-    const id = newId();
-    const since = localNow();
-    const making = this.#cluster
-      .call(operation, 'lease/grant', { ID: id, TTL: String(seconds) })
-      .catch((error: unknown) => {
-        // If the lease already exists, the request was sent twice, and the first copy created the lease.
-        if (!isLeaseKnown(error)) throw error;
-      })
-      .then(
-        () => {
-          lease.made = true;
-        },
-        (error: unknown) => {
-          lease.tainted = true;
+  /** Takes the most recently parked lease that is long enough. */
+  #reuse(milliseconds: number): EtcdLease | undefined {
+    const seconds = secondsFor(milliseconds);
+    const at = this.#parked.findLastIndex(
+      (lease) => lease.seconds === seconds && !lease.tainted && this.#left(lease) >= milliseconds,
+    );
+    return at < 0 ? undefined : this.#parked.splice(at, 1)[0];
+  }
+
+  async #create(operation: Operation, seconds: number): Promise<EtcdLease> {
+    for (;;) {
+      const id = newId();
+      const since = localNow();
+      try {
+        const request = { ID: id, TTL: String(seconds) };
+        const { again } = await this.#cluster.call(operation, 'lease/grant', request);
+        if (!again) return { id, seconds, since, tainted: false };
+      } catch (error) {
+        // If the lease already exists, an earlier copy of the request created it.
+        if (!isLeaseKnown(error)) {
+          if ((error as EtcdFailure).uncertain) this.withdraw({ id }, true);
           throw error;
-        },
-      );
-    making.catch(ignore);
-    const lease: EtcdLease = { id, seconds, since, made: false, tainted: false, making };
-    return lease;
+        }
+      }
+      // The request was sent twice. The other copy may still be executed, even after the lease has ended and a
+      // transaction was refused because of that.
+      this.withdraw({ id }, true);
+    }
   }
 
   /** A lower bound for the milliseconds that remain on the server's clock. */
@@ -172,11 +177,10 @@ export class EtcdLeases {
     return seconds * 1000 - withDrift(localNow() - since, this.#drift);
   }
 
-  async #revokeUntil(lease: Pick<EtcdLease, 'id' | 'made'>, until: number): Promise<void> {
+  async #revokeUntil(id: string, mayAppear: boolean, until: number): Promise<void> {
     for (let pause = REVOKE_AGAIN; ; pause = Math.min(2 * pause, REVOKE_SELDOM)) {
-      const existed = await this.#revokeOnce(lease.id).catch(ignore);
-      // If the servers do not know the lease, a request in flight may still create it.
-      if (existed === true || (existed === false && lease.made)) return;
+      const existed = await this.#revokeOnce(id).catch(ignore);
+      if (existed === true || (existed === false && !mayAppear)) return;
       if (this.#closed || localNow() + pause > until) return;
       await new Promise((resolve) => setTimeout(resolve, pause).unref());
     }

@@ -5,7 +5,7 @@ import { LeaseManager } from 'stripelock';
 import { below } from '../../workers/random.mjs';
 import { WHILE } from './clock.mjs';
 
-/** Parts of the TTL. An attempt may take four answers: a look, an etcd lease, a refusal because that is not there yet, a grant. */
+/** Parts of the TTL. An attempt may take three answers: a look, an etcd lease, a grant. */
 const SOME = 0.2;
 const ALMOST_ALL = 0.9;
 /** Milliseconds, of leases whose replies are delayed: beside the delay, steps that wait for a processor must fit into it. */
