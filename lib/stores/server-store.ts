@@ -23,6 +23,7 @@ import {
   type Renewal,
   type SeveralKeysLeaseStore,
 } from '../lease/contract/several-keys.js';
+import { checkReader, READERS, type SharedGrant } from '../lease/contract/shared.js';
 import { checkDrift, withDrift, withoutDrift } from './drift.js';
 import {
   listedLease,
@@ -115,6 +116,23 @@ export interface Refused {
   readonly isRegistered?: boolean;
 }
 
+/** A key to acquire in shared mode. */
+export interface WantedShared {
+  readonly name: string;
+  readonly reader: string;
+  /** As in {@link Wanted}. */
+  readonly length: number;
+}
+
+/** The answer to a successful attempt in shared mode. */
+export interface GrantedShared {
+  readonly token: FencingToken;
+  /** The owner under which the server keeps the key. It contains only characters that need no encoding. */
+  readonly group: string;
+  /** As in {@link Granted}, for the one key. */
+  readonly abandoned?: boolean;
+}
+
 /**
  * The result of a release. `not held`: the owner did not hold the key. `freed`: the key is free, and waiters
  * are notified. `unnotified`: the key is free, but no waiter was notified.
@@ -163,6 +181,19 @@ export interface Backend extends Asked {
   release(keys: readonly Releasing[], operation: Operation): Promise<readonly (Release | undefined)[]>;
   /** See {@link AbandonmentLeaseStore}. Omitted if the server does not know whether a lease was released. */
   takeBack?(key: Releasing, wasUsed: boolean, operation: Operation): Promise<Release>;
+  /** See {@link SharedLeaseStore.tryAcquireShared}. */
+  acquireShared?(
+    wanted: WantedShared,
+    attempt: Attempt,
+    operation: Operation,
+  ): Promise<GrantedShared | Refused>;
+  /**
+   * See {@link SharedLeaseStore.releaseShared}. `unnotified` as for {@link release}, and also if other readers
+   * still hold the key.
+   */
+  releaseShared?(name: string, reader: string, operation: Operation): Promise<Release>;
+  /** See {@link SharedLeaseStore.putOffReaders}. */
+  putOffReaders?(name: string, milliseconds: number, operation: Operation): Promise<boolean>;
   /** Reads the lease of a key. Undefined if the key is free. */
   inspect(name: string, operation: Operation): Promise<StoredLease | undefined>;
   /** Whether one atomic step can change all of these keys. Default: always true. */
@@ -212,6 +243,8 @@ export class ServerStore<B extends Backend = Backend>
    */
   readonly #highest = new HighestTokens();
   readonly #late = new LateGrants();
+  /** The keys that readers hold through this store: the name, a space, and the reader. */
+  readonly #readers = new Set<string>();
   #closing: Promise<void> | undefined;
 
   constructor(backend: B, { timeout, drift }: ServerTerms, source: LeaseStoreSource | undefined) {
@@ -274,6 +307,45 @@ export class ServerStore<B extends Backend = Backend>
     return kept && this.decoded(kept);
   }
 
+  async tryAcquireShared(
+    key: string,
+    reader: string,
+    ttl: number,
+    details?: GrantDetails,
+  ): Promise<SharedGrant | undefined> {
+    const name = this.backend.nameOf(checkKey(key));
+    const length = withDrift(checkTtl(ttl), this.#drift);
+    const wanted = { name, reader: checkReader(reader), length };
+    const answer = await this.#attempt(
+      { names: [name], owner: wanted.reader },
+      (attempt, operation) => this.backend.acquireShared!(wanted, attempt, operation),
+      (late) => {
+        if ('token' in late) this.#giveBackShared(wanted);
+      },
+    );
+    if (!('token' in answer)) return undefined;
+    const { token, group, abandoned } = answer;
+    this.#readers.add(`${name} ${reader}`);
+    this.#highest.add(name, group, token);
+    if (details !== undefined) details.abandoned = [abandoned];
+    return { token, group };
+  }
+
+  async releaseShared(key: string, reader: string): Promise<boolean> {
+    const name = this.backend.nameOf(checkKey(key));
+    const id = checkReader(reader);
+    const release = await this.ask((operation) => this.backend.releaseShared!(name, id, operation));
+    this.#readers.delete(`${name} ${id}`);
+    if (release === 'unnotified') this.#wakers.released(name);
+    return release !== 'not held';
+  }
+
+  async putOffReaders(key: string, milliseconds: number): Promise<boolean> {
+    const name = this.backend.nameOf(checkKey(key));
+    const length = checkTtl(milliseconds, 'milliseconds');
+    return this.ask((operation) => this.backend.putOffReaders!(name, length, operation));
+  }
+
   onRelease(key: string, listener: () => void): () => void {
     const name = this.backend.nameOf(checkKey(key));
     return this.backend.listen?.(name, listener) ?? this.#wakers.listen(name, listener);
@@ -294,7 +366,8 @@ export class ServerStore<B extends Backend = Backend>
       owner: decodeText(owner),
       token,
       remaining: withoutDrift(remaining, this.#drift),
-      ...(info === '' ? {} : { info: decodeText(info) }),
+      // A group keeps its readers in the place of the text.
+      ...(info === '' || owner.startsWith(READERS) ? {} : { info: decodeText(info) }),
     };
   }
 
@@ -304,6 +377,24 @@ export class ServerStore<B extends Backend = Backend>
     details: GrantDetails | undefined,
   ): Promise<readonly FencingToken[] | number> {
     const { names, owner } = wanted;
+    const answer = await this.#attempt(
+      wanted,
+      (attempt, operation) => this.backend.acquire(wanted, attempt, operation),
+      (late) => this.#giveBack(wanted, late),
+    );
+    if (!('tokens' in answer)) return answer.place;
+    names.forEach((name, i) => this.#highest.add(name, owner, answer.tokens[i]!));
+    if (details !== undefined) details.abandoned = answer.abandoned;
+    return answer.tokens;
+  }
+
+  /** Sends an attempt to acquire keys, and records a refusal. `late`: receives an answer that comes too late. */
+  async #attempt<T extends object>(
+    wanted: Owned,
+    send: (attempt: Attempt, operation: Operation) => Promise<T | Refused>,
+    late: (answer: T | Refused) => void,
+  ): Promise<T | Refused> {
+    const { names } = wanted;
     const ended = this.#wakers.attempt(names);
     const attempt = {
       known: names.map((name) => this.#highest.of(name)),
@@ -311,18 +402,14 @@ export class ServerStore<B extends Backend = Backend>
     };
     const operation = this.#begin();
     this.#late.begin(wanted);
-    const ask = (): Promise<Granted | Refused> => this.backend.acquire(wanted, attempt, operation);
     try {
-      const answer = await this.#requests.run(operation, ask, (late) => this.#giveBack(wanted, late));
-      if ('tokens' in answer) {
-        names.forEach((name, i) => this.#highest.add(name, owner, answer.tokens[i]!));
-        if (details !== undefined) details.abandoned = answer.abandoned;
-        return answer.tokens;
+      const answer = await this.#requests.run(operation, () => send(attempt, operation), late);
+      if ('place' in answer) {
+        this.#wakers.refused(names[answer.place]!, answer.wakeIn, answer.isRegistered === true);
       }
-      this.#wakers.refused(names[answer.place]!, answer.wakeIn, answer.isRegistered === true);
-      return answer.place;
+      return answer;
     } catch (error) {
-      if (operation.isLate && this.backend.lateIsRefused === true) return 0;
+      if (operation.isLate && this.backend.lateIsRefused === true) return { place: 0 };
       throw error;
     } finally {
       this.#late.end(wanted);
@@ -397,6 +484,17 @@ export class ServerStore<B extends Backend = Backend>
     const { names, owner } = wanted;
     this.#late.decide(wanted, (i) => {
       if (!this.#highest.addLate(names[i]!, owner, answer.tokens[i]!)) answer.giveBack(i);
+    });
+  }
+
+  /**
+   * Removes a reader whose grant arrived after its attempt timed out, unless a later attempt of this reader was
+   * granted. Nobody waits for the result, because the group's lease expires anyway.
+   */
+  #giveBackShared({ name, reader }: WantedShared): void {
+    this.#late.decide({ names: [name], owner: reader }, () => {
+      if (this.#readers.has(`${name} ${reader}`)) return;
+      this.ask((operation) => this.backend.releaseShared!(name, reader, operation)).catch(() => undefined);
     });
   }
 

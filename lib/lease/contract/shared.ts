@@ -1,0 +1,63 @@
+import { outOfRange } from '../../common/errors.js';
+import { checkNonEmpty, type FencingToken, type GrantDetails, type LeaseStore } from './lease-store.js';
+
+/**
+ * The owners of keys that are held in shared mode start with this text. The rest is the id of the reader that
+ * formed the group.
+ */
+export const READERS = 'stripelock:readers:';
+
+/** A grant in shared mode. */
+export interface SharedGrant {
+  /** The token of the group: all readers that hold the key together have the same token. */
+  readonly token: FencingToken;
+  /** The owner under which the store keeps the key for the group. `renew` with this owner renews the key. */
+  readonly group: string;
+}
+
+/**
+ * A store that can grant a key in shared mode: several readers then hold the key together, as a group, and
+ * exclude every other owner. For the other operations, the group is an owner like any other. Its lease
+ * expires when the lease of each of its readers would have expired.
+ */
+export interface SharedLeaseStore extends LeaseStore {
+  /**
+   * Grants the key to the reader for at least `ttl` milliseconds if the key is free, if its lease has expired,
+   * or if a group holds the key and readers are not put off. A join never shortens the group's lease. If the
+   * reader is already in the group, it can ask again at any time. Resolves to undefined if the key is refused.
+   *
+   * `reader`: an id that no other acquisition has: letters, digits, `:`, `-` and `_`. `details`: see
+   * {@link AbandonmentLeaseStore}. The readers that join a group get the value of the reader that formed it.
+   */
+  tryAcquireShared(
+    key: string,
+    reader: string,
+    ttl: number,
+    details?: GrantDetails,
+  ): Promise<SharedGrant | undefined>;
+  /**
+   * Removes the reader from the group that holds the key. The last reader to leave frees the key; waiters are
+   * then notified as after any release. Resolves to true if the reader was in the group. A late or repeated
+   * call never affects another reader. The end of a group never makes its key abandoned.
+   */
+  releaseShared(key: string, reader: string): Promise<boolean>;
+  /**
+   * Refuses new readers for `milliseconds` from now, if a group holds the key, so that an exclusive waiter does
+   * not starve. A later call may extend that time, and never shortens it. It ends with the group. Resolves to
+   * true if a group holds the key.
+   */
+  putOffReaders(key: string, milliseconds: number): Promise<boolean>;
+}
+
+/** Whether the store is a {@link SharedLeaseStore}. */
+export function canShare(store: LeaseStore): store is SharedLeaseStore {
+  const { tryAcquireShared, releaseShared, putOffReaders } = store as Partial<SharedLeaseStore>;
+  return [tryAcquireShared, releaseShared, putOffReaders].every((method) => typeof method === 'function');
+}
+
+/** Checks the id of a reader. */
+export function checkReader(reader: unknown): string {
+  const id = checkNonEmpty(reader, 'reader');
+  if (/^[\w:-]+$/.test(id)) return id;
+  throw outOfRange('reader', 'letters, digits and the characters : - _', reader);
+}
