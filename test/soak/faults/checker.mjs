@@ -6,15 +6,15 @@
 /**
  * The histories of all clients, and the fenced resource, prove or disprove:
  *
- * 1. certain holds of a key never overlap. A hold is certain from its grant's return until the last time at which its
+ * 1. certain holds of a key never overlap, unless all of them are shared. A hold is certain from its grant's return until the last time at which its
  *    holder was told that it is held. If the store was made to lose its data, holds from before and after that may
  *    overlap: no lease can prevent it.
- * 2. a grant that was requested after another had returned has a higher token.
+ * 2. a grant that was requested after another had returned has a higher token. Shared ones may have the same token.
  * 3. the resource accepted no stale write, and lost none that it accepted: the values count up by one, under tokens that
  *    never fall, and every write that a client was told of is among them.
  * 4. the next holder of a key sees that it was abandoned if the last one had not released it, because it was killed or
- *    stopped; and does not see that if the last one had. Only grants that show `abandoned` count, and only if the store did
- *    not lose its data in between.
+ *    stopped; and does not see that if the last one had, or if it was shared. Only grants that show `abandoned` count, and only
+ *    if the store did not lose its data in between.
  *
  * @param {readonly Entry[]} history
  * @param {Pick<import('./resource.mjs').FencedResource, 'writes'>} resource
@@ -76,15 +76,17 @@ export function overlapsIn(history, losses) {
   const found = [];
   for (const [key, ofKey] of byKey(certainHolds(history))) {
     ofKey.sort((a, b) => a.start - b.start);
-    /** @type {Hold | undefined} */
-    let longest;
+    /** Of those so far, the one that ends last: of the exclusive ones, and of the shared ones. @type {(Hold | undefined)[]} */
+    const longest = [undefined, undefined];
     for (const hold of ofKey) {
-      if (longest && hold.start < longest.end && !areApart(longest, hold, losses)) {
-        const together = (Math.min(longest.end, hold.end) - hold.start).toFixed(1);
-        const what = `${longest.client} and ${hold.client} held ${key} together for ${together} ms`;
-        found.push({ holds: [longest, hold], what });
+      for (const other of hold.shared ? longest.slice(0, 1) : longest) {
+        if (other === undefined || hold.start >= other.end || areApart(other, hold, losses)) continue;
+        const together = (Math.min(other.end, hold.end) - hold.start).toFixed(1);
+        const what = `${other.client} and ${hold.client} held ${key} together for ${together} ms`;
+        found.push({ holds: [other, hold], what });
       }
-      if (!longest || hold.end > longest.end) longest = hold;
+      const mode = hold.shared ? 1 : 0;
+      if (hold.end > (longest[mode]?.end ?? -Infinity)) longest[mode] = hold;
     }
   }
   return found;
@@ -119,7 +121,8 @@ function fallingTokens(grants) {
       for (; returns[next].return < grant.call; next++) {
         if (!highest || returns[next].token > highest.token) highest = returns[next];
       }
-      if (highest && grant.token <= highest.token) {
+      const mayBeEqual = grant.shared && highest?.shared;
+      if (highest && (grant.token < highest.token || (grant.token === highest.token && !mayBeEqual))) {
         found.push(
           `${key}: token ${grant.token} (${grant.client}) came after ${highest.token} (${highest.client})`,
         );
@@ -161,27 +164,35 @@ function wrongAbandonments(history, grants, losses) {
   const left = new Map();
   /** When the release of a hold that freed its key was requested. @type {Map<string, number>} */
   const released = new Map();
+  /** Until when readers were certain to hold a key together. @type {Map<string, number>} */
+  const lastHeld = new Map();
+  const groupId = (/** @type {Pick<Entry, 'key' | 'token'>} */ { key, token }) => `${key}/${token}`;
   for (const entry of history) {
+    if (entry.op === 'held') {
+      lastHeld.set(groupId(entry), Math.max(entry.at, lastHeld.get(groupId(entry)) ?? -Infinity));
+    }
     if (entry.op === 'leave') left.set(holdId(entry), entry.at);
     if (entry.op === 'release' && entry.freed === true) released.set(holdId(entry), entry.call);
   }
   const found = [];
   for (const [key, ofKey] of byKey(grants)) {
-    ofKey.sort((a, b) => (a.token < b.token ? -1 : 1));
+    ofKey.sort((a, b) => Number(a.token - b.token));
     for (const [i, next] of ofKey.slice(1).entries()) {
       const last = ofKey[i];
-      if (next.abandoned === undefined || areApart(last, next, losses)) continue;
+      // Readers that join others see what those saw.
+      if (next.abandoned === undefined || last.token === next.token || areApart(last, next, losses)) continue;
       // A grant that no history has, because its acquisition failed, was given back and changes nothing.
-      const leftAt = left.get(holdId(last)) ?? Infinity;
+      const leftAt = last.shared ? -Infinity : (left.get(holdId(last)) ?? Infinity);
       if (!next.abandoned && leftAt > next.return)
         found.push(
           `${key}: ${next.client} did not see that ${last.client} had abandoned token ${last.token}`,
         );
       // A grant that no history has may have been abandoned, but only if its TTL has passed since the release.
-      const releasedAt = released.get(holdId(last)) ?? -Infinity;
-      if (next.abandoned && next.return - releasedAt < next.ttl)
+      const endedAt = (last.shared ? lastHeld.get(groupId(last)) : released.get(holdId(last))) ?? -Infinity;
+      if (next.abandoned && next.return - endedAt < next.ttl)
         found.push(
-          `${key}: ${next.client} saw that ${last.client} had abandoned token ${last.token}, which was released`,
+          `${key}: ${next.client} saw that ${last.client} had abandoned token ${last.token}, which was ` +
+            (last.shared ? 'shared' : 'released'),
         );
     }
   }

@@ -23,6 +23,21 @@ it('finds certain holds that overlap, also when another lies between', () => {
   expect(violations(around)).toHaveLength(2);
 });
 
+it('lets shared holds overlap each other, but no exclusive one', () => {
+  const shared = (...args: Parameters<typeof hold>): object[] =>
+    hold(...args).map((entry) => ({ ...entry, ...('call' in entry && { shared: true }) }));
+  expect(violations([...shared('a', 1n, 10, 30), ...shared('b', 1n, 15, 20)])).toEqual([]);
+  expect(violations([...shared('a', 1n, 10, 30), ...hold('b', 2n, 20, 40)])).toHaveLength(1);
+  expect(violations([...hold('a', 1n, 10, 30), ...shared('b', 2n, 20, 40)])).toHaveLength(1);
+  // Behind another reader, which ends earlier.
+  const readers = [...shared('a', 1n, 10, 50), ...shared('b', 1n, 15, 20)];
+  expect(violations([...readers, ...hold('c', 2n, 30, 40)])).toHaveLength(1);
+  // The same token only for readers that hold together.
+  expect(violations([...shared('a', 1n, 10, 11), ...shared('b', 1n, 20, 21)])).toEqual([]);
+  expect(violations([...shared('a', 2n, 10, 11), ...shared('b', 1n, 20, 21)])).toHaveLength(1);
+  expect(violations([...hold('a', 1n, 10, 11), ...shared('b', 1n, 20, 21)])).toHaveLength(1);
+});
+
 it('excuses an overlap only if the store lost its data between the two grants', () => {
   const history = [...hold('a', 1n, 10, 30), ...hold('b', 2n, 20, 40)];
   expect(violations(history, [{ from: 14, to: 15 }])).toEqual([]);
@@ -88,6 +103,21 @@ describe('what a grant shows of the last holder', () => {
     expect(violations([...first, seen('b', 3n, 32, true)])).toEqual([]);
     const late = [seen('a', 1n, 10, false), leave('a', 1n, 12), release('a', 1n, false)];
     expect(violations([...late, seen('b', 2n, 20, true)])).toEqual([]);
+  });
+
+  it('is never of readers', () => {
+    const reader = { ...seen('a', 1n, 10, true), shared: true };
+    const until = { client: 'a', op: 'held', key: 'key', token: 1n, at: 15 };
+    expect(violations([reader, until, seen('b', 2n, 20, true)])).toHaveLength(1);
+    expect(violations([reader, until, seen('b', 2n, 20, false)])).toEqual([]);
+    // Another may have had it in between, and died before it wrote that down.
+    expect(violations([reader, until, seen('b', 3n, 36, true)])).toEqual([]);
+    // One that joins.
+    expect(violations([reader, { ...seen('b', 1n, 12, true), shared: true }])).toEqual([]);
+    // A reader sees that a writer was killed.
+    expect(
+      violations([seen('a', 1n, 10, false), { ...seen('b', 2n, 40, false), shared: true }]),
+    ).toHaveLength(1);
   });
 });
 

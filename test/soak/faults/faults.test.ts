@@ -13,6 +13,8 @@ const found: Record<string, RegExp> = {
   'deadline-from-reply': /held key together/,
   'never-abandoned': /^key: holder \d did not see that holder \d had abandoned token \d+$/,
   'always-abandoned': /had abandoned token \d+, which was released$/,
+  'reader-frees-all': /held key together/,
+  'readers-not-put-off': /nobody takes a lease any more/,
 };
 
 /** Milliseconds: only what hangs. Scenarios take longer on a busy machine, and report themselves what comes too late. */

@@ -17,6 +17,8 @@ export const OVERLAPPING = { ...APART, keys: ['left', 'right', 'top', 'bottom'],
 
 /** Leases of one of three slots of a key. */
 export const PERMITS = { ...APART, keys: ['key'], limit: 3 };
+/** Leases of one of two keys, most of them shared. */
+export const READING = { ...APART, shared: 0.7 };
 
 /**
  * 8 processes count for the given time, while one fault follows the other. Half of them reach a server through a proxy.

@@ -4,7 +4,7 @@ import { appendFileSync, existsSync, readFileSync } from 'node:fs';
  * One thing that a client did. By `op`, an entry has
  *
  *     acquire   key, token, call, return: a grant, and the times of its call and its return. abandoned: of a lease of one key.
- *               ttl: milliseconds
+ *               ttl: milliseconds. shared: whether other readers may hold the key at the same time
  *     held      key, token, at: asked after the time `at`, the lease was still held
  *     write     key, token, value: the fenced resource has said that it accepted the value
  *     leave     key, token, at: the client is about to release it
@@ -25,6 +25,7 @@ import { appendFileSync, existsSync, readFileSync } from 'node:fs';
  * @property {boolean} still
  * @property {boolean | undefined} abandoned
  * @property {number} ttl
+ * @property {boolean} shared
  * @property {unknown} freed
  * @property {string} error
  */

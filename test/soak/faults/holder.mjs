@@ -14,7 +14,7 @@ import { loadStore } from './store-faults.mjs';
 /** @type {import('./process.mjs').Settings} */
 const settings = JSON.parse(process.argv[2]);
 const { name, seed, keys, together, least, ttl, renew, steps, step, gap, blockFor, waiters } = settings;
-const { background, maxHold, limit } = settings;
+const { background, maxHold, limit, shared } = settings;
 const history = new History(settings.history, name);
 const random = randomFrom(seed);
 let stopping = false;
@@ -121,6 +121,17 @@ async function countUnder(lease) {
   }
 }
 
+/** @param {import('stripelock').Lease} lease */
+async function lookUnder(lease) {
+  for (let i = 0; i < steps; i++) {
+    for (const [key, token] of tokensOf(lease)) {
+      if (!isHeld(lease, now()) || (await ask({ op: 'read', key, token })) === undefined) return;
+    }
+    await delay(below(random, 2 * step));
+    isHeld(lease, now());
+  }
+}
+
 /** Some of the keys, in any order. */
 function someKeys() {
   const left = [...keys];
@@ -134,10 +145,11 @@ function someKeys() {
  */
 async function turn(manager, timeout) {
   const chosen = someKeys();
+  const isShared = random() < shared;
   const call = now();
   let lease;
   try {
-    lease = await manager.acquire(chosen, { timeout, limit });
+    lease = await manager.acquire(chosen, { timeout, limit, mode: isShared ? 'shared' : 'exclusive' });
   } catch (error) {
     const late = now() - call;
     const { code, cause } = /** @type {any} */ (error);
@@ -150,8 +162,8 @@ async function turn(manager, timeout) {
   // A lease of several keys does not show which of them was abandoned.
   const abandoned = tokens.length === 1 ? lease.abandoned : undefined;
   for (const [key, token] of tokens)
-    history.add({ op: 'acquire', key, token, call, return: granted, abandoned, ttl });
-  await countUnder(lease);
+    history.add({ op: 'acquire', key, token, call, return: granted, abandoned, ttl, shared: isShared });
+  await (isShared ? lookUnder(lease) : countUnder(lease));
   const asked = now();
   for (const [key, token] of tokens) history.add({ op: 'leave', key, token, at: asked });
   const freed = await lease.release().catch((/** @type {NodeJS.ErrnoException} */ error) => error.code);

@@ -9,6 +9,8 @@ export const PLANTS = [
   'deadline-from-reply',
   'never-abandoned',
   'always-abandoned',
+  'reader-frees-all',
+  'readers-not-put-off',
 ];
 
 /**
@@ -41,6 +43,17 @@ export function plant(bug, store, openBackdoor) {
   }
   if (bug === 'never-abandoned') return { store: reporting(operations, false) };
   if (bug === 'always-abandoned') return { store: reporting(operations, true) };
+  if (bug === 'reader-frees-all' || bug === 'readers-not-put-off') {
+    const { tryAcquireShared, releaseShared } = /** @type {import('stripelock').SharedLeaseStore} */ (store);
+    /** @type {import('stripelock').SharedLeaseStore} */
+    const sharing = {
+      ...operations,
+      tryAcquireShared: tryAcquireShared.bind(store),
+      releaseShared: bug === 'reader-frees-all' ? (key) => backdoor.remove(key) : releaseShared.bind(store),
+      putOffReaders: async () => bug === 'readers-not-put-off',
+    };
+    return { store: sharing };
+  }
   // A clock that stands still while a request is pending: the deadline counts from the reply.
   const clock = new StandingClock();
   /** @type {LeaseStore['tryAcquire']} */

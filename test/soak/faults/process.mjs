@@ -26,6 +26,7 @@ const ENDS_IN = 20_000;
  * @property {number} together The most keys of one lease.
  * @property {number} least The fewest.
  * @property {number} limit How many may have a key at once.
+ * @property {number} shared The part of its leases that are shared: 0 for none, 1 for all.
  * @property {number} ttl
  * @property {boolean} renew
  * @property {boolean} background Whether its leases are renewed while its event loop is blocked.
@@ -47,6 +48,7 @@ export const DEFAULTS = {
   together: 1,
   least: 1,
   limit: 1,
+  shared: 0,
   renew: true,
   background: false,
   maxHold: 60_000,

@@ -1,4 +1,4 @@
-import { APART, fuzz, OVERLAPPING, PERMITS } from './fuzz.mjs';
+import { APART, fuzz, OVERLAPPING, PERMITS, READING } from './fuzz.mjs';
 import { scenariosOf } from './scenarios.mjs';
 import { World } from './world.mjs';
 
@@ -29,14 +29,14 @@ export function runScenario(name, options) {
 }
 
 /**
- * Leases of one key, leases of overlapping keys and permits take turns. Half of the holders block their event loops, while another
+ * Leases of one key, leases of overlapping keys, permits and shared leases take turns. Half of the holders block their event loops, while another
  * thread renews their leases where it can.
  *
  * @param {number} milliseconds
  * @param {WorldOptions} options
  */
 export function runFuzz(milliseconds, options) {
-  const settings = [OVERLAPPING, APART, PERMITS][options.seed % 3];
+  const settings = [OVERLAPPING, APART, PERMITS, READING][options.seed % 4];
   return runIn(options, (world) =>
     fuzz(world, milliseconds, settings, { background: world.kind.reopens, blockFor: 2 * world.ttl }),
   );

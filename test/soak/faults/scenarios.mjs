@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { background } from './background.mjs';
 import { WHILE } from './clock.mjs';
-import { APART, fuzz, OVERLAPPING, PERMITS } from './fuzz.mjs';
+import { APART, fuzz, OVERLAPPING, PERMITS, READING } from './fuzz.mjs';
 import { repliesAreDelayed } from './server-scenarios.mjs';
 
 /** @typedef {import('./store-faults.mjs').Scenarios<import('./store-faults.mjs').Backend>} Scenarios */
@@ -123,12 +123,31 @@ const common = {
     await world.expectProgress(world.holders.filter((holder) => holder !== all));
   },
 
+  async 'readers and writers are killed and stopped, and each gets its turn'(world) {
+    const settings = { step: 5, gap: 5, timeout: 1000, patience: 10_000 };
+    await world.start(2, settings);
+    await world.start(4, { ...settings, shared: 1 });
+    await stopAndKill(world, async () => {
+      for (const holder of world.holders) if (holder.isRunning) await world.expectProgress([holder]);
+    });
+  },
+
+  async 'writers get their turns while readers come all the time'(world) {
+    const settings = { timeout: 1000, patience: 20_000 };
+    await world.start(5, { ...settings, shared: 1, gap: 0 });
+    const [writer] = await world.start(1, { ...settings, steps: 1 });
+    for await (const _ of world.rounds(4)) await world.expectProgress([writer]);
+    for (const reader of world.holders) await world.expectProgress([reader]);
+  },
+
   '8 processes count on 2 keys while faults come at random': (world) => fuzz(world, 5 * WHILE, APART),
 
   '8 processes lease overlapping keys while faults come at random': (world) =>
     fuzz(world, 5 * WHILE, OVERLAPPING),
 
   '8 processes share 3 permits while faults come at random': (world) => fuzz(world, 5 * WHILE, PERMITS),
+
+  '8 processes read and write while faults come at random': (world) => fuzz(world, 5 * WHILE, READING),
 };
 
 /**
@@ -152,4 +171,6 @@ export const revealing = {
   'deadline-from-reply': 'replies of some are delayed',
   'never-abandoned': 'a holder is stopped beyond its TTL, and goes on while another holds',
   'always-abandoned': 'a holder is stopped beyond its TTL, and goes on while another holds',
+  'reader-frees-all': 'readers and writers are killed and stopped, and each gets its turn',
+  'readers-not-put-off': 'writers get their turns while readers come all the time',
 };

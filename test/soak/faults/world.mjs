@@ -175,7 +175,8 @@ export class World {
   async *rounds(count) {
     const most = this.plant ? PLANTED_ROUNDS * count : count;
     for (let i = 0; i < most; i++) {
-      if (this.plant && check(this.history(), this.resource, this.losses).length > 0) return;
+      const isFound = () => check(this.history(), this.resource, this.losses).length > 0;
+      if (this.plant && (this.violations.length > 0 || isFound())) return;
       yield i;
     }
   }
