@@ -19,6 +19,7 @@ export interface RunRequest {
   readonly key: string;
   /** The maximum number of commands that run under the key at once. */
   readonly limit: number;
+  readonly mode: LockMode;
   /** Milliseconds to wait; 0 makes one attempt. */
   readonly timeout: number;
   /** The exit code if the key was not acquired in time. */
@@ -33,7 +34,6 @@ export interface FileRunRequest extends RunRequest {
   readonly what: 'run';
   readonly path: string;
   readonly access: FileAccess;
-  readonly mode: LockMode;
 }
 
 /** A command to run under a lease of a store. Times are in milliseconds. */
@@ -98,7 +98,7 @@ Options of run and inspect:
 Options of run:
   --key text                 what is locked in that file; other keys are free
                              (default: the empty key, or without --path the current folder)
-  --shared                   together with others that say --shared
+  --shared                   together with others that say --shared; they exclude those that do not
   --limit n                  up to n at once, 1 to ${MOST_PERMITS}; all commands that use the file must say the same number
                              (default file: .cache/stripelock/run-limit-n.lock)
   --timeout time             wait no longer than this: 500ms, 30s, 5m, 1h; a number alone is seconds
@@ -107,7 +107,7 @@ Options of run:
   --conflict-exit-code n     the exit code if the lock was not free in time (default: ${CONFLICT})
   --verbose                  say when it has the lock, and how the command ended
 
-Options of run with a lease, beside --key, --limit, --timeout, --no-wait, --conflict-exit-code and --verbose:
+Options of run with a lease, beside --shared, --timeout, --no-wait, --conflict-exit-code and --verbose:
   --store url                the store, as for leases; without --path, STRIPELOCK_STORE in the environment does the same
   --key text                 the key of the lease; needed
   --limit n                  up to n at once, 1 to ${MAX_LIMIT}, by the same number in all commands
@@ -133,6 +133,8 @@ Exit codes of run: that of the command, or 128 and the number of the signal that
 free in time; ${LOST} if the lease was lost; 127 if there is no such command, 126 if it cannot be run; ${FAILED} for everything
 else. The command gets the fencing token of its lease in STRIPELOCK_TOKEN, and not STRIPELOCK_STORE.
 `;
+
+const SHARED_AND_LIMIT = 'choose one of --shared and --limit';
 
 /** The error for invalid arguments. */
 export class UsageError extends Error {}
@@ -188,25 +190,29 @@ function parseRun(args: string[], command: string[]): FileRunRequest | StoreRunR
     conflictExitCode: exitCodeIn(values['conflict-exit-code']),
     verbose: values.verbose,
     command: [program, ...rest] as const,
+    mode: shared ? ('shared' as const) : ('exclusive' as const),
   };
   const store = storeOfRun(values);
   if (store === undefined) {
     refuse(values, ['ttl', 'min-hold', 'on-loss', 'grace'], 'needs a lease: name its store by --store');
     const limit = limitIn(values.limit, MOST_PERMITS);
-    if (shared && limit > 1) throw new UsageError('choose one of --shared and --limit');
+    if (shared && limit > 1) throw new UsageError(SHARED_AND_LIMIT);
     const file = fileIn(values, limit);
     const ownKey = key ?? (values.path === undefined ? process.cwd() : '');
-    return { what: 'run', ...file, ...terms, key: ownKey, limit, mode: shared ? 'shared' : 'exclusive' };
+    return { what: 'run', ...file, ...terms, key: ownKey, limit };
   }
-  refuse(values, ['access', 'shared'], 'is for a lock file, and not for a store');
+  refuse(values, ['access'], 'is for a lock file, and not for a store');
   if (key === undefined || key === '')
     throw new UsageError('name the key of the lease by --key, or a lock file by --path');
+  const limit = limitIn(values.limit, MAX_LIMIT);
+  if (shared && limit > 1) throw new UsageError(SHARED_AND_LIMIT);
+  if (shared) refuse(values, ['min-hold'], 'is not for --shared');
   return {
     what: 'run with a lease',
     ...terms,
     store,
     key,
-    limit: limitIn(values.limit, MAX_LIMIT),
+    limit,
     ttl: ttlIn(values.ttl),
     minHold: values['min-hold'] === undefined ? 0 : millisecondsIn('--min-hold', values['min-hold']),
     onLoss: signalIn(values['on-loss'] ?? 'SIGTERM'),

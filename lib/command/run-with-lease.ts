@@ -6,6 +6,7 @@ import { LockTimeoutError } from '../common/errors.js';
 import { clearTimeout, performance, setTimeout } from '../common/host.js';
 import { leaseChannels, type LeaseFailedMessage } from '../common/diagnostics.js';
 import type { Lease } from '../lease/lease.js';
+import { READERS } from '../lease/contract/shared.js';
 import { LeaseManager } from '../lease/manager.js';
 import { LOST, type StoreRunRequest } from './arguments.js';
 import { endingBy, onceSignalled, runChild, type Ending } from './child.js';
@@ -22,7 +23,8 @@ export async function runWithLease(request: StoreRunRequest): Promise<Ending> {
       store,
       ttl: request.ttl,
       minHold: request.minHold,
-      info: infoOf(request),
+      // Readers share the place of the text.
+      ...(request.mode === 'exclusive' && { info: infoOf(request) }),
     });
     try {
       return await runUnder(leases, store, request, shown);
@@ -87,14 +89,14 @@ const REPORT_INTERVAL = 10_000;
 async function acquire(
   leases: LeaseManager,
   store: Store,
-  { key, limit, timeout }: StoreRunRequest,
+  { key, limit, mode, timeout }: StoreRunRequest,
   signal: AbortSignal,
   shown: Shown,
 ): Promise<Lease | undefined> {
   const asked = performance.now();
   // The first attempt fails at once if the store cannot be reached. A wait would instead retry until its
   // timeout.
-  const lease = await Promise.race([leases.tryAcquire(key, { limit }), abortOf(signal)]);
+  const lease = await Promise.race([leases.tryAcquire(key, { limit, mode }), abortOf(signal)]);
   if (lease !== undefined || timeout === 0) return lease;
   const stop = reportHolders(quoted(key), REPORT_INTERVAL, () => holderText(store, key));
   let reported = '';
@@ -107,6 +109,7 @@ async function acquire(
   try {
     return await leases.acquire(key, {
       limit,
+      mode,
       timeout: Math.max(0, timeout - (performance.now() - asked)),
       signal,
     });
@@ -134,7 +137,9 @@ async function holderText(store: Store, key: string): Promise<string> {
   const state = await store.inspect(key).catch(() => undefined);
   if (state === undefined) return '';
   const { owner, info = owner, remaining } = state;
-  return `${printable(info)} holds it, and its lease ends in ${secondsText(remaining)} unless it is renewed`;
+  const ends = `ends in ${secondsText(remaining)} unless it is renewed`;
+  if (owner.startsWith(READERS)) return `it is held in shared mode, by a lease that ${ends}`;
+  return `${printable(info)} holds it, and its lease ${ends}`;
 }
 
 async function runHolding(lease: Lease, request: StoreRunRequest, shown: Shown): Promise<Ending> {

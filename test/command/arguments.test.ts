@@ -45,7 +45,14 @@ it.each([
     ['run', '--store', 'sqlite:a', '--path', 'b', '--key', 'a', '--', 'true'],
     'choose one of --path and --store',
   ],
-  [['run', '--store', 'sqlite:a', '--shared', '--key', 'a', '--', 'true'], '--shared is for a lock file'],
+  [
+    ['run', '--store', 'sqlite:a', '--key', 'a', '--shared', '--limit', '2', '--', 'true'],
+    'choose one of --shared and --limit',
+  ],
+  [
+    ['run', '--store', 'sqlite:a', '--key', 'a', '--shared', '--min-hold', '1s', '--', 'true'],
+    '--min-hold is not for --shared',
+  ],
   [
     ['run', '--store', 'sqlite:a', '--access', 'all', '--key', 'a', '--', 'true'],
     '--access is for a lock file',

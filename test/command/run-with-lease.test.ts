@@ -250,6 +250,25 @@ if (redisCommand === undefined) {
       );
     });
 
+    it('runs together with others that are shared, and excludes those that are not', async () => {
+      const readers = [1, 2].map(() => run('--shared', ...LONG, '--', ...UNTIL_INPUT_ENDS));
+      for (const reader of readers) await tokenOf(reader);
+      const refused = await run('--no-wait', '--', 'true').ended;
+      expect(refused).toMatchObject({ code: CONFLICT });
+      expect(refused.stderr).toMatch(
+        /"nightly" is not free: it is held in shared mode, by a lease that ends in /,
+      );
+      for (const { child, ended } of readers) {
+        child.stdin.end();
+        await ended;
+      }
+      const writer = run(...LONG, '--', ...UNTIL_INPUT_ENDS);
+      await tokenOf(writer);
+      expect(await run('--shared', '--no-wait', '--', 'true').ended).toMatchObject({ code: CONFLICT });
+      writer.child.stdin.end();
+      await writer.ended;
+    });
+
     it('lets as many commands run as its limit says', async () => {
       const holders = [1, 2].map(() => run('--limit', '2', ...LONG, '--', ...UNTIL_INPUT_ENDS));
       for (const holder of holders) await tokenOf(holder);
