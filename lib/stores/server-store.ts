@@ -243,8 +243,6 @@ export class ServerStore<B extends Backend = Backend>
    */
   readonly #highest = new HighestTokens();
   readonly #late = new LateGrants();
-  /** The keys that readers hold through this store: the name, a space, and the reader. */
-  readonly #readers = new Set<string>();
   #closing: Promise<void> | undefined;
 
   constructor(backend: B, { timeout, drift }: ServerTerms, source: LeaseStoreSource | undefined) {
@@ -316,17 +314,14 @@ export class ServerStore<B extends Backend = Backend>
     const name = this.backend.nameOf(checkKey(key));
     const length = withDrift(checkTtl(ttl), this.#drift);
     const wanted = { name, reader: checkReader(reader), length };
-    const answer = await this.#attempt(
+    const answer = await this.#attempt<GrantedShared>(
       { names: [name], owner: wanted.reader },
       (attempt, operation) => this.backend.acquireShared!(wanted, attempt, operation),
-      (late) => {
-        if ('token' in late) this.#giveBackShared(wanted);
-      },
+      ({ group, token }) => this.#highest.add(name, group, token),
+      () => this.#giveBackShared(wanted),
     );
-    if (!('token' in answer)) return undefined;
+    if (answer === undefined) return undefined;
     const { token, group, abandoned } = answer;
-    this.#readers.add(`${name} ${reader}`);
-    this.#highest.add(name, group, token);
     if (details !== undefined) details.abandoned = [abandoned];
     return { token, group };
   }
@@ -335,7 +330,6 @@ export class ServerStore<B extends Backend = Backend>
     const name = this.backend.nameOf(checkKey(key));
     const id = checkReader(reader);
     const release = await this.ask((operation) => this.backend.releaseShared!(name, id, operation));
-    this.#readers.delete(`${name} ${id}`);
     if (release === 'unnotified') this.#wakers.released(name);
     return release !== 'not held';
   }
@@ -377,23 +371,31 @@ export class ServerStore<B extends Backend = Backend>
     details: GrantDetails | undefined,
   ): Promise<readonly FencingToken[] | number> {
     const { names, owner } = wanted;
-    const answer = await this.#attempt(
+    let place = 0;
+    const answer = await this.#attempt<Granted>(
       wanted,
       (attempt, operation) => this.backend.acquire(wanted, attempt, operation),
+      ({ tokens }) => names.forEach((name, i) => this.#highest.add(name, owner, tokens[i]!)),
       (late) => this.#giveBack(wanted, late),
+      (refused) => (place = refused),
     );
-    if (!('tokens' in answer)) return answer.place;
-    names.forEach((name, i) => this.#highest.add(name, owner, answer.tokens[i]!));
+    if (answer === undefined) return place;
     if (details !== undefined) details.abandoned = answer.abandoned;
     return answer.tokens;
   }
 
-  /** Sends an attempt to acquire keys, and records a refusal. `late`: receives an answer that comes too late. */
+  /**
+   * Sends an attempt to acquire keys. Resolves to undefined if it was refused. `granted`: called with a grant
+   * before a late grant can be given back. `late`: called with a grant that arrives after the time limit.
+   * `refused`: called with the index of the refused key.
+   */
   async #attempt<T extends object>(
     wanted: Owned,
     send: (attempt: Attempt, operation: Operation) => Promise<T | Refused>,
-    late: (answer: T | Refused) => void,
-  ): Promise<T | Refused> {
+    granted: (answer: T) => void,
+    late: (answer: T) => void,
+    refused?: (place: number) => void,
+  ): Promise<T | undefined> {
     const { names } = wanted;
     const ended = this.#wakers.attempt(names);
     const attempt = {
@@ -403,18 +405,26 @@ export class ServerStore<B extends Backend = Backend>
     const operation = this.#begin();
     this.#late.begin(wanted);
     try {
-      const answer = await this.#requests.run(operation, () => send(attempt, operation), late);
-      if ('place' in answer) {
-        this.#wakers.refused(names[answer.place]!, answer.wakeIn, answer.isRegistered === true);
+      const answer = await this.#requests.run(
+        operation,
+        () => send(attempt, operation),
+        (answered) => {
+          if (!('place' in answered)) late(answered);
+        },
+      );
+      if (!('place' in answer)) {
+        granted(answer);
+        return answer;
       }
-      return answer;
+      this.#wakers.refused(names[answer.place]!, answer.wakeIn, answer.isRegistered === true);
+      refused?.(answer.place);
     } catch (error) {
-      if (operation.isLate && this.backend.lateIsRefused === true) return { place: 0 };
-      throw error;
+      if (!operation.isLate || this.backend.lateIsRefused !== true) throw error;
     } finally {
       this.#late.end(wanted);
       ended?.();
     }
+    return undefined;
   }
 
   /**
@@ -479,8 +489,7 @@ export class ServerStore<B extends Backend = Backend>
    * Gives back a grant that arrived after its attempt timed out. A late grant is not given back if it
    * replaced an earlier grant that the owner relies on. The owner's release then frees the key.
    */
-  #giveBack(wanted: Wanted, answer: Granted | Refused): void {
-    if (!('tokens' in answer)) return;
+  #giveBack(wanted: Wanted, answer: Granted): void {
     const { names, owner } = wanted;
     this.#late.decide(wanted, (i) => {
       if (!this.#highest.addLate(names[i]!, owner, answer.tokens[i]!)) answer.giveBack(i);
@@ -488,14 +497,11 @@ export class ServerStore<B extends Backend = Backend>
   }
 
   /**
-   * Removes a reader whose grant arrived after its attempt timed out, unless a later attempt of this reader was
-   * granted. Nobody waits for the result, because the group's lease expires anyway.
+   * Removes a reader whose grant arrived after its attempt timed out. The reader uses another id since then.
+   * The result does not matter, because the group's lease expires anyway.
    */
   #giveBackShared({ name, reader }: WantedShared): void {
-    this.#late.decide({ names: [name], owner: reader }, () => {
-      if (this.#readers.has(`${name} ${reader}`)) return;
-      this.ask((operation) => this.backend.releaseShared!(name, reader, operation)).catch(() => undefined);
-    });
+    this.ask((operation) => this.backend.releaseShared!(name, reader, operation)).catch(() => undefined);
   }
 
   /** The caller must have checked `keys`. */

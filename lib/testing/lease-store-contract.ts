@@ -15,6 +15,7 @@ import { listing } from './listing.js';
 import { managed } from './managed.js';
 import { oddTexts } from './odd-texts.js';
 import { severalKeys, severalManaged } from './several-keys.js';
+import { puttingOff, shared, sharedInputs } from './shared.js';
 import { tokens } from './tokens.js';
 
 export type { ContractFramework, Expect, MakeStore, StoreUnderTest } from './framework.js';
@@ -30,6 +31,8 @@ const CHAPTERS: Readonly<Record<string, readonly Sentence[]>> = {
   'the info of a lease': infos,
   'a list of leases': listing,
   'holders that leave without a release': abandonment,
+  'readers that hold a key together': [...shared, ...sharedInputs],
+  'putting off readers': puttingOff,
   'under a LeaseManager': [...managed, ...severalManaged],
 };
 

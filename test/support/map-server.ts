@@ -2,15 +2,18 @@ import type { ListingBackend, StoredKey } from '../../lib/stores/listing.js';
 import type {
   Attempt,
   Granted,
+  GrantedShared,
   StoredLease,
   Refused,
   Release,
   Releasing,
   Renewing,
   Wanted,
+  WantedShared,
 } from '../../lib/stores/server-store.js';
 import type { ReleaseFeed } from '../../lib/stores/wakers.js';
 import { compareKeys } from '../../unbundled/common/key-order.js';
+import { READERS } from '../../unbundled/lease/contract/shared.js';
 import { encodeText, isInRange, type TextRange } from '../../unbundled/stores/exact-text.js';
 import { listByPages, pageOf } from '../../unbundled/stores/listing.js';
 
@@ -25,6 +28,8 @@ interface Row {
   info: string;
   /** Whether the last holder left the key without a release; undefined once the holder has ended the lease. */
   abandoned: boolean | undefined;
+  /** Exists while a group holds the key. */
+  group?: { readonly readers: Set<string>; putOffUntil: number };
 }
 
 /** A server that keeps leases in this process, and notifies all listeners of each release. */
@@ -43,10 +48,20 @@ export class MapServer {
     return row !== undefined && row.expires > this.now() ? row : undefined;
   }
 
+  wasAbandoned(name: string): boolean {
+    const row = this.rows.get(name);
+    if (row?.abandoned === undefined) return false;
+    return this.held(name) === undefined ? row.group === undefined : row.abandoned;
+  }
+
   free(name: string, owner: string, token?: bigint, wasUsed?: boolean): boolean {
     const row = this.held(name);
     if (row?.owner !== owner || (token !== undefined && row.token !== token)) return false;
-    const stays = wasUsed !== undefined && row.abandoned !== undefined && (wasUsed || row.abandoned);
+    const stays =
+      row.group === undefined &&
+      wasUsed !== undefined &&
+      row.abandoned !== undefined &&
+      (wasUsed || row.abandoned);
     if (stays) row.expires = this.now();
     else this.rows.delete(name);
     for (const heard of this.listeners) heard(name);
@@ -83,10 +98,7 @@ export class MapBackend implements ListingBackend {
     if (place >= 0) {
       return { place, wakeIn: server.held(names[place]!)!.expires - server.now(), isRegistered: true };
     }
-    const abandoned = names.map((name) => {
-      const row = server.rows.get(name);
-      return row?.abandoned !== undefined && (server.held(name) === undefined || row.abandoned);
-    });
+    const abandoned = names.map((name) => server.wasAbandoned(name));
     const tokens = names.map((name, i) => {
       const token =
         known.reduce((highest, one) => (one > highest ? one : highest), server.token) + BigInt(i) + 1n;
@@ -128,6 +140,56 @@ export class MapBackend implements ListingBackend {
     return keys.map(({ name, owner, token }) =>
       this.#server.free(name, owner, token) ? 'freed' : 'not held',
     );
+  }
+
+  async acquireShared(
+    { name, reader, length }: WantedShared,
+    { known }: Attempt,
+  ): Promise<GrantedShared | Refused> {
+    await turn();
+    const server = this.#server;
+    const now = server.now();
+    const held = server.held(name);
+    const group = held?.group;
+    const isPutOff = group !== undefined && group.putOffUntil > now && !group.readers.has(reader);
+    if (held !== undefined && (group === undefined || isPutOff)) {
+      const until = isPutOff ? Math.min(group.putOffUntil, held.expires) : held.expires;
+      return { place: 0, wakeIn: until - now, isRegistered: true };
+    }
+    const abandoned = server.wasAbandoned(name);
+    if (held === undefined) {
+      server.token = known.reduce((highest, one) => (one > highest ? one : highest), server.token) + 1n;
+      server.rows.set(name, {
+        owner: READERS + reader,
+        token: server.token,
+        expires: now + length,
+        info: '',
+        abandoned,
+        group: { readers: new Set([reader]), putOffUntil: now },
+      });
+    } else {
+      held.expires = Math.max(held.expires, now + length);
+      group!.readers.add(reader);
+    }
+    const { token, owner } = server.held(name)!;
+    return { token, group: owner, abandoned };
+  }
+
+  async releaseShared(name: string, reader: string): Promise<Release> {
+    await turn();
+    const held = this.#server.held(name);
+    if (held?.group?.readers.delete(reader) !== true) return 'not held';
+    if (held.group.readers.size > 0) return 'unnotified';
+    this.#server.free(name, held.owner);
+    return 'freed';
+  }
+
+  async putOffReaders(name: string, milliseconds: number): Promise<boolean> {
+    await turn();
+    const group = this.#server.held(name)?.group;
+    if (group === undefined) return false;
+    group.putOffUntil = Math.max(group.putOffUntil, this.#server.now() + milliseconds);
+    return true;
   }
 
   async inspect(name: string): Promise<StoredLease | undefined> {

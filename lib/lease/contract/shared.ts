@@ -26,8 +26,10 @@ export interface SharedLeaseStore extends LeaseStore {
    * or if a group holds the key and readers are not put off. A join never shortens the group's lease. If the
    * reader is already in the group, it can ask again at any time. Resolves to undefined if the key is refused.
    *
-   * `reader`: an id that no other acquisition has: letters, digits, `:`, `-` and `_`. `details`: see
-   * {@link AbandonmentLeaseStore}. The readers that join a group get the value of the reader that formed it.
+   * `reader`: an id that no other acquisition has: letters, digits, `:`, `-` and `_`. If the promise rejects,
+   * use another id for the next attempt, because the store removes a reader whose grant arrives too late.
+   * `details`: see {@link AbandonmentLeaseStore}. The readers that join a group get the value of the reader
+   * that formed it.
    */
   tryAcquireShared(
     key: string,
@@ -38,7 +40,8 @@ export interface SharedLeaseStore extends LeaseStore {
   /**
    * Removes the reader from the group that holds the key. The last reader to leave frees the key; waiters are
    * then notified as after any release. Resolves to true if the reader was in the group. A late or repeated
-   * call never affects another reader. The end of a group never makes its key abandoned.
+   * call never affects another reader. A group that ends by its last release, or whose lease expires, does not
+   * leave its key abandoned.
    */
   releaseShared(key: string, reader: string): Promise<boolean>;
   /**
