@@ -306,7 +306,7 @@ function statementsForShared(table: Table) {
             greatest(l.expires, ${later('$3')}),
             CASE WHEN is_free THEN overlay(excluded.info PLACING CASE WHEN l.owner <> '' AND l.abandoned IS NOT NULL THEN '-' ELSE '+' END FROM 20)
               WHEN ${isIn('l')} THEN l.info ELSE l.info || $2::text || ',' END,
-            l.waited AND NOT is_free, NULL
+            l.waited AND NOT is_free, NULL::boolean
             FROM (SELECT l.expires <= ${NOW} AS is_free) AS now)
           WHERE l.expires <= ${NOW} OR ${admits}
         RETURNING token::text AS token, owner, (substr(info, 20, 1) = '-')::text AS abandoned, ${DURABLE})
