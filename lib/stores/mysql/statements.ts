@@ -271,7 +271,7 @@ function statementsForShared(
     releaseShared(name: string, reader: string): string {
       const isLast = `SUBSTR(info, 18) = ${text(`,${reader},`)}`;
       return changeWhere(
-        `owner = IF(${isLast}, '', owner), expires = IF(${isLast}, 0, expires),
+        `owner = IF(${isLast}, ${text('')}, owner), expires = IF(${isLast}, 0, expires),
           info = IF(${isLast}, NULL, REPLACE(info, ${text(`,${reader},`)}, ','))`,
         `name = ${text(name)} AND ${isGroup} AND ${isIn(reader)}`,
       );
