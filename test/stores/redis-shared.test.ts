@@ -150,6 +150,12 @@ describe.each(redisLibraries)('a group of readers in Redis, on %s', (library) =>
     expect(await redis.store.tryAcquireShared('key', 'b', LONG)).toBeUndefined();
     expect(await redis.store.releaseShared('key', 'a')).toBe(false);
     expect(await redis.store.putOffReaders('key', LONG)).toBe(false);
+    for (const info of [undefined, 'some info']) {
+      await redis.store.tryAcquire('other', 'stripelock:readers:', LONG, info);
+      expect(await redis.store.tryAcquireShared('other', 'b', LONG)).toBeUndefined();
+      expect(await redis.store.releaseShared('other', 'b')).toBe(false);
+      expect(await redis.store.putOffReaders('other', LONG)).toBe(false);
+    }
     for (const command of [
       ['RPUSH', LEASE, 'x'],
       ['SET', LEASE, 'some text'],

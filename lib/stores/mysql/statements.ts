@@ -240,7 +240,8 @@ function statementsForShared(
   floor: string,
   changeWhere: (columns: string, condition: string) => string,
 ) {
-  const isGroup = `LEFT(owner, ${READERS.length}) = ${text(READERS)}`;
+  // Every owner and every text is possible in a lease of `tryAcquire`, so this also checks the form of the text.
+  const isGroup = `LEFT(owner, ${READERS.length}) = ${text(READERS)} AND LOCATE(',', info) = 18`;
   const until = 'CAST(LEFT(info, 16) AS SIGNED)';
   const isIn = (reader: string): string => `LOCATE(${text(`,${reader},`)}, info) > 0`;
   return {

@@ -279,7 +279,9 @@ function statementsForSeveral(table: Table) {
  */
 function statementsForShared(table: Table) {
   const { rows } = table;
-  const isGroup = (row: string): string => `starts_with(${row}.owner, '${READERS}')`;
+  // Every owner and every text is possible in a lease of `tryAcquire`, so this also checks the form of the text.
+  const isGroup = (row: string): string =>
+    `(starts_with(${row}.owner, '${READERS}') AND strpos(${row}.info, ',') = 21)`;
   const until = (row: string): string => `substr(${row}.info, 1, 19)::bigint`;
   // $2 the reader's id.
   const isIn = (row: string): string => `strpos(${row}.info, ',' || $2::text || ',') > 0`;
