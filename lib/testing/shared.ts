@@ -314,7 +314,7 @@ export const shared: readonly Sentence[] = [
     const woken = new Promise<void>((resolve) => (stop = store.onRelease('key', resolve)));
     try {
       on.expect(await store.tryAcquireShared('key', 'r1', LONG)).toBe(undefined);
-      on.expect(await on.store.release('key', 'writer')).toBe(true);
+      on.expect(await store.release('key', 'writer')).toBe(true);
       await woken;
       const grant = await store.tryAcquireShared('key', 'r1', LONG);
       on.expect(typeof grant?.token).toBe('bigint');

@@ -5,6 +5,7 @@ import { LeaseManager } from 'stripelock';
 import { mysqlLeaseStore } from 'stripelock/mysql';
 import { mysqlClients } from '../support/mysql-clients.mjs';
 import { Proxy } from '../support/proxy.mjs';
+import { expectReadersOrWriter } from './readers-or-writer.js';
 import { rejectionOf, thrownBy } from '../support/waiting.js';
 import {
   mysqlConnections,
@@ -102,25 +103,31 @@ describe.skipIf(mysqlLibraries.length === 0)('the MySQL store', () => {
     it.each(mysqlPools)('releases on another connection: %s', async (library) => {
       const [proxy, store] = await behindProxy(library);
       await store.tryAcquireAll(['a', 'b', 'c'], 'me', LONG);
+      await store.tryAcquireShared('shared', 'me', LONG);
       // All connections of the pool are in use, so that there are several.
       await Promise.all(['a', 'b', 'c', 'd'].map((key) => store.inspect(key)));
       proxy.cut();
-      expect(await Promise.all([store.release('a', 'me'), store.releaseAll(['b', 'c'], 'me')])).toEqual([
-        true,
-        [true, true],
-      ]);
+      const released = [
+        store.release('a', 'me'),
+        store.releaseAll(['b', 'c'], 'me'),
+        store.releaseShared('shared', 'me'),
+      ];
+      expect(await Promise.all(released)).toEqual([true, [true, true], true]);
       expect(await store.release('a', 'me')).toBe(false);
+      expect(await store.releaseShared('shared', 'me')).toBe(false);
     });
 
-    it.each(mysqlPools)(
-      'never says that nothing was held if the server has executed the release: %s',
-      async (library) => {
+    it.each(mysqlPools.flatMap((pool) => [['release', pool] as const, ['releaseShared', pool] as const]))(
+      'never says that nothing was held if the server has executed the release: %s on %s',
+      async (release, library) => {
         const [proxy, store, table] = await behindProxy(library, 1);
-        await store.tryAcquire('key', 'me', LONG);
+        await (release === 'release'
+          ? store.tryAcquire('key', 'me', LONG)
+          : store.tryAcquireShared('key', 'me', LONG));
         // The store has read the server's settings, on the one connection.
         await store.inspect('key');
         proxy.delay = 60_000;
-        const lost = rejectionOf(store.release('key', 'me'));
+        const lost = rejectionOf(store[release]('key', 'me'));
         const owners = async (): Promise<unknown> =>
           scene.server.query(`SELECT CAST(owner AS CHAR) AS owner FROM ${table}`);
         await expect.poll(owners, { timeout: 20_000 }).toEqual([{ owner: '' }]);
@@ -227,6 +234,7 @@ describe.skipIf(mysqlLibraries.length === 0)('the MySQL store', () => {
           stores.map((_, i) => (i === granted ? 'object' : 'number')),
         );
         expect(await stores[0]!.releaseAll([key, 'a', 'z'], `owner ${granted}`)).toEqual([true, true, true]);
+        await expectReadersOrWriter(stores, round);
       }
     },
   );
@@ -256,6 +264,24 @@ describe.skipIf(mysqlLibraries.length === 0)('the MySQL store', () => {
     await store.tryAcquire('a', 'me', 1);
     await expect.poll(() => store.inspect('a')).toBeUndefined();
     expect(await store.tryAcquireAll(['b\\', 'a'], 'you', LONG)).toHaveLength(2);
+    const details = {};
+    const group = (await store.tryAcquireShared('c', 'r1', LONG, details))!;
+    expect(group.group).toBe('stripelock:readers:r1');
+    expect(details).toEqual({ abandoned: [false] });
+    expect(await store.tryAcquireShared('c', 'r2', LONG)).toEqual(group);
+    expect(await store.putOffReaders('c', LONG)).toBe(true);
+    expect(await store.tryAcquireShared('c', 'r3', LONG)).toBeUndefined();
+    expect(await store.tryAcquireShared('c', 'r2', LONG)).toEqual(group);
+    expect(await store.releaseShared('c', 'r3')).toBe(false);
+    for (const reader of ['r1', 'r2']) expect(await store.releaseShared('c', reader)).toBe(true);
+    await store.tryAcquire('c', 'gone', 1);
+    await expect.poll(() => store.inspect('c')).toBeUndefined();
+    const next = (await store.tryAcquireShared('c', 'r4', LONG, details))!;
+    expect(next.token > group.token).toBe(true);
+    expect(details).toEqual({ abandoned: [true] });
+    expect(await store.tryAcquireShared('c', 'r5', 2 * LONG, details)).toEqual(next);
+    expect(details).toEqual({ abandoned: [true] });
+    expect((await store.inspect('c'))!.remaining).toBeGreaterThan(LONG);
   });
 
   it('reads the right time in each time zone, also in an hour that a clock repeats', async () => {
@@ -358,6 +384,13 @@ describe.skipIf(mysqlLibraries.length === 0)('the MySQL store', () => {
       expect(await store.tryAcquireAll(['a', 'key'], 'you', LONG)).toBe(1);
       expect(await store.renew('key', 'me', LONG)).toBe(true);
       expect(await store.releaseAll(['a', 'key'], 'me')).toEqual([false, true]);
+      const group = (await store.tryAcquireShared('key', 'r1', LONG))!;
+      expect(group.token > token!).toBe(true);
+      expect(await store.tryAcquireShared('key', 'r2', LONG)).toEqual(group);
+      expect(await store.putOffReaders('key', LONG)).toBe(true);
+      expect(await store.tryAcquireShared('key', 'r3', LONG)).toBeUndefined();
+      for (const reader of ['r1', 'r2']) expect(await store.releaseShared('key', reader)).toBe(true);
+      expect(await store.inspect('key')).toBeUndefined();
     }
   });
 

@@ -5,6 +5,7 @@ import { LeaseManager, type GrantDetails } from 'stripelock';
 import { postgresLeaseStore } from 'stripelock/postgres';
 import { openPgLite } from '../support/postgres-clients.mjs';
 import { Proxy } from '../support/proxy.mjs';
+import { expectReadersOrWriter } from './readers-or-writer.js';
 import { rejectionOf, thrownBy, watch } from '../support/waiting.js';
 import { postgresLibraries, PostgresScene, type PostgresStore } from './postgres-setup.js';
 
@@ -82,25 +83,36 @@ describe.skipIf(postgresLibraries.length === 0)('the PostgreSQL store', () => {
     it.each(['pg', 'postgres'] as const)('releases on another connection: a pool of %s', async (library) => {
       const [proxy, store] = await behindProxy(library);
       await store.tryAcquireAll(['a', 'b', 'c'], 'me', LONG);
+      await store.tryAcquireShared('shared', 'me', LONG);
       // All connections of the pool are in use, so that there are several.
       await Promise.all(['a', 'b', 'c', 'd'].map((key) => store.inspect(key)));
       proxy.cut();
-      expect(await Promise.all([store.release('a', 'me'), store.releaseAll(['b', 'c'], 'me')])).toEqual([
-        true,
-        [true, true],
-      ]);
+      const released = [
+        store.release('a', 'me'),
+        store.releaseAll(['b', 'c'], 'me'),
+        store.releaseShared('shared', 'me'),
+      ];
+      expect(await Promise.all(released)).toEqual([true, [true, true], true]);
       expect(await store.release('a', 'me')).toBe(false);
+      expect(await store.releaseShared('shared', 'me')).toBe(false);
     });
 
-    it.each(['pg', 'postgres'] as const)(
-      'never says that nothing was held if the server has executed the release: a pool of %s',
-      async (library) => {
+    it.each([
+      ['release', 'pg'],
+      ['release', 'postgres'],
+      ['releaseShared', 'pg'],
+      ['releaseShared', 'postgres'],
+    ] as const)(
+      'never says that nothing was held if the server has executed the release: %s on a pool of %s',
+      async (release, library) => {
         const [proxy, store, table] = await behindProxy(library, 1);
-        await store.tryAcquire('key', 'me', LONG);
+        await (release === 'release'
+          ? store.tryAcquire('key', 'me', LONG)
+          : store.tryAcquireShared('key', 'me', LONG));
         // The connection has the statement prepared from now on: it is executed without an answer before that.
-        await store.release('other', 'me');
+        await store[release]('other', 'me');
         proxy.delay = 60_000;
-        const lost = rejectionOf(store.release('key', 'me'));
+        const lost = rejectionOf(store[release]('key', 'me'));
         const owners = (): Promise<unknown> => scene.server.query(`SELECT owner FROM ${table}`);
         await expect.poll(owners, { timeout: 20_000 }).toEqual([{ owner: '' }]);
         proxy.cut();
@@ -202,6 +214,7 @@ describe.skipIf(postgresLibraries.length === 0)('the PostgreSQL store', () => {
           stores.map((_, i) => (i === granted ? 'object' : 'number')),
         );
         expect(await stores[0]!.releaseAll(['a', 'key'], `owner ${granted}`)).toEqual([true, true]);
+        await expectReadersOrWriter(stores, round);
       }
     },
   );

@@ -136,7 +136,7 @@ describe.each(redisLibraries)('the Redis store on %s', (library) => {
     60_000,
   );
 
-  it.each([['release'], ['releaseAll']] as const)(
+  it.each(['release', 'releaseAll', 'releaseShared'] as const)(
     'never says that nothing was held if the connection is cut after the server has executed a %s',
     async (release) => {
       const proxy = await Proxy.to(redis.server.port);
@@ -148,10 +148,15 @@ describe.each(redisLibraries)('the Redis store on %s', (library) => {
         await proxy.close();
       });
       // The server knows the scripts from now on.
-      await Promise.all([cutOff.release('key', 'a'), cutOff.releaseAll(['key', 'other'], 'a')]);
-      await cutOff.tryAcquireAll(['key', 'other'], 'a', 60_000);
+      await Promise.all([
+        cutOff.release('key', 'a'),
+        cutOff.releaseAll(['key', 'other'], 'a'),
+        cutOff.releaseShared('key', 'a'),
+      ]);
+      if (release === 'releaseShared') await cutOff.tryAcquireShared('key', 'a', 60_000);
+      else await cutOff.tryAcquireAll(['key', 'other'], 'a', 60_000);
       proxy.delay = 60_000;
-      const keys = release === 'release' ? 'key' : ['key', 'other'];
+      const keys = release === 'releaseAll' ? ['key', 'other'] : 'key';
       const lost = rejectionOf(cutOff[release](keys as never, 'a'));
       await expect.poll(() => redis.command('EXISTS', 'stripelock:{108}:key'), { interval: 5 }).toBe(':0');
       proxy.cut();

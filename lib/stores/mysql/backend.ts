@@ -2,6 +2,7 @@ import { LockError } from '../../common/errors.js';
 import { warnOnce } from '../../common/warnings.js';
 import { storeDenied } from '../../lease/contract/errors.js';
 import type { FencingToken } from '../../lease/contract/lease-store.js';
+import { READERS } from '../../lease/contract/shared.js';
 import { polledReleases } from '../polled-releases.js';
 import { NEVER_LATE, type Operation, type TimeLimit } from '../requests.js';
 import type { TextRange } from '../exact-text.js';
@@ -9,16 +10,26 @@ import { listByPages, pageOf, type Ask, type ListingBackend, type StoredKey } fr
 import type {
   Attempt,
   Granted,
+  GrantedShared,
   StoredLease,
   Refused,
   Release,
   Releasing,
   Renewing,
   Wanted,
+  WantedShared,
 } from '../server-store.js';
 import { ignore, nameOfKey, repeatable, Upkeep } from '../tables.js';
 import { errnoOf, leavesUsable, type Answer, type Connection } from './clients.js';
-import { LOWEST_TOKEN, OUT_OF_RANGE, statementsOf, type Statements } from './statements.js';
+import {
+  isReader,
+  LOWEST_TOKEN,
+  OUT_OF_RANGE,
+  READ_ROW,
+  statementsOf,
+  wasAbandoned,
+  type Statements,
+} from './statements.js';
 
 /** The maximum length of a stored key, in bytes: the size of the column `name`. Longer keys are hashed. */
 const LONGEST_KEY = 512;
@@ -155,12 +166,32 @@ export class MysqlBackend implements ListingBackend {
     });
   }
 
-  async takeBack(key: Releasing, wasUsed: boolean, operation: Operation): Promise<Release> {
-    const [release] = await repeatable(operation, isLost, async () => {
-      const { id } = await this.#run(this.#statements.takeBack(key, wasUsed), operation);
-      return [id > 0n ? 'unnotified' : 'not held'];
-    });
-    return release!;
+  takeBack(key: Releasing, wasUsed: boolean, operation: Operation): Promise<Release> {
+    return this.#releaseOne(this.#statements.takeBack(key, wasUsed), operation);
+  }
+
+  async acquireShared(
+    wanted: WantedShared,
+    { known }: Attempt,
+    operation: Operation,
+  ): Promise<GrantedShared | Refused> {
+    const { name, reader } = wanted;
+    const { id } = await this.#run(this.#statements.acquireShared(wanted, known[0]!), operation);
+    if (id < READ_ROW) return { place: 0, wakeIn: Number(id) };
+    this.#granted(1);
+    if (id >= LOWEST_TOKEN) return { token: id, group: READERS + reader, abandoned: false };
+    const lease = await this.inspect(name, operation);
+    // The lease may have expired or been revoked since the reader was granted the key.
+    if (lease === undefined || !isReader(lease, reader)) return { place: 0 };
+    return { token: lease.token, group: lease.owner, abandoned: wasAbandoned(lease) };
+  }
+
+  releaseShared(name: string, reader: string, operation: Operation): Promise<Release> {
+    return this.#releaseOne(this.#statements.releaseShared(name, reader), operation);
+  }
+
+  async putOffReaders(name: string, milliseconds: number, operation: Operation): Promise<boolean> {
+    return (await this.#run(this.#statements.putOffReaders(name, milliseconds), operation)).id > 0n;
   }
 
   async inspect(name: string, operation: Operation): Promise<StoredLease | undefined> {
@@ -208,10 +239,23 @@ export class MysqlBackend implements ListingBackend {
     return namesIn(await this.#run(this.#statements.held(names), NEVER_LATE));
   }
 
-  #granting({ names, owner }: Wanted, token: FencingToken, abandoned: ReadonlySet<string>): Granted {
-    if (this.#upkeep.isPurgeDue(names.length)) this.#purge().catch(ignore);
+  /** Runs a statement that releases one key. */
+  async #releaseOne(sql: string, operation: Operation): Promise<Release> {
+    const [release] = await repeatable(operation, isLost, async () => {
+      return [(await this.#run(sql, operation)).id > 0n ? 'unnotified' : 'not held'];
+    });
+    return release!;
+  }
+
+  /** Call after each grant, with the number of granted keys. */
+  #granted(keys: number): void {
+    if (this.#upkeep.isPurgeDue(keys)) this.#purge().catch(ignore);
     if (!this.#isFlushKnown) this.#checkFlush().catch(ignore);
     this.#isFlushKnown = true;
+  }
+
+  #granting({ names, owner }: Wanted, token: FencingToken, abandoned: ReadonlySet<string>): Granted {
+    this.#granted(names.length);
     const giveBack = (place: number): void => {
       const key = { name: names[place]!, owner, token };
       this.#run(this.#statements.takeBack(key, false), NEVER_LATE).catch(ignore);

@@ -1,6 +1,7 @@
 import type { FencingToken } from '../../lease/contract/lease-store.js';
+import { READERS } from '../../lease/contract/shared.js';
 import type { PageRange } from '../listing.js';
-import type { Releasing, Renewing, Wanted } from '../server-store.js';
+import type { Releasing, Renewing, StoredLease, Wanted, WantedShared } from '../server-store.js';
 
 /*
  * Each statement is a separate transaction. Each statement must run on both MySQL 8.0 and MariaDB 10.6, so
@@ -28,6 +29,11 @@ const LEFT = `GREATEST(CEIL((expires - ${CLOCK}) / 1000), 1)`;
  * lease.
  */
 export const LOWEST_TOKEN = 2n ** 52n;
+/**
+ * The insert id of an acquisition in shared mode after which the row must be read: the reader joined a group,
+ * or formed one of an abandoned key. Greater than every remaining time, and lower than every token.
+ */
+export const READ_ROW = 2n ** 51n;
 /** SQL that overflows for every token. In every SQL mode, the resulting error undoes the whole statement. */
 const FAIL = 'token + 9223372036854775807';
 /** The server's error for {@link FAIL}. */
@@ -88,12 +94,12 @@ export function statementsOf(table: string) {
   const quoted = (suffix: string): string => `\`${`${table}${suffix}`.replace('.', '`.`')}\``;
   const [rows, floor] = [quoted(''), quoted('_floor')];
 
-  /**
-   * SQL that sets columns of the row of one key, if the owner holds the key. The insert id is the token, or 0
-   * if the owner does not hold the key.
-   */
+  /** SQL that sets columns of one unexpired row. The insert id is the token, or 0 if there is no such row. */
+  const changeWhere = (columns: string, condition: string): string =>
+    `UPDATE ${rows} SET ${columns}, token = LAST_INSERT_ID(token) WHERE ${condition} AND ${NOT_EXPIRED}`;
+  /** SQL that sets columns of the row of one key, if the owner holds the key. */
   const change = (columns: string, key: Parameters<typeof heldBy>[0]): string =>
-    `UPDATE ${rows} SET ${columns}, token = LAST_INSERT_ID(token) WHERE ${heldBy(key)} AND ${NOT_EXPIRED}`;
+    changeWhere(columns, heldBy(key));
 
   /**
    * SQL for a table `l` of the rows that meet the condition and are not locked by another transaction. So a
@@ -106,6 +112,7 @@ export function statementsOf(table: string) {
 
   return {
     ...statementForAcquire(rows, floor),
+    ...statementsForShared(rows, floor, changeWhere),
     /** Reads the rows of these keys without locking them. `held` is 1 if another owner holds the key. */
     look: (names: readonly string[], owner: string): string =>
       `SELECT name, CAST(token AS CHAR) AS token, owner <> ${text(owner)} AND ${NOT_EXPIRED} AS held, ${LEFT} AS remaining,
@@ -166,6 +173,11 @@ export function statementsOf(table: string) {
   };
 }
 
+/** SQL for a new token. `known`: the highest token that the client has received. */
+const nextToken = (floor: string, known: FencingToken): string =>
+  `GREATEST(${CLOCK} * 1000, ${known + 1n}, ${LOWEST_TOKEN},
+        COALESCE((SELECT f.token FROM ${floor} f WHERE f.id = 1), 0) + 1)`;
+
 function statementForAcquire(rows: string, floor: string) {
   return {
     /**
@@ -189,8 +201,7 @@ function statementForAcquire(rows: string, floor: string) {
       abandoned: ReadonlySet<string>,
     ): string {
       const me = text(owner);
-      const token = `GREATEST(${CLOCK} * 1000, ${known + 1n}, ${LOWEST_TOKEN},
-        COALESCE((SELECT f.token FROM ${floor} f WHERE f.id = 1), 0) + 1)`;
+      const token = nextToken(floor, known);
       const values = orderOf(names).map(
         (name) =>
           `(X'${name.toString('hex')}', ${me}, LAST_INSERT_ID(${token}), ${later(length)}, ${infoOf(info)}, 0)`,
@@ -207,6 +218,70 @@ function statementForAcquire(rows: string, floor: string) {
         ON DUPLICATE KEY UPDATE owner = IF(${isFree}, ${me}, owner), token = ${taken},
         info = IF(${isFree}, ${infoOf(info)}, info), abandoned = IF(${isFree}, ${listed}, abandoned), expires = IF(${isFree}, ${later(length)}, expires)`;
     },
+  };
+}
+
+/** Whether a lease is a group whose readers include this one. See {@link statementsForShared}. */
+export const isReader = ({ owner, info }: Pick<StoredLease, 'owner' | 'info'>, reader: string): boolean =>
+  owner.startsWith(READERS) && info.includes(`,${reader},`);
+
+/** Whether the key was abandoned when this group was formed. */
+export const wasAbandoned = ({ info }: Pick<StoredLease, 'info'>): boolean => info[16] === '-';
+
+/**
+ * The statements for groups of readers. A group is a lease whose owner starts with {@link READERS}. In the
+ * place of the `info` text, it has 16 digits: the time in microseconds until which new readers are put off.
+ * After that follow '-' if the key was abandoned when the group was formed, else '+'; and the ids of the
+ * readers: ',' and for each reader its id and ','. The column `abandoned` of a group is NULL, so its end
+ * never makes the key abandoned.
+ */
+function statementsForShared(
+  rows: string,
+  floor: string,
+  changeWhere: (columns: string, condition: string) => string,
+) {
+  // Every owner and every text is possible in a lease of `tryAcquire`, so this also checks the form of the text.
+  const isGroup = `LEFT(owner, ${READERS.length}) = ${text(READERS)} AND LOCATE(',', info) = 18`;
+  const until = 'CAST(LEFT(info, 16) AS SIGNED)';
+  const isIn = (reader: string): string => `LOCATE(${text(`,${reader},`)}, info) > 0`;
+  return {
+    /**
+     * The insert id is the token of a new group, the milliseconds after which a retry may succeed, or
+     * {@link READ_ROW}. As in `acquire`, the order of the assignments does not matter: `expires` is assigned
+     * last, and the other assignments do not change the values of `isFree` and of `admits` where `isFree` is
+     * false.
+     */
+    acquireShared({ name, reader, length }: WantedShared, known: FencingToken): string {
+      const group = text(READERS + reader);
+      const token = nextToken(floor, known);
+      const infoWith = (sign: string): string => text(`${'0'.repeat(16)}${sign},${reader},`);
+      const isFree = `(expires <= ${CLOCK})`;
+      const admits = `(${isGroup} AND (${isIn(reader)} OR ${until} <= ${CLOCK}))`;
+      const wait = `IF(${isGroup}, LEAST(${LEFT}, GREATEST(CEIL((${until} - ${CLOCK}) / 1000), 1)), ${LEFT})`;
+      return `INSERT INTO ${rows} (name, owner, token, expires, info, abandoned)
+        VALUES (${text(name)}, ${group}, LAST_INSERT_ID(${token}), ${later(length)}, ${infoWith('+')}, NULL)
+        ON DUPLICATE KEY UPDATE token = IF(${isFree},
+            GREATEST(token + 1, ${token}) + 0 * LAST_INSERT_ID(IF(abandoned IS NULL, GREATEST(token + 1, ${token}), ${READ_ROW})),
+            token + 0 * LAST_INSERT_ID(IF(${admits}, ${READ_ROW}, ${wait}))),
+          info = IF(${isFree}, IF(abandoned IS NULL, ${infoWith('+')}, ${infoWith('-')}),
+            IF(${admits} AND NOT ${isIn(reader)}, CONCAT(info, ${text(`${reader},`)}), info)),
+          owner = IF(${isFree}, ${group}, owner), abandoned = IF(${isFree}, NULL, abandoned),
+          expires = IF(${isFree}, ${later(length)}, IF(${admits}, GREATEST(expires, ${later(length)}), expires))`;
+    },
+    /** The last reader frees the row as `release` does. `info` is assigned last, because the others read it. */
+    releaseShared(name: string, reader: string): string {
+      const isLast = `SUBSTR(info, 18) = ${text(`,${reader},`)}`;
+      return changeWhere(
+        `owner = IF(${isLast}, ${text('')}, owner), expires = IF(${isLast}, 0, expires),
+          info = IF(${isLast}, NULL, REPLACE(info, ${text(`,${reader},`)}, ','))`,
+        `name = ${text(name)} AND ${isGroup} AND ${isIn(reader)}`,
+      );
+    },
+    putOffReaders: (name: string, milliseconds: number): string =>
+      changeWhere(
+        `info = INSERT(info, 1, 16, GREATEST(${until}, ${later(milliseconds)}))`,
+        `name = ${text(name)} AND ${isGroup}`,
+      ),
   };
 }
 

@@ -10,6 +10,7 @@ import type {
 } from '../../lease/contract/lease-store.js';
 import type { ListingLeaseStore } from '../../lease/contract/listing.js';
 import type { SeveralKeysLeaseStore } from '../../lease/contract/several-keys.js';
+import type { SharedLeaseStore } from '../../lease/contract/shared.js';
 import { clientFrom, reopenedBy } from '../reopen.js';
 import { checkTerms, SeveralServerStore } from '../server-store.js';
 import { checkTable, clientOf } from '../tables.js';
@@ -92,6 +93,7 @@ export function mysqlLeaseStore(
   ReopenableLeaseStore &
   AbandonmentLeaseStore &
   ListingLeaseStore &
+  SharedLeaseStore &
   ClosableLeaseStore {
   const terms = checkTerms(options, NAMES);
   const { clientModule, table, timeout, drift } = options;

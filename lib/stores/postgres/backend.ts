@@ -8,12 +8,14 @@ import { listByPages, pageOf, type Ask, type ListingBackend, type StoredKey } fr
 import type {
   Attempt,
   Granted,
+  GrantedShared,
   StoredLease,
   Refused,
   Release,
   Releasing,
   Renewing,
   Wanted,
+  WantedShared,
 } from '../server-store.js';
 import { ignore, nameOfKey, repeatable, Upkeep } from '../tables.js';
 import type { ReleaseFeed } from '../wakers.js';
@@ -104,11 +106,7 @@ export class PostgresBackend implements ListingBackend {
     if (granted.length > 0) return this.#granting(wanted, granted);
     const held = rows.find((row) => textIn(row, 'remaining') !== null);
     if (held === undefined) return { place: 0 };
-    const isRegistered = textIn(held, 'marked') === 'true';
-    // If this store is subscribed but the row is not marked, the row changed before the statement could mark
-    // it. The release would not notify this store, so the store must retry at once.
-    const wakeIn = isSubscribed && !isRegistered ? 0 : Number(textIn(held, 'remaining'));
-    return { place: isOne ? 0 : Number(exactTextIn(held, 'place')) - 1, wakeIn, isRegistered };
+    return refusal(held, isOne ? 0 : Number(exactTextIn(held, 'place')) - 1, isSubscribed);
   }
 
   async renew(keys: readonly Renewing[], operation: Operation): Promise<(boolean | undefined)[]> {
@@ -148,11 +146,34 @@ export class PostgresBackend implements ListingBackend {
 
   takeBack({ name, owner, token }: Releasing, wasUsed: boolean, operation: Operation): Promise<Release> {
     const values = [name, owner, String(token), this.#limit, String(wasUsed)];
-    return repeatable(operation, isLost, async () => {
-      const [row] = await this.#run(this.#statements.takeBack, values, operation);
-      if (row === undefined) return ['not held'];
-      return [textIn(row, 'waited') === 'true' ? 'freed' : 'unnotified'];
-    }).then(([release]) => release!);
+    return this.#releaseOne(this.#statements.takeBack, values, operation);
+  }
+
+  async acquireShared(
+    { name, reader, length }: WantedShared,
+    { known }: Attempt,
+    operation: Operation,
+  ): Promise<GrantedShared | Refused> {
+    const { isSubscribed } = operation;
+    const values = [name, reader, String(length), String(known[0]), this.#limit, String(isSubscribed)];
+    const [row] = await this.#run(this.#statements.acquireShared, values, operation);
+    if (row === undefined) return { place: 0 };
+    if (textIn(row, 'token') === null) return refusal(row, 0, isSubscribed);
+    this.#purgeIfDue(1);
+    return {
+      token: BigInt(exactTextIn(row, 'token')),
+      group: exactTextIn(row, 'owner'),
+      abandoned: exactTextIn(row, 'abandoned') === 'true',
+    };
+  }
+
+  releaseShared(name: string, reader: string, operation: Operation): Promise<Release> {
+    return this.#releaseOne(this.#statements.releaseShared, [name, reader, this.#limit], operation);
+  }
+
+  async putOffReaders(name: string, milliseconds: number, operation: Operation): Promise<boolean> {
+    const values = [name, String(milliseconds), this.#limit];
+    return (await this.#run(this.#statements.putOffReaders, values, operation)).length > 0;
   }
 
   async inspect(name: string, operation: Operation): Promise<StoredLease | undefined> {
@@ -176,6 +197,16 @@ export class PostgresBackend implements ListingBackend {
     this.#connection.close?.();
   }
 
+  /** Runs a statement that releases one key. */
+  async #releaseOne(statement: Statement, values: readonly Value[], operation: Operation): Promise<Release> {
+    const [release] = await repeatable(operation, isLost, async () => {
+      const [row] = await this.#run(statement, values, operation);
+      if (row === undefined) return ['not held'];
+      return [textIn(row, 'waited') === 'true' ? 'freed' : 'unnotified'];
+    });
+    return release!;
+  }
+
   #free(keys: readonly Releasing[], operation: Operation): Promise<readonly Row[]> {
     const { release, releaseAll } = this.#statements;
     if (keys.length === 1) {
@@ -197,8 +228,13 @@ export class PostgresBackend implements ListingBackend {
     return new Set(rows.map((row) => exactTextIn(row, 'key')));
   }
 
+  /** Call after each grant, with the number of granted keys. */
+  #purgeIfDue(keys: number): void {
+    if (this.#upkeep.isPurgeDue(keys)) this.#runAside(this.#statements.purge, []);
+  }
+
   #granting({ names, owner }: Wanted, rows: readonly Row[]): Granted {
-    if (this.#upkeep.isPurgeDue(names.length)) this.#runAside(this.#statements.purge, []);
+    this.#purgeIfDue(names.length);
     const granted = byPlace(names, rows);
     const tokens = granted.map((row) => exactTextIn(row, 'token'));
     const giveBack = (place: number): void =>
@@ -241,6 +277,15 @@ export class PostgresBackend implements ListingBackend {
   #runAside(statement: Statement, values: readonly Value[]): void {
     this.#connection.run(statement, values, { prepare: this.#prepare, operation: NEVER_LATE }).catch(ignore);
   }
+}
+
+/** The refusal of an attempt. `held`: the row of the key with the index `place`. */
+function refusal(held: Row, place: number, isSubscribed: boolean): Refused {
+  const isRegistered = textIn(held, 'marked') === 'true';
+  // If this store is subscribed but the row is not marked, the row changed before the statement could mark
+  // it. The release would not notify this store, so the store must retry at once.
+  const wakeIn = isSubscribed && !isRegistered ? 0 : Number(textIn(held, 'remaining'));
+  return { place, wakeIn, isRegistered };
 }
 
 function leaseOf(row: Row): StoredLease {

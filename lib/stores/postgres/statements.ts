@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { READERS } from '../../lease/contract/shared.js';
 import type { Statement } from './connection.js';
 
 /** SQL for the server's current time. Unlike `now()`, it is read when the expression is evaluated. */
@@ -197,6 +198,7 @@ export function statementsOf(table: Table) {
     held: statement(`SELECT key FROM ${rows}
       WHERE key = ANY (ARRAY(SELECT json_array_elements_text($1::text::json))) AND ${NOT_EXPIRED}`),
     ...statementsForSeveral(table),
+    ...statementsForShared(table),
     /** Creates the tables. `limit` is a value for the server's setting `lock_timeout`. */
     schema: (limit: string) => schemaOf(table, limit),
   };
@@ -265,6 +267,65 @@ function statementsForSeveral(table: Table) {
       SELECT ${outcome}, waited::text, ${QUICK},
         ${notify(table, 'done.key')}
         FROM own LEFT JOIN done USING (place)`),
+  };
+}
+
+/**
+ * The statements for groups of readers. A group is a lease whose owner starts with {@link READERS}. In the
+ * place of the `info` text, it has 19 digits: the time in nanoseconds until which new readers are put off.
+ * After that follow '-' if the key was abandoned when the group was formed, else '+'; and the ids of the
+ * readers: ',' and for each reader its id and ','. The column `abandoned` of a group is NULL, so its end
+ * never makes the key abandoned.
+ */
+function statementsForShared(table: Table) {
+  const { rows } = table;
+  // Every owner and every text is possible in a lease of `tryAcquire`, so this also checks the form of the text.
+  const isGroup = (row: string): string =>
+    `(starts_with(${row}.owner, '${READERS}') AND strpos(${row}.info, ',') = 21)`;
+  const until = (row: string): string => `substr(${row}.info, 1, 19)::bigint`;
+  // $2 the reader's id.
+  const isIn = (row: string): string => `strpos(${row}.info, ',' || $2::text || ',') > 0`;
+  const admits = `CASE WHEN ${isGroup('l')} THEN ${isIn('l')} OR ${until('l')} <= ${CLOCK} ELSE false END`;
+  const refuses = `l.key = $1 AND l.${NOT_EXPIRED} AND NOT ${admits}`;
+  const isLast = `substr(info, 21) = ',' || $2::text || ','`;
+  return {
+    // As `acquire`, but a group that admits the reader does not hold the key against it. A put-off that ends
+    // before the group's lease ends the wait. `isFree` is evaluated only once, because all columns must agree
+    // on it. $1 key, $2 the reader's id, $3 length, $4 known token, $5 lock timeout, $6 whether this store
+    // listens.
+    acquireShared: statement(`WITH held AS MATERIALIZED (
+        SELECT ceil(least(extract(epoch FROM l.expires - ${NOW}) * 1000,
+          CASE WHEN ${isGroup('l')} THEN (${until('l')} - ${CLOCK}) / 1e6 END))::bigint::text AS remaining, waited
+          FROM ${rows} l WHERE ${refuses}),
+      mark AS (UPDATE ${rows} l SET waited = true FROM ${limited('$5')}
+        WHERE $6::text::boolean AND ${refuses} AND NOT l.waited AND EXISTS (SELECT FROM held) RETURNING 1),
+      won AS (INSERT INTO ${rows} AS l (${COLUMNS})
+        SELECT $1::text, '${READERS}' || $2::text, ${nextToken(table, '$4')}, ${later('$3')}, repeat('0', 19) || '+,' || $2::text || ',', NULL
+          FROM ${limited('$5')} WHERE NOT EXISTS (SELECT FROM held)
+        ON CONFLICT (key) DO UPDATE SET (owner, token, expires, info, waited, abandoned) = (SELECT
+            CASE WHEN is_free THEN excluded.owner ELSE l.owner END,
+            CASE WHEN is_free THEN greatest(l.token + 1, excluded.token) ELSE l.token END,
+            greatest(l.expires, ${later('$3')}),
+            CASE WHEN is_free THEN overlay(excluded.info PLACING CASE WHEN l.owner <> '' AND l.abandoned IS NOT NULL THEN '-' ELSE '+' END FROM 20)
+              WHEN ${isIn('l')} THEN l.info ELSE l.info || $2::text || ',' END,
+            l.waited AND NOT is_free, NULL::boolean
+            FROM (SELECT l.expires <= ${NOW} AS is_free) AS now)
+          WHERE l.expires <= ${NOW} OR ${admits}
+        RETURNING token::text AS token, owner, (substr(info, 20, 1) = '-')::text AS abandoned, ${DURABLE})
+      SELECT token, owner, abandoned, NULL AS remaining, NULL AS marked FROM won
+      UNION ALL SELECT NULL, NULL, NULL, remaining, (waited OR EXISTS (SELECT FROM mark))::text FROM held`),
+    // The last reader frees the row as `release` does. $1 key, $2 the reader's id, $3 lock timeout.
+    releaseShared:
+      statement(`WITH gone AS (UPDATE ${rows} l SET owner = CASE WHEN ${isLast} THEN '' ELSE owner END,
+          expires = CASE WHEN ${isLast} THEN '-infinity' ELSE expires END,
+          info = CASE WHEN ${isLast} THEN NULL ELSE replace(info, ',' || $2::text || ',', ',') END FROM ${limited('$3')}
+        WHERE key = $1 AND ${NOT_EXPIRED} AND ${isGroup('l')} AND ${isIn('l')} RETURNING key, waited AND owner = '' AS waited)
+      SELECT waited::text, ${QUICK}, ${notify(table, 'key')} FROM gone`),
+    // $1 key, $2 length of the put-off in milliseconds, $3 lock timeout.
+    putOffReaders: statement(`WITH done AS (UPDATE ${rows} l SET info = overlay(info PLACING
+          greatest(${until('l')}, ${CLOCK} + $2::text::bigint * 1000000)::text FROM 1 FOR 19) FROM ${limited('$3')}
+        WHERE key = $1 AND ${NOT_EXPIRED} AND ${isGroup('l')} RETURNING 1)
+      SELECT ${QUICK} FROM done`),
   };
 }
 

@@ -11,6 +11,7 @@ import {
 } from '../../lease/contract/lease-store.js';
 import type { ListingLeaseStore } from '../../lease/contract/listing.js';
 import type { SeveralKeysLeaseStore } from '../../lease/contract/several-keys.js';
+import type { SharedLeaseStore } from '../../lease/contract/shared.js';
 import { clientFrom, reopenedBy } from '../reopen.js';
 import { checkTerms, SeveralServerStore } from '../server-store.js';
 import { checkTable, clientOf } from '../tables.js';
@@ -118,6 +119,7 @@ export function postgresLeaseStore(
   ReopenableLeaseStore &
   AbandonmentLeaseStore &
   ListingLeaseStore &
+  SharedLeaseStore &
   ClosableLeaseStore {
   const terms = checkTerms(options, NAMES);
   const { clientModule, table, timeout, drift } = options;

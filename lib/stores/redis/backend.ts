@@ -9,12 +9,14 @@ import type { Operation } from '../requests.js';
 import type {
   Attempt,
   Granted,
+  GrantedShared,
   StoredLease,
   Refused,
   Release,
   Releasing,
   Renewing,
   Wanted,
+  WantedShared,
 } from '../server-store.js';
 import type { ReleaseFeed } from '../wakers.js';
 import { connectionOf, type RedisClient } from './client.js';
@@ -24,14 +26,17 @@ import type { OwnClient } from './own-client.js';
 import {
   ACQUIRE,
   ACQUIRE_ALL,
+  ACQUIRE_SHARED,
   BEFORE_INFO,
   INSPECT,
   INSPECT_ALL,
   KEEP,
   OF_CLUSTER,
   PASS_ON,
+  PUT_OFF_READERS,
   RELEASE,
   RELEASE_ALL,
+  RELEASE_SHARED,
   RENEW,
   RENEW_ALL,
   type Script,
@@ -136,8 +141,8 @@ export class RedisBackend implements ListingBackend {
     );
   }
 
-  acquire(wanted: Wanted, attempt: Attempt, { isSubscribed }: Operation): Promise<Granted | Refused> {
-    const channel = attempt.isAwaited && isSubscribed ? this.#channel : undefined;
+  acquire(wanted: Wanted, attempt: Attempt, operation: Operation): Promise<Granted | Refused> {
+    const channel = this.#channelFor(attempt, operation);
     if (wanted.names.length > 1) return this.#acquireAll(wanted, attempt.known, channel);
     return this.#acquireOne(wanted, attempt.known[0]!, channel);
   }
@@ -184,6 +189,38 @@ export class RedisBackend implements ListingBackend {
     const args = [owner, tokenText(token!), wasUsed ? '1' : '0'];
     const released = this.#releaseReader();
     return this.#run(RELEASE, releaseNames(name), args, (reply) => released(reply)!);
+  }
+
+  acquireShared(
+    { name, reader, length }: WantedShared,
+    attempt: Attempt,
+    operation: Operation,
+  ): Promise<GrantedShared | Refused> {
+    const channel = this.#channelFor(attempt, operation);
+    const keys = acquireNames(name, channel);
+    const args = [reader, String(length), channel ?? '', String(attempt.known[0]! / MICROSECOND)];
+    return this.#run(ACQUIRE_SHARED, keys, args, (reply) => {
+      const [first, group] = reply as unknown[];
+      if (group === undefined) {
+        return { place: 0, wakeIn: Number(first), isRegistered: channel !== undefined };
+      }
+      const signed = BigInt(String(first));
+      return { token: signed < 0n ? -signed : signed, group: String(group), abandoned: signed < 0n };
+    });
+  }
+
+  releaseShared(name: string, reader: string): Promise<Release> {
+    const released = this.#releaseReader();
+    return this.#run(RELEASE_SHARED, [name, waitersOf(name)], [reader], (reply) => released(reply)!);
+  }
+
+  putOffReaders(name: string, milliseconds: number): Promise<boolean> {
+    return this.#run(PUT_OFF_READERS, [name], [String(milliseconds)], (reply) => Number(reply) === 1);
+  }
+
+  /** The channel to register if the attempt is refused; undefined if the store does not wait for the key. */
+  #channelFor({ isAwaited }: Attempt, { isSubscribed }: Operation): string | undefined {
+    return isAwaited && isSubscribed ? this.#channel : undefined;
   }
 
   /** Returns a function that parses the reply of a release. Call before the release is sent. */
@@ -286,8 +323,7 @@ export class RedisBackend implements ListingBackend {
   ): Promise<Granted | Refused> {
     const { names, owner, length, info } = wanted;
     const lease = names[0]!;
-    const keys = [lease, highestOf(lease), markOf(lease)];
-    if (channel !== undefined) keys.push(waitersOf(lease));
+    const keys = acquireNames(lease, channel);
     const args = [owner, String(length)];
     if (channel !== undefined || floor !== undefined || info) args.push(channel ?? '');
     if (floor !== undefined || info) args.push(floor ?? '0');
@@ -308,10 +344,7 @@ export class RedisBackend implements ListingBackend {
     channel: string | undefined,
   ): Promise<Granted | Refused> {
     const { names, owner, length, info = '' } = wanted;
-    const keys = names.flatMap((lease) => {
-      const named = [lease, highestOf(lease), markOf(lease)];
-      return channel === undefined ? named : [...named, waitersOf(lease)];
-    });
+    const keys = names.flatMap((lease) => acquireNames(lease, channel));
     const floors = known.map((token) => String(token / MICROSECOND));
     const args = [owner, String(length), infoText(info), channel ?? '', ...floors];
     return this.#runAll(ACQUIRE_ALL, keys, args, ([isGranted, ...rest]) => {
@@ -394,6 +427,12 @@ function leaseOf(reply: unknown): StoredLease | undefined {
   const [text, token, remaining] = reply as unknown[];
   const [owner = '', info = ''] = String(text).slice(1).split(BEFORE_INFO);
   return { owner, token: BigInt(String(token)), remaining: Number(remaining), info };
+}
+
+/** The KEYS of one lease for the scripts that acquire a lease. `channel`: the caller's, if the caller waits. */
+function acquireNames(lease: string, channel: string | undefined): readonly string[] {
+  const names = [lease, highestOf(lease), markOf(lease)];
+  return channel === undefined ? names : [...names, waitersOf(lease)];
 }
 
 /** The KEYS of one lease for the scripts that release a lease. */

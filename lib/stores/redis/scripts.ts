@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { READERS } from '../../lease/contract/shared.js';
 
 /** The suffix of a store's channel name if the store's client is for a cluster. */
 export const OF_CLUSTER = '~';
@@ -84,26 +85,15 @@ end
 `;
 
 /**
- * KEYS: the lease; the bucket's highest token in microseconds; the lease's mark; and the lease's waiters,
- * only if the caller waits.
- *
- * ARGV: the owner; the TTL in milliseconds; the caller's channel or ''; a lower bound for the token in
- * microseconds; {@link BEFORE_INFO} followed by the `info` text. The last three arguments are optional.
- *
- * Replies with the token, or with {milliseconds until another owner's lease ends}. The token has a minus sign
- * if the key was abandoned. If the lease is refused and the caller waits, the caller's channel is registered
- * as a waiter, in order of arrival, until the other owner's lease ends.
+ * Sets `token` to a new token. KEYS[2]: the bucket's highest token in microseconds. ARGV[4]: optional lower
+ * bound for the token in microseconds.
  *
  * A token counts nanoseconds but is computed in microseconds, because the server's TIME has microseconds, and
  * Lua's numbers are exact only up to 2^53. (2^53 microseconds after 1970 is in the year 2255.) Three zeros
- * are then appended. Usually the clock
- * is ahead of all tokens, so comparing strings of 16 digits is enough. If the clock was set back, the new
- * token is the highest token plus one.
+ * are then appended. Usually the clock is ahead of all tokens, so comparing strings of 16 digits is enough. If
+ * the clock was set back, the new token is the highest token plus one.
  */
-export const ACQUIRE = script(`${IS_OWN}${REGISTER}${SET_MARK}
-local call = redis.call
-local owner = ARGV[1] .. (ARGV[5] or '')
-local time = call('TIME')
+const NEW_TOKEN = `local time = call('TIME')
 local token = time[1] .. string.sub('00000' .. time[2], -6)
 local highest = call('GETSET', KEYS[2], token)
 local ahead = not highest or (#highest == 16 and highest < token and tonumber(highest))
@@ -118,7 +108,23 @@ if not ahead or ARGV[4] or #token ~= 16 then
   call('SET', KEYS[2], token)
 end
 token = token .. '000'
-if not KEYS[4] and call('SET', KEYS[1], token .. ':' .. owner, 'NX', 'PX', ARGV[2]) then
+`;
+
+/**
+ * KEYS: the lease; the bucket's highest token in microseconds; the lease's mark; and the lease's waiters,
+ * only if the caller waits.
+ *
+ * ARGV: the owner; the TTL in milliseconds; the caller's channel or ''; a lower bound for the token in
+ * microseconds; {@link BEFORE_INFO} followed by the `info` text. The last three arguments are optional.
+ *
+ * Replies with the token, or with {milliseconds until another owner's lease ends}. The token has a minus sign
+ * if the key was abandoned. If the lease is refused and the caller waits, the caller's channel is registered
+ * as a waiter, in order of arrival, until the other owner's lease ends.
+ */
+export const ACQUIRE = script(`${IS_OWN}${REGISTER}${SET_MARK}
+local call = redis.call
+local owner = ARGV[1] .. (ARGV[5] or '')
+${NEW_TOKEN}if not KEYS[4] and call('SET', KEYS[1], token .. ':' .. owner, 'NX', 'PX', ARGV[2]) then
   return setMark(KEYS[3], false, ARGV[2]) .. token
 end
 local held = call('GET', KEYS[1])
@@ -214,6 +220,120 @@ else
   call('DEL', KEYS[1], KEYS[3])
 end
 if string.sub(held, 20, 20) == ';' and wake(KEYS[1], KEYS[2]) then return 2 end
+return 1`);
+
+/**
+ * A group of readers is a lease whose owner starts with {@link READERS}. In the place of the `info` text, it
+ * has 16 digits: the time in microseconds until which new readers are put off. After that follow '-' if the
+ * key was abandoned when the group was formed, else '+'; and the ids of the readers: ',' and for each reader
+ * its id and ','. A group has no mark, so its end never makes the key abandoned.
+ *
+ * Parses the value of a lease. Returns nil if the value is not a group. The pattern has %c for
+ * {@link BEFORE_INFO}, because a pattern must not contain this character in Lua 5.1.
+ */
+const GROUP = `
+local function groupIn(held)
+  return string.match(held or '', '^%d+[:;](${READERS}[%w_:%-]+)%c(%d+)([+-])(,.*)$')
+end
+local function textOf(owner, till, sign, ids)
+  return owner .. '\\0' .. string.format('%016.0f', till) .. sign .. ids
+end
+`;
+
+/**
+ * Notifies the store that has waited longest, but does not reserve the key for it. If that store waits for
+ * shared mode, it joins the group, leaves the list of waiters, and notifies the next store. Otherwise the
+ * store is refused and keeps its place in the list.
+ */
+const NOTIFY_NEXT = `
+local function notifyNext(lease, waiters)
+  for _ = 1, 32 do
+    local first = redis.pcall('ZRANGE', waiters, 0, 0)[1]
+    if not first or redis.pcall('PUBLISH', first, lease) ~= 0 or string.sub(first, -1) == '${OF_CLUSTER}' then
+      return
+    end
+    redis.call('ZREM', waiters, first)
+  end
+end
+`;
+
+/**
+ * KEYS: as for `ACQUIRE`. ARGV: the reader's id; the TTL in milliseconds; the caller's channel or ''; a lower
+ * bound for the token in microseconds.
+ *
+ * Replies with {signed token, owner of the group}, where the sign is '-' if the key was abandoned when the
+ * group was formed, else '+'. If the key is refused, replies with {milliseconds after which a retry may
+ * succeed}, and registers the caller as `ACQUIRE` does.
+ */
+export const ACQUIRE_SHARED = script(`${HELD}${GROUP}${REGISTER}${NOTIFY_NEXT}
+local channel = ARGV[3]
+local owner, till, sign, ids = groupIn(held)
+local isFree = not held or string.sub(held, 20) == '~' .. channel
+local isIn = owner and string.find(ids, ',' .. ARGV[1] .. ',', 1, true)
+local left = isFree and 0 or call('PTTL', KEYS[1])
+local mark = isFree and ':' or string.sub(held, 20, 20)
+if not isFree and not isIn then${REFUSE_FOREIGN}
+  local time = call('TIME')
+  local now = time[1] .. string.sub('00000' .. time[2], -6)
+  local wait = owner and math.min(left, math.ceil((till - now) / 1000)) or left
+  if not owner or wait > 0 then
+    if KEYS[4] then register(KEYS[1], KEYS[4], mark, now, channel, left) end
+    return {wait}
+  end
+end
+if isFree then
+${NEW_TOKEN}  held, owner, till, ids = token, '${READERS}' .. ARGV[1], 0, ','
+  sign = call('DEL', KEYS[3]) == 1 and '-' or '+'
+end
+if not isIn then ids = ids .. ARGV[1] .. ',' end
+left = string.format('%.0f', math.max(left, tonumber(ARGV[2])))
+if KEYS[4] then
+  local waited = call('ZREM', KEYS[4], channel) == 1
+  if call('PEXPIRE', KEYS[4], left) == 1 then
+    mark = ';'
+    if isFree or waited then notifyNext(KEYS[1], KEYS[4]) end
+  end
+end
+local token = string.sub(held, 1, 19)
+call('PSETEX', KEYS[1], left, token .. mark .. textOf(owner, till, sign, ids))
+return {sign .. token, owner}`);
+
+/**
+ * KEYS: the lease, its waiters. ARGV: the reader's id. Replies 0 if the reader was not in the group that
+ * holds the key, 2 if it was the last one and a waiter was notified, else 1.
+ */
+export const RELEASE_SHARED = script(`${HELD}${GROUP}${WAKE}
+if not held then return 0 end
+local owner, till, sign, ids = groupIn(held)
+if not owner then${REFUSE_FOREIGN}
+  return 0
+end
+local first, last = string.find(ids, ',' .. ARGV[1] .. ',', 1, true)
+if not first then return 0 end
+ids = string.sub(ids, 1, first) .. string.sub(ids, last + 1)
+if ids ~= ',' then
+  local left = string.format('%.0f', math.max(call('PTTL', KEYS[1]), 1))
+  call('PSETEX', KEYS[1], left, string.sub(held, 1, 20) .. textOf(owner, till, sign, ids))
+  return 1
+end
+call('DEL', KEYS[1])
+if string.sub(held, 20, 20) == ';' and wake(KEYS[1], KEYS[2]) then return 2 end
+return 1`);
+
+/**
+ * KEYS: the lease. ARGV: milliseconds for which new readers are put off. Replies 1 if a group holds the key,
+ * else 0.
+ */
+export const PUT_OFF_READERS = script(`${HELD}${GROUP}
+if not held then return 0 end
+local owner, till = groupIn(held)
+if not owner then${REFUSE_FOREIGN}
+  return 0
+end
+local time = call('TIME')
+local now = time[1] .. string.sub('00000' .. time[2], -6)
+till = math.max(tonumber(till), now + 1000 * ARGV[1])
+call('SETRANGE', KEYS[1], 21 + #owner, string.format('%016.0f', till))
 return 1`);
 
 /**

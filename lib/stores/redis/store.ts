@@ -13,6 +13,7 @@ import {
 } from '../../lease/contract/lease-store.js';
 import type { ListingLeaseStore } from '../../lease/contract/listing.js';
 import type { SeveralKeysLeaseStore } from '../../lease/contract/several-keys.js';
+import type { SharedLeaseStore } from '../../lease/contract/shared.js';
 import { clientFrom, moduleUrl, reopenedBy } from '../reopen.js';
 import { checkTerms, SeveralServerStore } from '../server-store.js';
 import { RedisBackend } from './backend.js';
@@ -95,6 +96,7 @@ export function redisLeaseStore(
   ReopenableLeaseStore &
   AbandonmentLeaseStore &
   ListingLeaseStore &
+  SharedLeaseStore &
   ClosableLeaseStore {
   const terms = checkTerms(options, NAMES);
   const prefix = checkPrefix(options.prefix);
