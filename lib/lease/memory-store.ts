@@ -31,6 +31,7 @@ import {
   type ListingLeaseStore,
   type ListLeasesOptions,
 } from './contract/listing.js';
+import { checkReader, READERS, type SharedGrant, type SharedLeaseStore } from './contract/shared.js';
 import { Schedule, type Due } from './schedule.js';
 import { checkHandle, numberOf, type HandleFields } from './handle.js';
 
@@ -93,7 +94,13 @@ class OpenedTable {
  * (LockError, code ERR_LOCK_ENGINE).
  */
 export class MemoryLeaseStore
-  implements InfoLeaseStore, AbandonmentLeaseStore, WakingLeaseStore, ReopenableLeaseStore, ListingLeaseStore
+  implements
+    InfoLeaseStore,
+    AbandonmentLeaseStore,
+    SharedLeaseStore,
+    WakingLeaseStore,
+    ReopenableLeaseStore,
+    ListingLeaseStore
 {
   /**
    * An enumerable property that cannot be cloned, so that structured clone refuses the whole object.
@@ -213,6 +220,31 @@ export class MemoryLeaseStore
     return granted !== 0n && this.#table.takeBack(key, owner, granted, wasUsed, this.#at());
   }
 
+  async tryAcquireShared(
+    key: string,
+    reader: string,
+    ttl: number,
+    details?: GrantDetails,
+  ): Promise<SharedGrant | undefined> {
+    const name = READERS + checkReader(reader);
+    const answer = this.#table.join(checkKey(key), name, this.#inTable(ttl), this.#at());
+    if (typeof answer === 'number') {
+      this.#awaited.get(key)?.putOff(answer);
+      return undefined;
+    }
+    const { group, token } = answer;
+    if (details !== undefined) details.abandoned = token < 0n ? ABANDONED : NOT_ABANDONED;
+    return { group, token: token < 0n ? -token : token };
+  }
+
+  async releaseShared(key: string, reader: string): Promise<boolean> {
+    return this.#table.leave(checkKey(key), READERS + checkReader(reader), this.#at());
+  }
+
+  async putOffReaders(key: string, milliseconds: number): Promise<boolean> {
+    return this.#table.putOffReaders(checkKey(key), checkTtl(milliseconds, 'milliseconds'), this.#at());
+  }
+
   async inspect(key: string): Promise<InfoLeaseState | undefined> {
     return this.inspectNow(key);
   }
@@ -329,6 +361,8 @@ class AwaitedKey implements Due {
   readonly #schedule: Schedule<AwaitedKey>;
   readonly #remaining: () => number | undefined;
   readonly #watch: LeaseWatch;
+  /** The time until which the table refuses readers; see {@link putOff}. Infinity if no reader was refused. */
+  #readersRetryAt = Infinity;
   /** The listeners, in the order in which they take turns. */
   readonly #listeners = new Set<() => void>();
 
@@ -365,12 +399,23 @@ class AwaitedKey implements Due {
    * free. After that time, the listeners are notified if the key is free.
    */
   refused(retryAfter: number): void {
-    this.#schedule.set(this, this.#schedule.now() + retryAfter);
+    this.#schedule.set(this, Math.min(this.#schedule.now() + retryAfter, this.#readersRetryAt));
   }
 
-  /** Called by the schedule when the lease of the key may have expired. */
-  run(): void {
-    if (!this.#isHeld()) this.#notify();
+  /**
+   * Call when the table has refused a reader. After `retryAfter` milliseconds, the listeners are notified even
+   * if the key is still held, because new readers may no longer be put off.
+   */
+  putOff(retryAfter: number): void {
+    this.#readersRetryAt = this.#schedule.now() + retryAfter;
+    this.#schedule.set(this, this.#readersRetryAt);
+  }
+
+  /** Called by the schedule when the lease of the key may have expired, or readers are no longer put off. */
+  run(now: number): void {
+    const mayJoin = now >= this.#readersRetryAt;
+    if (mayJoin) this.#readersRetryAt = Infinity;
+    if (!this.#isHeld() || mayJoin) this.#notify();
   }
 
   /** Whether the key is held. If it is, schedules the next check for the time when its lease expires. */

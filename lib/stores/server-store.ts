@@ -23,7 +23,7 @@ import {
   type Renewal,
   type SeveralKeysLeaseStore,
 } from '../lease/contract/several-keys.js';
-import { checkReader, READERS, type SharedGrant } from '../lease/contract/shared.js';
+import { checkReader, READERS, type SharedGrant, type SharedLeaseStore } from '../lease/contract/shared.js';
 import { checkDrift, withDrift, withoutDrift } from './drift.js';
 import {
   listedLease,
@@ -181,7 +181,7 @@ export interface Backend extends Asked {
   release(keys: readonly Releasing[], operation: Operation): Promise<readonly (Release | undefined)[]>;
   /** See {@link AbandonmentLeaseStore}. Omitted if the server does not know whether a lease was released. */
   takeBack?(key: Releasing, wasUsed: boolean, operation: Operation): Promise<Release>;
-  /** See {@link SharedLeaseStore.tryAcquireShared}. */
+  /** See {@link SharedLeaseStore.tryAcquireShared}. Omitted if the server cannot grant keys in shared mode. */
   acquireShared?(
     wanted: WantedShared,
     attempt: Attempt,
@@ -305,41 +305,6 @@ export class ServerStore<B extends Backend = Backend>
     return kept && this.decoded(kept);
   }
 
-  async tryAcquireShared(
-    key: string,
-    reader: string,
-    ttl: number,
-    details?: GrantDetails,
-  ): Promise<SharedGrant | undefined> {
-    const name = this.backend.nameOf(checkKey(key));
-    const length = withDrift(checkTtl(ttl), this.#drift);
-    const wanted = { name, reader: checkReader(reader), length };
-    const answer = await this.#attempt<GrantedShared>(
-      { names: [name], owner: wanted.reader },
-      (attempt, operation) => this.backend.acquireShared!(wanted, attempt, operation),
-      ({ group, token }) => this.#highest.add(name, group, token),
-      () => this.#giveBackShared(wanted),
-    );
-    if (answer === undefined) return undefined;
-    const { token, group, abandoned } = answer;
-    if (details !== undefined) details.abandoned = [abandoned];
-    return { token, group };
-  }
-
-  async releaseShared(key: string, reader: string): Promise<boolean> {
-    const name = this.backend.nameOf(checkKey(key));
-    const id = checkReader(reader);
-    const release = await this.ask((operation) => this.backend.releaseShared!(name, id, operation));
-    if (release === 'unnotified') this.#wakers.released(name);
-    return release !== 'not held';
-  }
-
-  async putOffReaders(key: string, milliseconds: number): Promise<boolean> {
-    const name = this.backend.nameOf(checkKey(key));
-    const length = checkTtl(milliseconds, 'milliseconds');
-    return this.ask((operation) => this.backend.putOffReaders!(name, length, operation));
-  }
-
   onRelease(key: string, listener: () => void): () => void {
     const name = this.backend.nameOf(checkKey(key));
     return this.backend.listen?.(name, listener) ?? this.#wakers.listen(name, listener);
@@ -382,6 +347,37 @@ export class ServerStore<B extends Backend = Backend>
     if (answer === undefined) return place;
     if (details !== undefined) details.abandoned = answer.abandoned;
     return answer.tokens;
+  }
+
+  /** As `SharedLeaseStore.tryAcquireShared`. */
+  protected async join(
+    key: string,
+    reader: string,
+    ttl: number,
+    details: GrantDetails | undefined,
+  ): Promise<SharedGrant | undefined> {
+    const name = this.backend.nameOf(checkKey(key));
+    const length = withDrift(checkTtl(ttl), this.#drift);
+    const wanted = { name, reader: checkReader(reader), length };
+    const answer = await this.#attempt<GrantedShared>(
+      { names: [name], owner: wanted.reader },
+      (attempt, operation) => this.backend.acquireShared!(wanted, attempt, operation),
+      ({ group, token }) => this.#highest.add(name, group, token),
+      () => this.#giveBackShared(wanted),
+    );
+    if (answer === undefined) return undefined;
+    const { token, group, abandoned } = answer;
+    if (details !== undefined) details.abandoned = [abandoned];
+    return { token, group };
+  }
+
+  /** As `SharedLeaseStore.releaseShared`. */
+  protected async leave(key: string, reader: string): Promise<boolean> {
+    const name = this.backend.nameOf(checkKey(key));
+    const id = checkReader(reader);
+    const release = await this.ask((operation) => this.backend.releaseShared!(name, id, operation));
+    if (release === 'unnotified') this.#wakers.released(name);
+    return release !== 'not held';
   }
 
   /**
@@ -541,8 +537,33 @@ function concealed(source: LeaseStoreSource): LeaseStoreSource {
   return source;
 }
 
-/** A lease store that can also list leases, for servers that can enumerate keys. */
-export class ListingServerStore extends ServerStore<ListingBackend> implements ListingLeaseStore {
+/**
+ * A lease store that can also list leases and grant keys in shared mode, for servers that can enumerate keys and
+ * change a part of a lease.
+ */
+export class ListingServerStore
+  extends ServerStore<ListingBackend>
+  implements ListingLeaseStore, SharedLeaseStore
+{
+  tryAcquireShared(
+    key: string,
+    reader: string,
+    ttl: number,
+    details?: GrantDetails,
+  ): Promise<SharedGrant | undefined> {
+    return this.join(key, reader, ttl, details);
+  }
+
+  releaseShared(key: string, reader: string): Promise<boolean> {
+    return this.leave(key, reader);
+  }
+
+  async putOffReaders(key: string, milliseconds: number): Promise<boolean> {
+    const name = this.backend.nameOf(checkKey(key));
+    const length = checkTtl(milliseconds, 'milliseconds');
+    return this.ask((operation) => this.backend.putOffReaders!(name, length, operation));
+  }
+
   async list(options?: ListLeasesOptions): Promise<readonly ListedLease[]> {
     const { prefix, limit } = resolveList(options);
     const leases = await this.backend.list(rangesOf(prefix), limit, (request) => this.ask(request));

@@ -155,6 +155,45 @@ napi_value leaseTakeBack(napi_env env, napi_callback_info info) {
   return call.integer(own.hasReady() ? kLeaseDoneAndReady : kLeaseDone);
 }
 
+// leaseJoin(table, key, at, reader, ttl): { group, token }, or the milliseconds after which to retry. The token is
+// negative if the key's last lease ended without a release
+napi_value leaseJoin(napi_env env, napi_callback_info info) {
+  const LeaseCall call(env, info, 5);
+  const LeaseArguments arguments(call);
+  Nanoseconds ttl = 0;
+  if (!arguments || !call.toTtl(4, ttl)) return arguments.refuse();
+  const LeaseTable::SharedGrant grant = arguments.table().join(arguments.claim(), ttl, call.leases().watches);
+  if (grant.token == 0) return call.number(toMilliseconds(grant.retryAfter));
+  const auto token = static_cast<std::int64_t>(grant.token);
+  Napi::Object object = Napi::Object::New(env);
+  object.Set("group", Napi::Value(fromBytes(env, grant.group)));
+  object.Set("token", Napi::BigInt::New(env, grant.abandoned ? -token : token));
+  return object;
+}
+
+// leaseLeave(table, key, at, reader): like leaseEnd(), for a reader
+napi_value leaseLeave(napi_env env, napi_callback_info info) {
+  const LeaseCall call(env, info, 4);
+  const LeaseArguments arguments(call);
+  if (!arguments) return arguments.refuse();
+  const LeaseWatches& own = call.leases().watches;
+  if (!arguments.table().leave(arguments.claim(), &own)) return call.integer(kLeaseNo);
+  return call.integer(own.hasReady() ? kLeaseDoneAndReady : kLeaseDone);
+}
+
+// leasePutOff(table, key, at, time): true if a group of readers holds the key
+napi_value leasePutOff(napi_env env, napi_callback_info info) {
+  const LeaseCall call(env, info, 4);
+  LeaseTable* const table = call.toLeaseTable(0);
+  Text key;
+  double at = 0;
+  Nanoseconds now = 0;
+  Nanoseconds time = 0;
+  if (!table || !call.toKey(1, key) || !call.toDouble(2, at) || !toTime(at, now) || !call.toTtl(3, time))
+    return call.refuse("expected an open table, a key and times");
+  return call.boolean(table->putOffReaders(KeyView(key.view()), time, now));
+}
+
 // leaseInspect(table, key, at): { owner, token, remaining, info? }, or undefined
 napi_value leaseInspect(napi_env env, napi_callback_info info) {
   const LeaseCall call(env, info, 3);
@@ -254,6 +293,9 @@ void addLeases(Napi::Env env, Napi::Object exports) {
   addFunction(env, exports, "leaseRenew", leaseRenew);
   addFunction(env, exports, "leaseEnd", leaseEnd);
   addFunction(env, exports, "leaseTakeBack", leaseTakeBack);
+  addFunction(env, exports, "leaseJoin", leaseJoin);
+  addFunction(env, exports, "leaseLeave", leaseLeave);
+  addFunction(env, exports, "leasePutOff", leasePutOff);
   addFunction(env, exports, "leaseInspect", leaseInspect);
   addFunction(env, exports, "leaseList", leaseList);
   addFunction(env, exports, "leaseSize", leaseSize);

@@ -41,6 +41,15 @@ struct Leases {
   bool release(std::string_view key, std::string_view owner, const LeaseWatches* self = nullptr) {
     return table.end(claim(key, owner), 0, 0, self);
   }
+  LeaseTable::SharedGrant join(std::string_view key, std::string_view reader, Nanoseconds ttl = kTtl) {
+    return table.join(claim(key, reader), ttl, somebody.watches);
+  }
+  bool leave(std::string_view key, std::string_view reader, const LeaseWatches* self = nullptr) {
+    return table.leave(claim(key, reader), self);
+  }
+  bool putOff(std::string_view key, Nanoseconds length) {
+    return table.putOffReaders(KeyView(key), length, time);
+  }
   std::optional<LeaseTable::Info> inspect(std::string_view key) { return table.inspect(KeyView(key), time); }
   LeaseTable::Claim claim(std::string_view key, std::string_view owner) const {
     return {.key = KeyView(key), .owner = owner, .at = time};
@@ -177,6 +186,146 @@ TEST(LeaseTable, ReadsTheClockThatCountsWhileTheMachineIsSuspended) {
   const Nanoseconds after = elapsed();
   EXPECT_TRUE(leases.table.inspect(KeyView("key"), before + kAnHour - 1).has_value());
   EXPECT_FALSE(leases.table.inspect(KeyView("key"), after + kAnHour).has_value());
+}
+
+TEST(LeaseTable, IsFreedByTheLastReader) {
+  Leases leases;
+  Watcher watcher;
+  watcher.watches.add(leases.table, KeyView("key"));
+  const LeaseTable::SharedGrant first = leases.join("key", "r1");
+  const LeaseTable::SharedGrant second = leases.join("key", "r2");
+  ASSERT_NE(first.token, 0u);
+  EXPECT_EQ(second.token, first.token);
+  EXPECT_EQ(first.group, "r1");
+  EXPECT_EQ(second.group, "r1");
+  EXPECT_EQ(leases.acquire("key", "writer"), 0u);
+  EXPECT_FALSE(leases.leave("key", "r3"));
+  EXPECT_TRUE(leases.leave("key", "r1"));
+  EXPECT_FALSE(leases.leave("key", "r1"));
+  EXPECT_TRUE(watcher.take().empty()) << "another reader still holds the key";
+  EXPECT_EQ(leases.acquire("key", "writer"), 0u);
+  EXPECT_TRUE(leases.leave("key", "r2"));
+  EXPECT_EQ(watcher.take().size(), 1u);
+  EXPECT_EQ(leases.table.size(), 0u);
+  const LeaseTable::Grant writer = leases.turn("key", "writer", watcher);
+  EXPECT_GT(writer.token, first.token);
+  const LeaseTable::SharedGrant refused = leases.join("key", "r4");
+  EXPECT_EQ(refused.token, 0u);
+  EXPECT_EQ(refused.retryAfter, kTtl);
+  EXPECT_FALSE(leases.leave("key", "writer")) << "the owner of a key is not a reader";
+}
+
+TEST(LeaseTable, CountsAReaderOnce) {
+  Leases leases;
+  leases.join("key", "r1");
+  leases.join("key", "r1");
+  EXPECT_TRUE(leases.leave("key", "r1"));
+  EXPECT_EQ(leases.table.size(), 0u);
+}
+
+TEST(LeaseTable, LastsForAGroupUntilTheLatestExpiryOfItsReaders) {
+  Leases leases;
+  leases.join("key", "r1", 100);
+  leases.join("key", "r2", 10);
+  EXPECT_EQ(leases.inspect("key")->remaining, 100);
+  leases.time = 50;
+  leases.join("key", "r1", 100);
+  EXPECT_EQ(leases.inspect("key")->remaining, 100);
+  EXPECT_TRUE(leases.leave("key", "r1"));
+  EXPECT_EQ(leases.inspect("key")->remaining, 100) << "a reader that leaves shortens nothing";
+  EXPECT_TRUE(leases.renew("key", "r1", 200)) << "the group has the name of its first reader";
+  EXPECT_FALSE(leases.renew("key", "r2", 200)) << "a reader is not an owner";
+  EXPECT_EQ(leases.inspect("key")->remaining, 200);
+  leases.time = 250;
+  EXPECT_FALSE(leases.leave("key", "r2"));
+  const LeaseTable::SharedGrant next = leases.join("key", "r3");
+  EXPECT_EQ(next.group, "r3");
+  EXPECT_FALSE(leases.leave("key", "r2")) << "a new group has none of the old readers";
+}
+
+TEST(LeaseTable, RefusesNewReadersWhileTheyArePutOff) {
+  Leases leases;
+  EXPECT_FALSE(leases.putOff("key", 10));
+  leases.join("key", "r1");
+  EXPECT_TRUE(leases.putOff("key", 100));
+  EXPECT_TRUE(leases.putOff("key", 10)) << "shortens nothing";
+  EXPECT_EQ(leases.join("key", "r2").retryAfter, 100);
+  EXPECT_NE(leases.join("key", "r1").token, 0u) << "a reader of the group";
+  EXPECT_TRUE(leases.renew("key", "r1"));
+  leases.time = 99;
+  EXPECT_EQ(leases.join("key", "r2").retryAfter, 1);
+  leases.time = 100;
+  EXPECT_NE(leases.join("key", "r2").token, 0u);
+  EXPECT_TRUE(leases.putOff("key", 100));
+  EXPECT_TRUE(leases.leave("key", "r1"));
+  EXPECT_TRUE(leases.leave("key", "r2"));
+  EXPECT_NE(leases.join("key", "r3").token, 0u);
+  EXPECT_NE(leases.join("key", "r4").token, 0u) << "it has ended with the group";
+  EXPECT_TRUE(leases.putOff("key", kAnHour));
+  EXPECT_EQ(leases.join("key", "r5").retryAfter, kTtl) << "no later than the group's expiry";
+  leases.time += kTtl;
+  EXPECT_NE(leases.join("key", "r5").token, 0u);
+  EXPECT_NE(leases.join("key", "r6").token, 0u);
+  leases.time += kTtl;
+  leases.acquire("key", "writer");
+  EXPECT_FALSE(leases.putOff("key", 10));
+}
+
+TEST(LeaseTable, ReportsNoAbandonmentByAGroup) {
+  Leases leases;
+  const auto isAbandoned = [&](std::string_view owner) {
+    const LeaseTable::Grant granted =
+        leases.table.tryAcquire(leases.claim("key", owner), kTtl, "", leases.somebody.watches);
+    EXPECT_NE(granted.token, 0u);
+    leases.release("key", owner);
+    return granted.abandoned;
+  };
+  leases.acquire("key", "gone");
+  leases.time += kTtl;
+  EXPECT_TRUE(leases.join("key", "r1").abandoned);
+  EXPECT_TRUE(leases.join("key", "r2").abandoned) << "the group keeps the value";
+  leases.time += kTtl;
+  EXPECT_FALSE(isAbandoned("a")) << "the entry has expired";
+  leases.join("key", "r1");
+  leases.time += kTtl;
+  leases.acquire("other", "a");  // sweeps the entry
+  EXPECT_FALSE(isAbandoned("b"));
+  const LeaseTable::SharedGrant revoked = leases.join("key", "r1");
+  EXPECT_TRUE(leases.table.takeBack(leases.claim("key", "r1"), revoked.token, true, nullptr));
+  EXPECT_FALSE(leases.leave("key", "r1"));
+  EXPECT_FALSE(isAbandoned("c"));
+}
+
+TEST(LeaseTable, ReadersWaitForTheTurnOfAnotherThread) {
+  Leases leases;
+  Watcher first;
+  Watcher second;
+  leases.acquire("key", "a");
+  first.watches.add(leases.table, KeyView("key"));
+  second.watches.add(leases.table, KeyView("key"));
+  leases.release("key", "a");
+  const auto join = [&](std::string_view reader, const Watcher& watcher) {
+    return leases.table.join(leases.claim("key", reader), kTtl, watcher.watches);
+  };
+  const LeaseTable::SharedGrant early = join("r2", second);
+  EXPECT_EQ(early.token, 0u);
+  EXPECT_GT(early.retryAfter, 0);
+  EXPECT_NE(join("r1", first).token, 0u);
+  EXPECT_NE(join("r2", second).token, 0u) << "the readers hold the key together";
+}
+
+TEST(LeaseTable, ForgetsTheReadersOfAGroupThatIsKeptOrReplaced) {
+  Leases leases;
+  const std::uint64_t token = leases.join("key", "r1").token;
+  leases.join("key", "r2");
+  EXPECT_TRUE(leases.table.end(leases.claim("key", "r1"), token, kTtl, nullptr));
+  EXPECT_FALSE(leases.leave("key", "r2"));
+  EXPECT_EQ(leases.join("key", "r3").token, 0u);
+  leases.time += kTtl;
+  leases.join("key", "r4");
+  leases.join("key", "r5");
+  leases.acquire("key", "r4");
+  EXPECT_FALSE(leases.leave("key", "r5"));
 }
 
 TEST(LeaseTable, ListsTheFirstKeysThatAreHeld) {

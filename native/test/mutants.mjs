@@ -240,6 +240,8 @@ export const mutants = {
     'const bool isOwn = entry && entry->owner == claim.owner;',
     'LeaseTable.ReleasesAndKeepsOnlyTheGrant*',
   ],
+  'lease-joined-while-put-off': ['', 'LeaseTable.RefusesNewReadersWhileTheyArePutOff*'],
+  'lease-freed-while-read': ['', 'LeaseTable.IsFreedByTheLastReader*'],
   'gate-counted-twice': ['', 'FencingGate.IsNotForgottenForOne*'],
   'gate-forgets': ['', 'FencingGate.ForgetsTheLowest*'],
 };

@@ -13,6 +13,14 @@ export interface ListedLeaseInfo extends LeaseInfo {
   key: string;
 }
 
+/** A grant in shared mode. */
+export interface SharedLeaseGrant {
+  /** The name of the group, which is the owner of the key. */
+  group: string;
+  /** The group's token. Negative as for `tryAcquire`, which holds for all readers of the group. */
+  token: bigint;
+}
+
 /**
  * One thread's view of a table of leases on exact keys. No call blocks. Times are in milliseconds. `at` is
  * the current time on the caller's clock, or NaN for the table's own clock.
@@ -49,6 +57,22 @@ export interface LeaseTable {
    * if the owner does not hold the grant.
    */
   takeBack(key: string, owner: string, token: bigint, wasUsed: boolean, at: number): boolean;
+  /**
+   * Grants the key in shared mode, or returns a delay as `tryAcquire` does. The first reader of a free key
+   * forms a group, which gets the reader's name and owns the key. A reader that joins never shortens the
+   * group's lease. While readers are put off, only readers of the group are granted the key.
+   */
+  join(key: string, reader: string, ttl: number, at: number): SharedLeaseGrant | number;
+  /**
+   * Removes the reader from the group that holds the key. The last reader to leave frees the key, and calls
+   * the callbacks of {@link watch}. Returns false if the reader is not in the group.
+   */
+  leave(key: string, reader: string, at: number): boolean;
+  /**
+   * Refuses new readers for `time` milliseconds, or longer if they are already put off for longer. Returns
+   * false if no group holds the key.
+   */
+  putOffReaders(key: string, time: number, at: number): boolean;
   inspect(key: string, at: number): LeaseInfo | undefined;
   /**
    * Lists the held leases whose keys start with `prefix`, in the order of `compareKeys`, up to `most` leases.

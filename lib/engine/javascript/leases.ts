@@ -8,6 +8,7 @@ import type {
   LeaseTable,
   LeaseWatch,
   ListedLeaseInfo,
+  SharedLeaseGrant,
 } from '../contract/lease-table.js';
 import { JavaScriptGate, type Highest } from './gate.js';
 import { Numbered } from './numbered.js';
@@ -70,6 +71,15 @@ interface Entry {
   abandoned: boolean;
   /** Whether the holder has ended the lease, but the key stays unavailable until `expiresAt`. */
   kept: boolean;
+  /** The readers that hold the key together. Undefined if an owner holds the key. */
+  readonly group: Group | undefined;
+}
+
+interface Group {
+  /** The names of the readers. */
+  readonly readers: Set<string>;
+  /** New readers are refused until this time. */
+  putOffUntil: number;
 }
 
 /** A lease table with the rules of `native/core/leases/lease_table.h`, for a single thread. */
@@ -102,10 +112,8 @@ class JavaScriptLeaseTable implements LeaseTable {
     const last = this.#entries.get(key);
     const isHeld = last !== undefined && last.expiresAt > now;
     if (isHeld && last.owner !== owner) return last.expiresAt - now;
-    const hasLapsed = this.#lapsed.delete(key) || last?.kept === false;
-    const abandoned = isHeld ? last.abandoned : hasLapsed;
-    const token = this.#nextToken++;
-    this.#entries.set(key, { owner, token, expiresAt: now + ttl, info, abandoned, kept: false });
+    const lease = { owner, expiresAt: now + ttl, info, group: undefined };
+    const { token, abandoned } = this.#grant(key, lease, now);
     return abandoned ? -token : token;
   }
 
@@ -122,8 +130,10 @@ class JavaScriptLeaseTable implements LeaseTable {
     const now = this.#tend(at);
     const entry = this.#held(key, now);
     if (entry?.owner !== owner || entry.token !== (token ?? entry.token)) return false;
-    if (keepFor > 0) Object.assign(entry, { expiresAt: now + keepFor, abandoned: false, kept: true });
-    else this.#entries.delete(key);
+    if (keepFor > 0) {
+      const kept = { expiresAt: now + keepFor, abandoned: false, kept: true, group: undefined };
+      Object.assign(entry, kept);
+    } else this.#entries.delete(key);
     this.#callWatches(key);
     return true;
   }
@@ -133,8 +143,44 @@ class JavaScriptLeaseTable implements LeaseTable {
     const entry = this.#held(key, now);
     if (entry?.owner !== owner || entry.token !== token) return false;
     this.#entries.delete(key);
-    if (!entry.kept && (wasUsed || entry.abandoned)) this.#lapse(key);
+    if (!endsReleased(entry) && (wasUsed || entry.abandoned)) this.#lapse(key);
     this.#callWatches(key);
+    return true;
+  }
+
+  join(key: string, reader: string, ttl: number, at: number): SharedLeaseGrant | number {
+    const now = this.#tend(at);
+    let entry = this.#held(key, now);
+    if (entry === undefined) {
+      const group = { readers: new Set([reader]), putOffUntil: -Infinity };
+      entry = this.#grant(key, { owner: reader, expiresAt: now + ttl, info: '', group }, now);
+    } else {
+      const { group } = entry;
+      if (group === undefined) return entry.expiresAt - now;
+      if (!group.readers.has(reader)) {
+        if (group.putOffUntil > now) return Math.min(entry.expiresAt, group.putOffUntil) - now;
+        group.readers.add(reader);
+      }
+      entry.expiresAt = Math.max(entry.expiresAt, now + ttl);
+    }
+    const { owner, token, abandoned } = entry;
+    return { group: owner, token: abandoned ? -token : token };
+  }
+
+  leave(key: string, reader: string, at: number): boolean {
+    const readers = this.#held(key, this.#tend(at))?.group?.readers;
+    if (readers?.delete(reader) !== true) return false;
+    if (readers.size > 0) return true;
+    this.#entries.delete(key);
+    this.#callWatches(key);
+    return true;
+  }
+
+  putOffReaders(key: string, time: number, at: number): boolean {
+    const now = timeOf(at);
+    const group = this.#held(key, now)?.group;
+    if (group === undefined) return false;
+    group.putOffUntil = Math.max(group.putOffUntil, now + time);
     return true;
   }
 
@@ -163,6 +209,16 @@ class JavaScriptLeaseTable implements LeaseTable {
     return { end };
   }
 
+  /** Grants a key that is free, or that the same owner holds. */
+  #grant(key: string, lease: Pick<Entry, 'owner' | 'expiresAt' | 'info' | 'group'>, now: number): Entry {
+    const last = this.#entries.get(key);
+    const hasLapsed = this.#lapsed.delete(key) || (last !== undefined && !endsReleased(last));
+    const abandoned = last !== undefined && last.expiresAt > now ? last.abandoned : hasLapsed;
+    const entry = { ...lease, token: this.#nextToken++, abandoned, kept: false };
+    this.#entries.set(key, entry);
+    return entry;
+  }
+
   #held(key: string, now: number): Entry | undefined {
     const entry = this.#entries.get(key);
     return entry !== undefined && entry.expiresAt > now ? entry : undefined;
@@ -188,7 +244,7 @@ class JavaScriptLeaseTable implements LeaseTable {
       const [key, entry] = value;
       if (entry.expiresAt > now) continue;
       this.#entries.delete(key);
-      if (!entry.kept) this.#lapse(key);
+      if (!endsReleased(entry)) this.#lapse(key);
     }
     return now;
   }
@@ -199,6 +255,11 @@ class JavaScriptLeaseTable implements LeaseTable {
     const [oldest] = this.#lapsed;
     this.#lapsed.delete(oldest!);
   }
+}
+
+/** Whether the key counts as released when the entry expires, so that no abandonment is reported. */
+function endsReleased({ kept, group }: Entry): boolean {
+  return kept || group !== undefined;
 }
 
 function infoOf({ owner, token, expiresAt, info }: Entry, now: number): LeaseInfo {

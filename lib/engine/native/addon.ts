@@ -1,6 +1,6 @@
 import type { LockKey } from '../../common/types.js';
 import type { Failure } from '../contract/engine.js';
-import type { LeaseInfo, ListedLeaseInfo } from '../contract/lease-table.js';
+import type { LeaseInfo, ListedLeaseInfo, SharedLeaseGrant } from '../contract/lease-table.js';
 import { loadBinary } from './binary.js';
 
 /** The exports of `native/node/leases.cc` and `gates.cc`, which describe the arguments and results. */
@@ -27,6 +27,9 @@ interface LeaseAddon {
     token: bigint,
     wasUsed: boolean,
   ): number;
+  leaseJoin(table: number, key: string, at: number, reader: string, ttl: number): SharedLeaseGrant | number;
+  leaseLeave(table: number, key: string, at: number, reader: string): number;
+  leasePutOff(table: number, key: string, at: number, time: number): boolean;
   leaseInspect(table: number, key: string, at: number): LeaseInfo | undefined;
   leaseList(table: number, prefix: string, at: number, most: number): ListedLeaseInfo[];
   leaseSize(table: number): number;

@@ -8,6 +8,7 @@ import type {
   LeaseTable,
   LeaseWatch,
   ListedLeaseInfo,
+  SharedLeaseGrant,
 } from '../contract/lease-table.js';
 import type { Addon } from './addon.js';
 import { BATCH, LEASE_DONE_AND_READY, LEASE_NO, MORE, NOT_OPENED } from './protocol.js';
@@ -119,6 +120,18 @@ class NativeLeaseTable implements LeaseTable {
 
   takeBack(key: string, owner: string, token: bigint, wasUsed: boolean, at: number): boolean {
     return this.#ended(this.#addon.leaseTakeBack(this.#index, key, at, owner, token, wasUsed));
+  }
+
+  join(key: string, reader: string, ttl: number, at: number): SharedLeaseGrant | number {
+    return this.#addon.leaseJoin(this.#index, key, at, reader, ttl);
+  }
+
+  leave(key: string, reader: string, at: number): boolean {
+    return this.#ended(this.#addon.leaseLeave(this.#index, key, at, reader));
+  }
+
+  putOffReaders(key: string, time: number, at: number): boolean {
+    return this.#addon.leasePutOff(this.#index, key, at, time);
   }
 
   inspect(key: string, at: number): LeaseInfo | undefined {

@@ -1,9 +1,18 @@
 import { randomName } from '../../common/random-name.js';
 import { MARK } from '../exact-text.js';
+import { READERS } from '../../lease/contract/shared.js';
 import { cannotList } from '../../lease/contract/listing.js';
 import type { PageRange, StoredKey } from '../listing.js';
-import type { StoredLease, Releasing, Renewing } from '../server-store.js';
+import type {
+  GrantedShared,
+  Release,
+  Releasing,
+  Renewing,
+  StoredLease,
+  WantedShared,
+} from '../server-store.js';
 import type { Connection, SqliteRow, SqliteStatement } from './database.js';
+import { groupOf, textOf, type Group } from './group-text.js';
 import { StoreClock, type ClockRow, type Reading } from './store-clock.js';
 
 /**
@@ -51,6 +60,9 @@ export interface WaiterRow {
  * ends the lease, `abandoned` becomes NULL. So if the lease of a row has expired and `abandoned` is not NULL,
  * the key was abandoned. A reservation passes this information on to the next grant: its `abandoned` is 1 if
  * the key was abandoned, else NULL.
+ *
+ * If readers hold a key together, their group is the row's owner, and `info` contains the readers; see
+ * {@link Group}. `abandoned` is then NULL, because the end of a group leaves no key abandoned.
  *
  * A release deletes the record of the first waiting store, and reserves the key for that store. So stores
  * take turns. A reservation is a row with the token {@link RESERVED}, and with the store instead of an owner.
@@ -152,8 +164,7 @@ export class LeaseRows {
         if (isAwaited(key)) statements.record.run(this.#store, key, now + RECORDED_FOR);
         return undefined;
       }
-      const clock = wall * NANOSECONDS;
-      const first = clock > highest ? clock : highest + 1n;
+      const first = nextToken(wall, highest);
       const tokens = keys.map((_, i) => first + BigInt(i));
       statements.setClock.run(now, wall, tokens.at(-1)!);
       const abandoned = keys.map((key, i) => {
@@ -162,12 +173,102 @@ export class LeaseRows {
         if (isAwaited(key)) statements.forget.run(this.#store, key);
         return isAbandoned;
       });
-      const most = PURGED_PER_ACQUISITION * BigInt(keys.length);
-      statements.purge.run(now - REMEMBERED, most);
-      statements.purgeEnded.run(now, most);
+      purge(statements, now, keys.length);
       return { tokens, abandoned };
     });
     return granted ?? refused;
+  }
+
+  /**
+   * Grants the key in shared mode. Undefined if another owner holds the key, if it is reserved for another
+   * store, or if readers are put off. If this store has a waiter for the key, this store is then recorded as
+   * waiting.
+   */
+  acquireShared(
+    { name: key, reader, length }: WantedShared,
+    isAwaited: (key: string) => boolean,
+  ): GrantedShared | undefined {
+    return this.#atTime((statements, now, wall, highest) => {
+      if (this.#refuses(statements, key, reader, now)) {
+        if (isAwaited(key)) statements.record.run(this.#store, key, now + RECORDED_FOR);
+        return undefined;
+      }
+      const until = now + BigInt(length);
+      const row = statements.lease.get(key);
+      const held = groupOf(row, now);
+      if (isAwaited(key)) statements.forget.run(this.#store, key);
+      if (held !== undefined) {
+        const expires = row!['expires'] as bigint;
+        const token = row!['token'] as bigint;
+        const joined = { ...held, readers: new Set([...held.readers, reader]) };
+        statements.setClock.run(now, wall, highest);
+        statements.put.run(key, held.name, token, until > expires ? until : expires, textOf(joined), null);
+        return { token, group: held.name, abandoned: held.abandoned };
+      }
+      const token = nextToken(wall, highest);
+      const group = READERS + reader;
+      const abandoned = wasAbandoned(row, now);
+      const text = textOf({ putOffUntil: 0n, abandoned, readers: new Set([reader]) });
+      statements.setClock.run(now, wall, token);
+      statements.put.run(key, group, token, until, text, null);
+      purge(statements, now, 1);
+      return { token, group, abandoned };
+    });
+  }
+
+  /** As {@link refusal}, for an acquisition in shared mode. True if it would be refused. */
+  refusesShared({ name: key, reader }: WantedShared, isAwaited: (key: string) => boolean): boolean {
+    return this.#withTables((statements) => {
+      const now = this.#clock.now(rowOf(statements.clock.get()), this.#read());
+      if (!this.#refuses(statements, key, reader, now)) return false;
+      return !isAwaited(key) || statements.isRecorded.get(this.#store, key, now) !== undefined;
+    });
+  }
+
+  /**
+   * Removes the reader from the group that holds the key. The last reader frees the key. `keeps`: as for
+   * {@link release}.
+   */
+  releaseShared(key: string, reader: string, keeps: (key: string) => boolean): Release {
+    const release = this.#atTime((statements, now, wall, highest): Release | undefined => {
+      const row = statements.lease.get(key);
+      const group = groupOf(row, now);
+      if (group?.readers.has(reader) !== true) return undefined;
+      statements.setClock.run(now, wall, highest);
+      const readers = new Set(group.readers);
+      readers.delete(reader);
+      if (readers.size > 0) {
+        change(statements, key, row!, { ...group, readers });
+        return 'unnotified';
+      }
+      statements.remove.run(key, group.name, now, null, null);
+      if (!keeps(key)) reserve(statements, key, now, null);
+      return 'freed';
+    });
+    return release ?? 'not held';
+  }
+
+  /** Whether a group holds the key. Reads without a transaction. */
+  isShared(key: string): boolean {
+    return this.#withTables(({ clock, lease }) => {
+      const now = this.#clock.now(rowOf(clock.get()), this.#read());
+      return groupOf(lease.get(key), now) !== undefined;
+    });
+  }
+
+  /** Refuses new readers of the group for this time. False if no group holds the key. */
+  putOffReaders(key: string, milliseconds: number): boolean {
+    const isPutOff = this.#atTime((statements, now, wall, highest) => {
+      const row = statements.lease.get(key);
+      const group = groupOf(row, now);
+      if (group === undefined) return undefined;
+      const until = now + BigInt(milliseconds);
+      const putOffUntil = until > group.putOffUntil ? until : group.putOffUntil;
+      statements.setClock.run(now, wall, highest);
+      change(statements, key, row!, { ...group, putOffUntil });
+      return true;
+    });
+    return isPutOff === true;
   }
 
   renew(keys: readonly Renewing[]): readonly boolean[] {
@@ -253,6 +354,13 @@ export class LeaseRows {
       if (row === undefined || (row['expires'] as bigint) <= now) return false;
       return row['owner'] !== (row['token'] === RESERVED ? this.#store : owner);
     });
+  }
+
+  /** Whether an acquisition of the key in shared mode is refused. */
+  #refuses(statements: Statements, key: string, reader: string, now: bigint): boolean {
+    const group = groupOf(statements.lease.get(key), now);
+    if (group === undefined) return this.#firstTaken(statements, [key], READERS + reader, now) >= 0;
+    return group.putOffUntil > now && !group.readers.has(reader);
   }
 
   /** If the tables were dropped, recreates them and retries once. */
@@ -434,6 +542,23 @@ function wasAbandoned(row: SqliteRow | undefined, now: bigint): boolean {
   const abandoned = row['abandoned'] as bigint | null;
   const isOwn = row['token'] !== RESERVED && (row['expires'] as bigint) > now;
   return isOwn ? abandoned === 1n : abandoned !== null;
+}
+
+function nextToken(wall: bigint, highest: bigint): bigint {
+  const clock = wall * NANOSECONDS;
+  return clock > highest ? clock : highest + 1n;
+}
+
+/** Removes some expired rows. `granted`: the number of keys that were acquired. */
+function purge(statements: Statements, now: bigint, granted: number): void {
+  const most = PURGED_PER_ACQUISITION * BigInt(granted);
+  statements.purge.run(now - REMEMBERED, most);
+  statements.purgeEnded.run(now, most);
+}
+
+/** Changes the group that holds the row's key. */
+function change(statements: Statements, key: string, row: SqliteRow, group: Group): void {
+  statements.put.run(key, group.name, row['token'] as bigint, row['expires'] as bigint, textOf(group), null);
 }
 
 /**

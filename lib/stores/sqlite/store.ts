@@ -16,12 +16,23 @@ import {
   type WakingLeaseStore,
 } from '../../lease/contract/lease-store.js';
 import type { SeveralKeysLeaseStore } from '../../lease/contract/several-keys.js';
+import type { SharedLeaseStore } from '../../lease/contract/shared.js';
 import type { ListingLeaseStore } from '../../lease/contract/listing.js';
 import { encodeText, type TextRange } from '../exact-text.js';
 import { listByPages, pageOf, type Ask, type ListingBackend, type StoredKey } from '../listing.js';
 import type { Operation } from '../requests.js';
 import { checkTerms, SeveralServerStore } from '../server-store.js';
-import type { Granted, StoredLease, Refused, Release, Releasing, Renewing, Wanted } from '../server-store.js';
+import type {
+  Granted,
+  GrantedShared,
+  StoredLease,
+  Refused,
+  Release,
+  Releasing,
+  Renewing,
+  Wanted,
+  WantedShared,
+} from '../server-store.js';
 import { Connection, isBusy, isDenied, type SqliteDatabase } from './database.js';
 import { LeaseRows } from './lease-rows.js';
 import { Releases } from './releases.js';
@@ -104,6 +115,7 @@ export function sqliteLeaseStore(
   InfoLeaseStore &
   ReopenableLeaseStore &
   AbandonmentLeaseStore &
+  SharedLeaseStore &
   ListingLeaseStore &
   ClosableLeaseStore {
   const terms = checkTerms(options, NAMES);
@@ -178,6 +190,29 @@ class SqliteBackend implements ListingBackend {
     const isFreed = this.#rows.takeBack(key, wasUsed, this.#releases.keeps);
     if (isFreed) this.#releases.wake(key.name);
     return Promise.resolve(isFreed ? 'freed' : 'not held');
+  }
+
+  acquireShared(wanted: WantedShared): Promise<GrantedShared | Refused> {
+    this.#connection.checkInPlace();
+    const { isAwaited } = this.#releases;
+    const granted = this.#rows.refusesShared(wanted, isAwaited)
+      ? undefined
+      : this.#rows.acquireShared(wanted, isAwaited);
+    if (granted === undefined) return Promise.resolve({ place: 0 });
+    this.#releases.granted(wanted.name);
+    return Promise.resolve(granted);
+  }
+
+  releaseShared(name: string, reader: string): Promise<Release> {
+    const release = this.#rows.releaseShared(name, reader, this.#releases.keeps);
+    if (release === 'freed') this.#releases.wake(name);
+    return Promise.resolve(release);
+  }
+
+  putOffReaders(name: string, milliseconds: number): Promise<boolean> {
+    // Reads first, so that a writer that waits for another writer does not block any.
+    const isPutOff = this.#rows.isShared(name) && this.#rows.putOffReaders(name, milliseconds);
+    return Promise.resolve(isPutOff);
   }
 
   inspect(name: string): Promise<StoredLease | undefined> {

@@ -24,20 +24,81 @@ LeaseTable::Grant LeaseTable::tryAcquire(const Claim& claim, Nanoseconds ttl, st
   const Nanoseconds remaining = entry ? times_.rankOf(*entry) - at : 0;
   if (remaining > 0 && entry->owner != claim.owner) return {.retryAfter = remaining};
   if (const Nanoseconds left = passTurn(claim.key, taker); left > 0) return {.retryAfter = left};
+  Entry& granted = grant(claim, at + ttl, entry, remaining);
+  granted.info = info;
+  return {.token = granted.token, .abandoned = granted.abandoned};
+}
+
+LeaseTable::Entry& LeaseTable::grant(const Claim& claim, Nanoseconds until, Entry* entry,
+                                     Nanoseconds remaining) {
   if (entry) {
-    entry->abandoned = remaining > 0 ? entry->abandoned : !entry->kept;
+    entry->abandoned = remaining > 0 ? entry->abandoned : !entry->endsReleased();
     entry->kept = false;
-    times_.move(*entry, at + ttl);
+    entry->group.reset();  // preserves L6
+    times_.move(*entry, until);
   } else {
     const bool abandoned = takeLapsed(claim.key);  // preserves L4
     entry = &entries_.add(std::make_unique<Entry>(claim.key));
-    times_.add(*entry, at + ttl);  // preserves L2
+    times_.add(*entry, until);  // preserves L2
     entry->abandoned = abandoned;
   }
   entry->owner = claim.owner;
-  entry->info = info;
   entry->token = nextToken_++;  // preserves L1
-  return {.token = entry->token, .abandoned = entry->abandoned};
+  return *entry;
+}
+
+LeaseTable::SharedGrant LeaseTable::join(const Claim& claim, Nanoseconds ttl, const LeaseWatches& taker) {
+  const auto refuse = [](Nanoseconds retryAfter) { return SharedGrant{{.retryAfter = retryAfter}, {}}; };
+  const Lock lock(mutex_);
+  const Nanoseconds at = resolve(claim.at);
+  sweep(at);
+  Entry* entry = entries_.find(claim.key);
+  const Nanoseconds remaining = entry ? times_.rankOf(*entry) - at : 0;
+  if (remaining > 0) {
+    if (!entry->group) return refuse(remaining);
+    Group& group = *entry->group;
+    if (!group.readers.contains(claim.owner)) {
+      // mutant: lease-joined-while-put-off
+      if (group.putOffUntil > at) return refuse(std::min(remaining, group.putOffUntil - at));
+      group.readers.emplace(claim.owner);
+    }
+    times_.move(*entry, std::max(times_.rankOf(*entry), at + ttl));  // preserves L5
+  } else {
+    if (const Nanoseconds left = passTurn(claim.key, taker); left > 0) return refuse(left);
+    entry = &grant(claim, at + ttl, entry, remaining);
+    entry->info.clear();
+    entry->group = std::make_unique<Group>();
+    entry->group->readers.emplace(claim.owner);
+  }
+  return {{.token = entry->token, .abandoned = entry->abandoned}, entry->owner};
+}
+
+bool LeaseTable::leave(const Claim& claim, const LeaseWatches* self) {
+  // Destroyed after `lock`, so it sends its wakes with the table unlocked.
+  WakeSet wakes(self ? &self->participant() : nullptr);
+  const Lock lock(mutex_);
+  const Nanoseconds at = resolve(claim.at);
+  sweep(at);
+  Entry* const entry = held(claim.key, at);
+  if (!entry || !entry->group) return false;
+  auto& readers = entry->group->readers;
+  const auto reader = readers.find(claim.owner);
+  if (reader == readers.end()) return false;
+  readers.erase(reader);
+  // mutant: lease-freed-while-read
+  if (!readers.empty()) return true;
+  callWatches(claim.key, true, wakes);
+  erase(*entry);
+  return true;
+}
+
+bool LeaseTable::putOffReaders(const KeyView& key, Nanoseconds time, Nanoseconds at) {
+  const Lock lock(mutex_);
+  at = resolve(at);
+  Entry* const entry = held(key, at);
+  if (!entry || !entry->group) return false;
+  entry->group->putOffUntil = std::max(entry->group->putOffUntil, at + time);
+  return true;
 }
 
 Nanoseconds LeaseTable::passTurn(const KeyView& key, const LeaseWatches& taker) {
@@ -85,6 +146,7 @@ bool LeaseTable::end(const Claim& claim, std::uint64_t token, Nanoseconds keepFo
       times_.move(entry, at + keepFor);
       entry.kept = true;
       entry.abandoned = false;
+      entry.group.reset();
     } else {
       erase(entry);
     }
@@ -93,7 +155,7 @@ bool LeaseTable::end(const Claim& claim, std::uint64_t token, Nanoseconds keepFo
 
 bool LeaseTable::takeBack(const Claim& claim, std::uint64_t token, bool wasUsed, const LeaseWatches* self) {
   return endBy(claim, token, true, self, [&](Entry& entry, Nanoseconds at) {
-    if (!entry.kept && (wasUsed || entry.abandoned)) {
+    if (!entry.endsReleased() && (wasUsed || entry.abandoned)) {
       lapse(entry, at);
     } else {
       erase(entry);
@@ -217,7 +279,7 @@ void LeaseTable::forget(Lapsed& key) {
 void LeaseTable::sweep(Nanoseconds at, std::size_t most) {
   for (std::size_t i = 0; i < most && !times_.empty() && times_.leastRank() <= at; ++i) {
     Entry& entry = times_.least();
-    if (entry.kept) {
+    if (entry.endsReleased()) {  // preserves L7
       erase(entry);
     } else {
       lapse(entry, times_.leastRank());

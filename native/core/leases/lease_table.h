@@ -4,10 +4,15 @@
 //
 //   free                 no entry, or an entry that has expired
 //   held by an owner     an entry that has not expired
+//   held by a group      an entry that has not expired, and that has readers
 //
 // tryAcquire() makes a free key held, and end() or expiry frees the key again. Waiting threads watch the key, and a
 // release notifies all of them. The thread that has waited longest then has the turn: for kTurn after the release, only
 // this thread can take the key.
+//
+// The first join() of a free key forms a group, and gives it the reader's name. Further readers join the group, and
+// leave it one by one. The last reader to leave frees the key. For all other operations, the group is the owner of the
+// key, under its name.
 //
 // L1  Tokens are assigned with the table locked, from one counter. The token of each grant is greater than the tokens
 //     of all earlier grants in the table, including leases that have ended.
@@ -16,6 +21,11 @@
 //     entry, so expired entries are removed at least as fast as new entries are added. Each operation is O(log n).
 // L4  If a key has no entry, and its last lease ended without a release, the key is in lapsed_ until the key's next
 //     grant. lapsed_ has at most kRemembered keys. If it is full, the key whose lease ended first is removed.
+//
+// L5  A held entry with a group has at least one reader, and the token and the value of `abandoned` with which the group
+//     was formed. It expires no earlier than the latest expiry for which any of its readers was granted.
+// L6  While a group's readers are put off, join() adds no reader to it. Once the group has ended, its putOffUntil is gone.
+// L7  The end of a group never puts its key into lapsed_.
 //
 // The caller passes the time, so that tests can advance the time. If the caller passes kElapsed, the table reads
 // elapsed() while the table is locked. That clock also counts while the machine is suspended, as the clock of the
@@ -26,8 +36,10 @@
 
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -74,6 +86,21 @@ class LeaseTable {
   // of the calling thread.
   Grant tryAcquire(const Claim& claim, Nanoseconds ttl, std::string_view info, const LeaseWatches& taker);
 
+  struct SharedGrant : Grant {
+    // If granted: the name of the group, which is the key's owner.
+    std::string group;
+  };
+  // Grants the key in shared mode. `claim.owner`: the reader's name. A group that is formed gets the same name. Grants
+  // nothing if an owner holds the key, if another thread has the turn, or if readers are put off. A reader of the group
+  // can call this again at any time.
+  SharedGrant join(const Claim& claim, Nanoseconds ttl, const LeaseWatches& taker);
+  // Removes the reader `claim.owner` from the group that holds the key. The last reader to leave frees the key, and
+  // notifies like end(). Returns false if the reader is not in the group. `self`: as for end().
+  bool leave(const Claim& claim, const LeaseWatches* self);
+  // If a group holds the key, refuses new readers until `time` from now, or longer if they are already put off for
+  // longer. Returns false if no group holds the key.
+  bool putOffReaders(const KeyView& key, Nanoseconds time, Nanoseconds at);
+
   // Extends the owner's lease to `ttl` from now, and never shortens it. Returns false if the owner does not hold the
   // key. `info`: nullptr keeps the lease's text; an empty text removes it.
   bool renew(const Claim& claim, Nanoseconds ttl, const std::string_view* info = nullptr);
@@ -119,6 +146,12 @@ class LeaseTable {
  private:
   static constexpr unsigned kSwept = 2;
 
+  struct Group {
+    // The names of the readers.
+    std::set<std::string, std::less<>> readers;
+    // New readers are refused until this time.
+    Nanoseconds putOffUntil = std::numeric_limits<Nanoseconds>::min();
+  };
   struct Entry : KeyNode<Entry> {
     using KeyNode::KeyNode;
     std::string owner;
@@ -128,9 +161,13 @@ class LeaseTable {
     std::uint32_t place = 0;
     // See Grant::abandoned.
     bool abandoned = false;
-    // Whether the holder has ended the lease, but the key stays held. The expiry of such an entry is not reported as an
-    // abandonment.
+    // Whether the holder has ended the lease, but the key stays held.
     bool kept = false;
+    // Null if an owner holds the key.
+    std::unique_ptr<Group> group;
+
+    // Whether the key counts as released when this entry expires, so that no abandonment is reported.
+    bool endsReleased() const { return kept || group; }
   };
   struct Lapsed : KeyNode<Lapsed> {
     using KeyNode::KeyNode;
@@ -152,6 +189,9 @@ class LeaseTable {
   Entry* held(const KeyView& key, Nanoseconds at);
   // The key's entry if this owner holds it with a grant that has the token; else null. Token 0 matches any grant.
   Entry* heldBy(const Claim& claim, std::uint64_t token, Nanoseconds at);
+  // Grants a key that is free or that the same owner holds. `entry`: the key's entry, which may have expired; null if
+  // there is none. `remaining`: the time until the entry expires.
+  Entry& grant(const Claim& claim, Nanoseconds until, Entry* entry, Nanoseconds remaining);
   // Calls `change` to change the grant's entry, and notifies the threads that watch the key. `frees`: whether the key
   // is then free. The other arguments and the result are those of end().
   template <typename Change>
