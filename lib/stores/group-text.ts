@@ -22,13 +22,18 @@ export interface Group {
   readonly readers: readonly string[];
 }
 
-/** Parses the state of the group that holds a lease. Undefined if the lease's owner is not a group. */
-export function groupIn(lease: {
-  readonly owner: string;
-  readonly info: string | undefined;
+/**
+ * Parses the state of the group that holds a lease. Undefined if the lease's owner is not a group, or passed such a
+ * name to `tryAcquire` itself.
+ */
+export function groupIn({
+  owner,
+  info = '',
+}: {
+  owner: string;
+  info: string | undefined;
 }): Group | undefined {
-  const { owner, info = '' } = lease;
-  if (!owner.startsWith(READERS)) return undefined;
+  if (!owner.startsWith(READERS) || info === '') return undefined;
   return {
     putOffUntil: Date.parse(info.slice(0, TIME_LENGTH)),
     abandoned: info[HEAD_LENGTH - 1] === '1',
