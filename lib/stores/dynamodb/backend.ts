@@ -3,18 +3,22 @@ import { LockError } from '../../common/errors.js';
 import { FirstKeys } from '../../common/key-order.js';
 import { LeaseStoreError, storeDenied } from '../../lease/contract/errors.js';
 import type { FencingToken } from '../../lease/contract/lease-store.js';
+import { READERS } from '../../lease/contract/shared.js';
 import { isInRange, type TextRange } from '../exact-text.js';
+import { groupIn, groupText, type Group } from '../group-text.js';
 import { inGroups, type Ask, type ListingBackend, type StoredKey } from '../listing.js';
 import { NEVER_LATE, NOT_ASKED, type TimeLimit } from '../requests.js';
 import type {
   Attempt,
   Granted,
+  GrantedShared,
   Refused,
   Release,
   Releasing,
   Renewing,
   StoredLease,
   Wanted,
+  WantedShared,
 } from '../server-store.js';
 import { ignore, nameOfKey } from '../tables.js';
 import { dateOf, keepDates, type Client, type Item } from './client.js';
@@ -117,11 +121,11 @@ export class DynamodbBackend implements ListingBackend {
     const seen = await inGroups(names, AT_ONCE, (name) => this.#read(name));
     const place = seen.findIndex((one) => isHeld(one) && one.entry.owner !== owner);
     if (place >= 0) return { place, wakeIn: seen[place]!.entry!.ends - seen[place]!.at };
-    const abandoned = seen.map(({ entry, ...rest }) => {
-      return isHeld({ entry, ...rest }) ? entry!.abandoned === true : entry?.abandoned !== undefined;
+    const abandoned = seen.map((one) => {
+      return isHeld(one) ? one.entry.abandoned === true : isAbandoned(one);
     });
     const changes = seen.map((one, i): Change => {
-      const token = highestOf([(one.entry?.token ?? 0n) + 1n, known[i]! + 1n, BigInt(one.at) * NANOSECONDS]);
+      const token = tokenAfter(one, known[i]!);
       const ends = this.#endOf(one, length);
       return { ...one, after: { token, ends, owner, info, abandoned: abandoned[i] } };
     });
@@ -131,6 +135,49 @@ export class DynamodbBackend implements ListingBackend {
       this.#takeBack({ name: names[i]!, owner, token: tokens[i] }, false, NEVER_LATE).catch(ignore);
     };
     return { tokens, abandoned, giveBack };
+  }
+
+  async acquireShared(
+    { name, reader, length }: WantedShared,
+    { known }: Attempt,
+    operation: TimeLimit,
+  ): Promise<GrantedShared | Refused> {
+    const seen = await this.#read(name);
+    const ends = this.#endOf(seen, length);
+    if (!isHeld(seen)) {
+      const abandoned = isAbandoned(seen);
+      const [token, owner] = [tokenAfter(seen, known[0]!), READERS + reader];
+      const info = groupText({ putOffUntil: seen.at, abandoned, readers: [reader] });
+      await this.#write([{ ...seen, after: { token, ends, owner, info, abandoned: undefined } }], operation);
+      return { token, group: owner, abandoned };
+    }
+    const { entry, at } = seen;
+    const group = groupIn(entry);
+    if (group === undefined) return { place: 0, wakeIn: entry.ends - at };
+    const isNew = !group.readers.includes(reader);
+    if (isNew && group.putOffUntil > at) {
+      return { place: 0, wakeIn: Math.min(entry.ends, group.putOffUntil) - at };
+    }
+    const info = isNew ? groupText({ ...group, readers: [...group.readers, reader] }) : entry.info;
+    const after = { ...entry, info, ends: Math.max(entry.ends, ends) };
+    await this.#write([{ ...seen, after }], operation);
+    return { token: entry.token, group: entry.owner, abandoned: group.abandoned };
+  }
+
+  releaseShared(name: string, reader: string, operation: TimeLimit): Promise<Release> {
+    const left = this.#changeGroup(name, operation, (lease, group) => {
+      if (!group.readers.includes(reader)) return undefined;
+      const readers = group.readers.filter((one) => one !== reader);
+      return readers.length === 0 ? freed(lease) : { ...lease.entry, info: groupText({ ...group, readers }) };
+    });
+    return releaseOf(left);
+  }
+
+  putOffReaders(name: string, milliseconds: number, operation: TimeLimit): Promise<boolean> {
+    return this.#changeGroup(name, operation, (lease, group) => {
+      const putOffUntil = Math.max(group.putOffUntil, this.#endOf(lease, milliseconds));
+      return { ...lease.entry, info: groupText({ ...group, putOffUntil }) };
+    });
   }
 
   renew(keys: readonly Renewing[], operation: TimeLimit): Promise<readonly (boolean | undefined)[]> {
@@ -233,6 +280,23 @@ export class DynamodbBackend implements ListingBackend {
     return true;
   }
 
+  /**
+   * Changes the lease of the group that holds the key. Returns false if no group holds the key, or if `after` returns
+   * undefined.
+   */
+  async #changeGroup(
+    name: string,
+    operation: TimeLimit,
+    after: (lease: Lease, group: Group) => Entry | undefined,
+  ): Promise<boolean> {
+    const seen = await this.#read(name);
+    const group = isHeld(seen) ? groupIn(seen.entry) : undefined;
+    const changed = group && after(seen as Lease, group);
+    if (changed === undefined) return false;
+    await this.#write([{ ...seen, after: changed }], operation);
+    return true;
+  }
+
   /** Writes all items or none. Rejects if an item has changed since it was read. */
   async #write(changes: readonly Change[], operation: TimeLimit): Promise<void> {
     if (operation.isLate) throw NOT_ASKED;
@@ -262,6 +326,16 @@ interface Lease extends Seen {
  */
 function isHeld(seen: Seen): seen is Lease {
   return seen.entry?.owner !== undefined && seen.entry.ends > seen.at;
+}
+
+/** Whether the last holder of a free key left it without a release. */
+function isAbandoned({ entry }: Seen): boolean {
+  return entry?.abandoned !== undefined;
+}
+
+/** The token of a new grant. `known`: the highest token that this store has received for the key. */
+function tokenAfter({ entry, at }: Seen, known: FencingToken): FencingToken {
+  return highestOf([(entry?.token ?? 0n) + 1n, known + 1n, BigInt(at) * NANOSECONDS]);
 }
 
 /** The entry of a key after a release. */

@@ -10,7 +10,8 @@ import type { Item } from './client.js';
  * The item is a lease while it has an `owner` and `ends` is later than the service's time. After that, the
  * item is kept because it contains the key's last token. `abandoned` is true if the previous holder left the
  * key without a release, else false. The attribute is removed when the current holder ends the lease. So if
- * an expired item has the attribute, the key was abandoned. Every write sets a new `version`. A write is
+ * an expired item has the attribute, the key was abandoned. While readers hold the key together, `owner` is the
+ * name of their group, `info` is the group's state (see `group-text.ts`), and `abandoned` does not exist. Every write sets a new `version`. A write is
  * refused unless the item still has the version that was read.
  */
 

@@ -12,6 +12,7 @@ import {
 } from '../../lease/contract/lease-store.js';
 import type { ListingLeaseStore } from '../../lease/contract/listing.js';
 import type { SeveralKeysLeaseStore } from '../../lease/contract/several-keys.js';
+import type { SharedLeaseStore } from '../../lease/contract/shared.js';
 import { clientFrom, reopenedBy } from '../reopen.js';
 import { checkTerms, SeveralServerStore } from '../server-store.js';
 import { DynamodbBackend } from './backend.js';
@@ -88,6 +89,7 @@ export function dynamodbLeaseStore(
   InfoLeaseStore &
   ReopenableLeaseStore &
   AbandonmentLeaseStore &
+  SharedLeaseStore &
   ListingLeaseStore &
   ClosableLeaseStore {
   const terms = checkTerms(options, NAMES);

@@ -5,6 +5,7 @@ import { messageOf, storeDenied } from '../../lease/contract/errors.js';
 import { NOT_ASKED, type Operation } from '../requests.js';
 import { cannotList } from '../../lease/contract/listing.js';
 import type { TextRange } from '../exact-text.js';
+import { groupIn } from '../group-text.js';
 import {
   listByPages,
   pageOf,
@@ -16,26 +17,33 @@ import {
 import type {
   Attempt,
   Granted,
+  GrantedShared,
   StoredLease,
   Refused,
   Release,
   Releasing,
   Renewing,
   Wanted,
+  WantedShared,
 } from '../server-store.js';
 import { SharedWork } from '../shared-work.js';
 import type { ReleaseFeed, ReleaseListener } from '../wakers.js';
 import { hasOneConnection, READING, type Collection } from './collection.js';
 import {
   acquiring,
+  acquiringShared,
   FIELDS,
   foundIn,
   FREEING,
+  GROUP_FIELDS,
   heldBy,
+  heldByGroup,
   heldIn,
   idOf,
   keeping,
+  leaving,
   NO_OWNER,
+  puttingOff,
   RELEASES,
   renewing,
   TAKING_UNUSED,
@@ -125,18 +133,8 @@ export class MongodbBackend implements ListingBackend {
     operation: Operation,
   ): Promise<Granted | Refused> {
     const _id = names[0]!;
-    const options = {
-      ...this.#writing,
-      includeResultMetadata: false,
-      projection: FIELDS,
-      returnDocument: 'after',
-      upsert: true,
-    };
-    await this.#ready(operation);
     const pipeline = acquiring(owner, length, info, known[0]!);
-    const document = await this.#collection.findOneAndUpdate({ _id }, pipeline, options);
-    // `document` is the document after the update, and shows which owner holds the key. Because of `upsert`,
-    // `document` is never null.
+    const document = await this.#acquire(_id, pipeline, FIELDS, operation);
     const found = foundIn(document, _id)!;
     if (found.owner !== owner)
       return { place: 0, wakeIn: found.remaining, isRegistered: operation.isSubscribed };
@@ -146,6 +144,31 @@ export class MongodbBackend implements ListingBackend {
     };
     const { abandoned } = document as { readonly abandoned?: unknown };
     return { tokens: [found.token], abandoned: [abandoned === true], giveBack };
+  }
+
+  async acquireShared(
+    { name: _id, reader, length }: WantedShared,
+    { known }: Attempt,
+    operation: Operation,
+  ): Promise<GrantedShared | Refused> {
+    const pipeline = acquiringShared(reader, length, known[0]!);
+    const document = await this.#acquire(_id, pipeline, GROUP_FIELDS, operation);
+    const found = foundIn(document, _id)!;
+    const { owner, token, remaining } = found;
+    const group = groupIn(found);
+    if (group?.readers.includes(reader) === true) return { token, group: owner, abandoned: group.abandoned };
+    const { now } = document as { readonly now?: unknown };
+    const isPutOff = group !== undefined && now instanceof Date;
+    const wakeIn = isPutOff ? Math.min(remaining, group.putOffUntil - now.getTime()) : remaining;
+    return { place: 0, wakeIn, isRegistered: operation.isSubscribed };
+  }
+
+  releaseShared(name: string, reader: string, operation: Operation): Promise<Release> {
+    return this.#free(heldByGroup(name, reader), leaving(reader), operation);
+  }
+
+  putOffReaders(name: string, milliseconds: number, operation: Operation): Promise<boolean> {
+    return this.#update(heldByGroup(name), puttingOff(milliseconds), operation);
   }
 
   async renew(keys: readonly Renewing[], operation: Operation): Promise<boolean[]> {
@@ -162,19 +185,36 @@ export class MongodbBackend implements ListingBackend {
    * own waiters directly, because that waiter would always be the first to retry.
    */
   async release(keys: readonly Releasing[], operation: Operation): Promise<Release[]> {
-    return [await this.#free(keys[0]!, FREEING, operation)];
+    const { name, owner, token } = keys[0]!;
+    return [await this.#free(heldBy(name, owner, token), FREEING, operation)];
   }
 
-  takeBack(key: Releasing, wasUsed: boolean, operation: Operation): Promise<Release> {
-    return this.#free(key, wasUsed ? TAKING_USED : TAKING_UNUSED, operation);
+  takeBack({ name, owner, token }: Releasing, wasUsed: boolean, operation: Operation): Promise<Release> {
+    return this.#free(heldBy(name, owner, token), wasUsed ? TAKING_USED : TAKING_UNUSED, operation);
   }
 
-  async #free(
-    { name, owner, token }: Releasing,
+  /**
+   * Updates the document at the `_id`, or inserts it. Returns the document after the update, which shows which
+   * owner holds the key. Because of `upsert`, the result is never null.
+   */
+  async #acquire(
+    _id: string,
     pipeline: readonly object[],
+    projection: object,
     operation: Operation,
-  ): Promise<Release> {
-    const freed = await this.#update(heldBy(name, owner, token), pipeline, operation);
+  ): Promise<unknown> {
+    await this.#ready(operation);
+    return this.#collection.findOneAndUpdate({ _id }, pipeline, {
+      ...this.#writing,
+      includeResultMetadata: false,
+      projection,
+      returnDocument: 'after',
+      upsert: true,
+    });
+  }
+
+  async #free(filter: object, pipeline: readonly object[], operation: Operation): Promise<Release> {
+    const freed = await this.#update(filter, pipeline, operation);
     if (!freed) return 'not held';
     return operation.isSubscribed ? 'freed' : 'unnotified';
   }

@@ -1,7 +1,9 @@
 import { createHash } from 'node:crypto';
 import { LeaseStoreError } from '../../lease/contract/errors.js';
 import type { FencingToken } from '../../lease/contract/lease-store.js';
+import { READERS } from '../../lease/contract/shared.js';
 import { encodeText, MARK } from '../exact-text.js';
+import { HEAD_LENGTH, TIME_LENGTH } from '../group-text.js';
 import type { PageRange } from '../listing.js';
 import type { StoredLease } from '../server-store.js';
 
@@ -15,6 +17,9 @@ import type { StoredLease } from '../server-store.js';
  * document. `abandoned` is true if the previous holder left the key without a release, else false. When the
  * current holder ends the lease, `abandoned` becomes null. So if the key is free and `abandoned` is not null,
  * the key was abandoned.
+ *
+ * While readers hold the key together, `owner` is the name of their group, `info` is the group's state (see
+ * `group-text.ts`), and `abandoned` is null.
  *
  * A caller's text may look like an operator, so a pipeline contains each caller's text as a `$literal`. A
  * filter does not need this, because it compares texts unchanged.
@@ -38,6 +43,8 @@ const LONGEST_ID = 512;
  */
 const HASH_NAME = new RegExp(`^${MARK}#[\\w-]{43}$`, 'u');
 const NANOSECONDS = 1_000_000n;
+/** The least text that is greater than the names of all groups. */
+const READERS_END = READERS.replace(/:$/, ';');
 /** A temporary field that exists only between two stages of an update. */
 const FREE = 'stripelockFree';
 
@@ -61,6 +68,11 @@ const IS_LEASE = {
 /** An expression that is true if the last holder did not end its lease. That lease may have expired. */
 const NOT_ENDED = { $gt: ['$abandoned', null] };
 
+/** Expressions that are true if the owner is a group. */
+const IS_GROUP = [{ $gte: ['$owner', READERS] }, { $lt: ['$owner', READERS_END] }];
+/** An expression for the time until which new readers are put off. Times as texts are ordered like times. */
+const PUT_OFF_UNTIL = { $substrCP: ['$info', 0, TIME_LENGTH] };
+
 /**
  * The `_id` of a key: the encoded key, or its hash if the key is long. A list of leases contains the hash
  * instead of the key, so callers may also pass the hash as the key.
@@ -81,13 +93,7 @@ export function idOf(key: string): string {
  * The new token is higher than `above`, and at least the primary's clock in nanoseconds.
  */
 export function acquiring(owner: string, milliseconds: number, info: string, above: FencingToken): object[] {
-  const token = {
-    $max: [
-      { $add: [{ $ifNull: ['$token', 0n] }, 1n] },
-      { $multiply: [{ $toLong: '$$NOW' }, NANOSECONDS] },
-      above + 1n,
-    ],
-  };
+  const token = tokenAbove(above);
   const available = {
     $or: [{ $in: ['$owner', [literal(owner), NO_OWNER]] }, { $lte: ['$leaseEnds', '$$NOW'] }],
   };
@@ -106,6 +112,74 @@ export function acquiring(owner: string, milliseconds: number, info: string, abo
     },
     { $unset: FREE },
   ];
+}
+
+function tokenAbove(above: FencingToken): object {
+  return {
+    $max: [
+      { $add: [{ $ifNull: ['$token', 0n] }, 1n] },
+      { $multiply: [{ $toLong: '$$NOW' }, NANOSECONDS] },
+      above + 1n,
+    ],
+  };
+}
+
+/**
+ * A pipeline that grants the key in shared mode. The reader forms a group if the key is free, and joins the group
+ * that holds the key unless readers are put off. Otherwise, the pipeline leaves the document unchanged.
+ *
+ * The id of a reader needs no `$literal`, because it contains no `$`.
+ */
+export function acquiringShared(reader: string, milliseconds: number, above: FencingToken): object[] {
+  const isFree = { $or: [{ $eq: ['$owner', NO_OWNER] }, { $lte: ['$leaseEnds', '$$NOW'] }] };
+  const forms = { $or: [IS_NEW, { $and: [IS_LEASE, isFree] }] };
+  const isOpen = { $lte: [PUT_OFF_UNTIL, { $toString: '$$NOW' }] };
+  const joins = { $and: [IS_LEASE, ...IS_GROUP, { $or: [isReader(reader), isOpen] }] };
+  const formed = {
+    owner: READERS + reader,
+    leaseEnds: inTime(milliseconds),
+    token: tokenAbove(above),
+    info: { $concat: [{ $toString: '$$NOW' }, { $cond: [NOT_ENDED, ' 1', ' 0'] }, `,${reader},`] },
+    abandoned: null,
+  };
+  const joined = {
+    leaseEnds: { $max: ['$leaseEnds', inTime(milliseconds)] },
+    info: { $cond: [isReader(reader), '$info', { $concat: ['$info', `${reader},`] }] },
+  };
+  return changing({ $cond: [forms, formed, { $cond: [joins, joined, {}] }] });
+}
+
+/** A filter that matches the key's unexpired lease if it belongs to a group, and to a group with this reader. */
+export function heldByGroup(_id: string, reader?: string): object {
+  const isHeld = [{ $gt: ['$leaseEnds', '$$NOW'] }, ...IS_GROUP];
+  return { _id, $expr: { $and: reader === undefined ? isHeld : [...isHeld, isReader(reader)] } };
+}
+
+/** A pipeline that removes a reader from its group. If no other reader is left, the lease is released. */
+export function leaving(reader: string): object[] {
+  const isAlone = { $eq: ['$info', { $concat: [{ $substrCP: ['$info', 0, HEAD_LENGTH] }, `,${reader},`] }] };
+  const freed = { owner: NO_OWNER, leaseEnds: '$$NOW', info: '' };
+  return changing({ $cond: [isAlone, freed, { info: without(reader) }] });
+}
+
+/** A pipeline that puts off new readers, and never shortens the time. */
+export function puttingOff(milliseconds: number): object[] {
+  const until = { $max: [PUT_OFF_UNTIL, { $toString: inTime(milliseconds) }] };
+  return [{ $set: { info: { $replaceOne: { input: '$info', find: PUT_OFF_UNTIL, replacement: until } } } }];
+}
+
+/** An expression for the group's text without a reader. The commas prevent a match within another id. */
+function without(reader: string): object {
+  return { $replaceOne: { input: '$info', find: `,${reader},`, replacement: ',' } };
+}
+
+function isReader(reader: string): object {
+  return { $ne: ['$info', without(reader)] };
+}
+
+/** A pipeline that sets the fields of the object to which the expression evaluates. */
+function changing(fields: object): object[] {
+  return [{ $replaceWith: { $mergeObjects: ['$$ROOT', fields] } }];
 }
 
 /**
@@ -160,6 +234,9 @@ export const FIELDS = {
   abandoned: 1,
   remaining: { $subtract: ['$leaseEnds', '$$NOW'] },
 } as const;
+
+/** The fields that the answer to a reader needs. `now` is the server's clock. */
+export const GROUP_FIELDS = { ...FIELDS, now: '$$NOW' } as const;
 
 /**
  * The fields and options of the TTL index, which removes each document a day after its lease ended. A token

@@ -9,6 +9,7 @@ import type {
   WakingLeaseStore,
 } from '../../lease/contract/lease-store.js';
 import type { ListingLeaseStore } from '../../lease/contract/listing.js';
+import type { SharedLeaseStore } from '../../lease/contract/shared.js';
 import { clientFrom, reopenedBy } from '../reopen.js';
 import { checkTerms, ListingServerStore } from '../server-store.js';
 import { MongodbBackend } from './backend.js';
@@ -84,6 +85,7 @@ export function mongodbLeaseStore(
   WakingLeaseStore &
   ReopenableLeaseStore &
   AbandonmentLeaseStore &
+  SharedLeaseStore &
   ListingLeaseStore &
   ClosableLeaseStore {
   const terms = checkTerms(options, NAMES);

@@ -127,7 +127,10 @@ const operators = {
   $and: [undefined, (values) => values.every(isTrue)],
   $or: [undefined, (values) => values.some(isTrue)],
   $eq: [2, ([a, b]) => compare(a, b) === 0],
+  $ne: [2, ([a, b]) => compare(a, b) !== 0],
   $gt: [2, ([a, b]) => compare(a, b) > 0],
+  $gte: [2, ([a, b]) => compare(a, b) >= 0],
+  $lt: [2, ([a, b]) => compare(a, b) < 0],
   $lte: [2, ([a, b]) => compare(a, b) <= 0],
   $in: [2, ([value, list]) => list.some((/** @type {any} */ item) => compare(value, item) === 0)],
   $ifNull: [2, ([value, otherwise]) => value ?? otherwise],
@@ -135,7 +138,39 @@ const operators = {
   $multiply: [undefined, unlessNull((values) => whole(values, (a, b) => a * b))],
   $subtract: [2, unlessNull(subtract)],
   $max: [undefined, greatest],
+  $concat: [undefined, unlessNull((values) => values.map(textOf).join(''))],
+  $substrCP: [3, ([text, start, count]) => substring(text ?? '', start, count)],
+  $mergeObjects: [undefined, (values) => Object.assign({}, ...values.map(objectOf))],
 };
+
+/** @param {any} value */
+const textOf = (value) =>
+  typeOf(value) === 'string' ? value : refuse(WRONG_TYPE, `a text of ${typeOf(value)}`);
+
+/** Nulls and missing values do not count. @param {any} value */
+const objectOf = (value) =>
+  ['object', 'null', 'missing'].includes(typeOf(value))
+    ? value
+    : refuse(40400, `$mergeObjects of ${typeOf(value)}`);
+
+/**
+ * Code points are counted. The text may be shorter.
+ *
+ * @param {any} text
+ * @param {number} start
+ * @param {number} count
+ */
+const substring = (text, start, count) =>
+  Array.from(textOf(text))
+    .slice(start, start + count)
+    .join('');
+
+/** Replaces the first match, and only that. Null if an operand is null or missing. @param {any[]} values */
+const replacedOnce = unlessNull((values) => {
+  const [input, find, replacement] = values.map(textOf);
+  const at = input.indexOf(find);
+  return at < 0 ? input : input.slice(0, at) + replacement + input.slice(at + find.length);
+});
 
 /** Nulls and missing values do not count. */
 function greatest(/** @type {any[]} */ values) {
@@ -160,13 +195,23 @@ function evaluate(expression, document, now) {
   const entries = Object.entries(expression);
   if (entries.length > 0 && !entries.some(([name]) => name.startsWith('$')))
     return Object.fromEntries(entries.map(([name, field]) => [name, valueOf(field)]));
-  const [operator, operand] = entries[0] ?? refuse(INVALID_OPERATOR, 'an empty expression');
+  if (entries.length === 0) return {};
+  const [operator, operand] = /** @type {[string, any]} */ (entries[0]);
   if (entries.length > 1) refuse(INVALID_OPERATOR, `an expression of ${Object.keys(expression).join()}`);
   if (operator === '$literal') return operand;
   if (operator === '$type') return typeOf(valueOf(operand));
   if (operator === '$toLong') {
     const value = valueOf(operand);
     return value instanceof Date ? BigInt(value.getTime()) : refuse(BAD_VALUE, `$toLong of ${typeOf(value)}`);
+  }
+  if (operator === '$toString') {
+    const value = valueOf(operand);
+    return value instanceof Date ? value.toISOString() : refuse(BAD_VALUE, `$toString of ${typeOf(value)}`);
+  }
+  if (operator === '$replaceOne') {
+    const { input, find, replacement, ...rest } = operand;
+    if (Object.keys(rest).length > 0) refuse(51750, `$replaceOne with ${Object.keys(rest).join()}`);
+    return replacedOnce([input, find, replacement].map(valueOf));
   }
   if (!Array.isArray(operand)) refuse(INVALID_OPERATOR, `the expression ${operator} of one operand`);
   if (operator === '$cond') {
@@ -250,10 +295,11 @@ function valueAt(document, path) {
  */
 export function updated(document, pipeline, now) {
   if (!Array.isArray(pipeline)) refuse(BAD_VALUE, 'an update that is not a pipeline');
-  const result = { ...document };
-  for (const { $set = {}, $unset, ...rest } of pipeline) {
+  let result = { ...document };
+  for (const { $set = {}, $unset, $replaceWith, ...rest } of pipeline) {
     const [unknown] = Object.keys(rest);
     if (unknown !== undefined) refuse(UNKNOWN_STAGE, `the stage ${unknown} of an update`);
+    if ($replaceWith !== undefined) result = objectOf(evaluate($replaceWith, result, now));
     const before = { ...result };
     for (const [field, expression] of Object.entries($set)) {
       if (/[$.]/.test(field)) refuse(BAD_VALUE, `the field ${field} of an update`);
