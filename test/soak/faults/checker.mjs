@@ -14,21 +14,22 @@
  *    never fall, and every write that a client was told of is among them.
  * 4. the next holder of a key sees that it was abandoned if the last one had not released it, because it was killed or
  *    stopped; and does not see that if the last one had, or if it was shared. Only grants that show `abandoned` count, and only
- *    if the store did not lose its data in between.
+ *    if the store did not lose its data in between, nor a release when it was killed.
  *
  * @param {readonly Entry[]} history
  * @param {Pick<import('./resource.mjs').FencedResource, 'writes'>} resource
  * @param {readonly Loss[]} losses
  * @param {readonly Overlap[]} [overlaps] Those that count.
+ * @param {readonly Loss[]} [crashes] When the store may have lost releases.
  * @returns {string[]} Sentences; none if there are no violations.
  */
-export function check(history, resource, losses, overlaps = overlapsIn(history, losses)) {
+export function check(history, resource, losses, overlaps = overlapsIn(history, losses), crashes = []) {
   const grants = history.filter(({ op }) => op === 'acquire');
   return [
     ...overlaps.map(({ what }) => what),
     ...fallingTokens(grants),
     ...wrongWrites(history, resource),
-    ...wrongAbandonments(history, grants, losses),
+    ...wrongAbandonments(history, grants, [...losses, ...crashes]),
   ];
 }
 

@@ -62,7 +62,7 @@ export async function pauseForRandomTime(world, server) {
 }
 
 /**
- * Killed and started again. That excuses nothing: it must come back with its data.
+ * Killed and started again. That excuses no loss of a grant: it must come back with its data.
  *
  * @param {World} world
  * @param {{ kill(): Promise<unknown>, start(): Promise<unknown> }} server
@@ -72,7 +72,7 @@ export async function serverIsKilled(world, server) {
   for (let i = 0; i < 3; i++) {
     await delay(WHILE);
     await world.nextHolder();
-    await server.kill();
+    await world.crash(server);
     await delay(WHILE / 2);
     await server.start();
     await world.expectProgress();

@@ -57,6 +57,7 @@ import { readdirSync } from 'node:fs';
  * @property {boolean} [recordsRequests] Whether processes write down their requests over HTTP, for `brokenPromise`.
  * @property {boolean} reopens Whether another thread can open the store again, where `settings.background` is set.
  * @property {boolean} [readsFirst] Whether an attempt is a read and a write, which is refused if the key has changed since.
+ * @property {boolean} [losesReleases] Whether the server forgets the releases of its last moments when it is killed.
  * @property {number} [ttl] Milliseconds, of leases; default 300.
  * @property {(world: World) => Promise<B>} start
  * @property {(settings: Settings) => Promise<Opened>} open In a process that takes leases.

@@ -38,6 +38,12 @@ export class World {
    */
   losses = [];
   /**
+   * When the server was killed, if that may lose the releases of the last moments.
+   *
+   * @type {import('./checker.mjs').Loss[]}
+   */
+  crashes = [];
+  /**
    * Violations that a scenario finds itself.
    *
    * @type {string[]}
@@ -207,6 +213,17 @@ export class World {
     this.losses.push({ from, to: now() });
   }
 
+  /**
+   * Kills the server, and remembers when, if releases may be lost by that.
+   *
+   * @param {{ kill(): Promise<unknown> }} server
+   */
+  async crash(server) {
+    const from = now();
+    await server.kill();
+    if (this.kind.losesReleases) this.crashes.push({ from, to: now() });
+  }
+
   forget() {
     return this.lose(() => this.backend.forget());
   }
@@ -230,7 +247,7 @@ export class World {
       ...this.violations,
       ...ends.flat(),
       ...history.filter(({ op }) => op === 'crashed').map(({ client, error }) => `${client}: ${error}`),
-      ...check(history, this.resource, this.losses, ours),
+      ...check(history, this.resource, this.losses, ours, this.crashes),
       ...(this.plant ? [] : await this.#leftovers()),
     ];
     const counts = {

@@ -129,7 +129,7 @@ async function standbyTakesOver(world, backend, synchronous) {
   const holder = await world.nextHolder(5 * WHILE);
   if (!holder && !synchronous) world.violations.push('the primary grants nothing, although it need not wait');
   const takeOver = async () => {
-    await primary.kill();
+    await world.crash(primary);
     link.cut();
     await standby.query('SELECT pg_promote()');
     front.target = standby.port;
@@ -159,6 +159,7 @@ export default {
   title: 'the PostgreSQL store',
   missing: hasPostgres ? undefined : { what: 'postgres', advice: POSTGRES_ADVICE },
   reopens: true,
+  losesReleases: true,
 
   async start() {
     // Grants must outlive a kill although commits do not wait for the disk.
@@ -205,8 +206,8 @@ export default {
     (_world, { server }) => server.query(TERMINATE),
     (world, backend) => backend.lockFor(below(world.random, 2 * world.ttl)),
     (world, { server }) => pauseForRandomTime(world, server),
-    async (_world, { server }) => {
-      await server.kill();
+    async (world, { server }) => {
+      await world.crash(server);
       await server.start();
     },
   ],
