@@ -1,6 +1,7 @@
 import { keyName } from '../common/errors.js';
 import type { BegunLeaseWait, EndedLeaseWait, LeaseCall } from '../engine/contract/contention.js';
 import { OBSERVED_CELL, type ThreadCounts } from '../engine/contract/counts.js';
+import { OBSERVE_PROFILE } from '../engine/contract/layout.js';
 import { leaseRecorder } from '../engine/select.js';
 import { sourceOf, type LeaseStore } from './contract/lease-store.js';
 
@@ -25,7 +26,7 @@ export class LeaseContention {
 
   /** Whether a profile of the manager's leases is running. */
   get isOn(): boolean {
-    return this.#counts[OBSERVED_CELL] !== 0;
+    return (this.#counts[OBSERVED_CELL]! & OBSERVE_PROFILE) !== 0;
   }
 
   /** Call this before a release is sent, while the program's call is on the stack. */

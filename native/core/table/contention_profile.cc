@@ -109,6 +109,7 @@ Draw ContentionProfile::endLeaseWait(std::uint64_t wait) {
   const Lock lock(mutex_);
   const auto found = leaseWaits_.find(wait);
   if (found == leaseWaits_.end()) return Draw::kLeftOut;
+  // mutant: profile-draws-again-for-leases
   const bool isLong = found->second.due <= now();
   removeLeaseWait(found);
   if (!isLong) return Draw::kLeftOut;
@@ -119,8 +120,10 @@ Draw ContentionProfile::endLeaseWait(std::uint64_t wait) {
 Draw ContentionProfile::drawLeaseRelease(const std::string& place) {
   const Lock lock(mutex_);
   const auto first = dueWaits_.lower_bound({place, std::numeric_limits<Nanoseconds>::min(), 0});
-  if (first == dueWaits_.end() || std::get<0>(*first) != place) return Draw::kLeftOut;
-  return std::get<1>(*first) <= now() ? recorded_.load() : Draw::kLeftOut;
+  if (first == dueWaits_.end()) return Draw::kLeftOut;
+  // mutant: profile-takes-any-place
+  const bool isThere = std::get<0>(*first) == place;
+  return isThere && std::get<1>(*first) <= now() ? recorded_.load() : Draw::kLeftOut;
 }
 
 void ContentionProfile::leaveLeaseWaits(const void* thread) {
