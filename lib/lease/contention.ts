@@ -3,6 +3,7 @@ import type { BegunLeaseWait, EndedLeaseWait, LeaseCall } from '../engine/contra
 import { OBSERVED_CELL, type ThreadCounts } from '../engine/contract/counts.js';
 import { OBSERVE_PROFILE } from '../engine/contract/layout.js';
 import { leaseRecorder } from '../engine/select.js';
+import { startRequestedProfile } from '../profile/requested.js';
 import { sourceOf, type LeaseStore } from './contract/lease-store.js';
 
 /** The holders of a key, as far as they are known without a request to the store. */
@@ -19,6 +20,7 @@ export class LeaseContention {
 
   /** `name`: the name of the manager. */
   constructor(counts: ThreadCounts, name: string, store: LeaseStore) {
+    startRequestedProfile();
     this.#counts = counts;
     this.name = name;
     this.#store = store;
