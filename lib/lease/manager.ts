@@ -86,10 +86,8 @@ export class LeaseManager {
     keys: string | readonly string[],
     options?: TryAcquireLeaseOptions,
   ): Promise<Lease | undefined> {
-    return this.#traced(keys, () => {
-      checkLeaseOptions.tryAcquire(options);
-      return this.#try(keys, options, undefined);
-    });
+    if (acquireStart.hasSubscribers) return this.#traced(keys, () => this.#checkAndTry(keys, options));
+    return this.#checkAndTry(keys, options);
   }
 
   /**
@@ -106,10 +104,8 @@ export class LeaseManager {
    * wait for each other in a cycle.
    */
   async acquire(keys: string | readonly string[], options?: AcquireLeaseOptions): Promise<Lease> {
-    return this.#traced(keys, () => {
-      checkLeaseOptions.acquire(options);
-      return this.#acquire(keys, options);
-    });
+    if (acquireStart.hasSubscribers) return this.#traced(keys, () => this.#checkAndAcquire(keys, options));
+    return this.#checkAndAcquire(keys, options);
   }
 
   /**
@@ -139,7 +135,9 @@ export class LeaseManager {
     );
     const lease = await (options === undefined
       ? this.acquire(keys)
-      : this.#traced(keys, () => this.#acquireOrTry(keys, options)));
+      : acquireStart.hasSubscribers
+        ? this.#traced(keys, () => this.#acquireOrTry(keys, options))
+        : this.#acquireOrTry(keys, options));
     if (!lease) return undefined;
     if (options?.signal?.aborted === true) {
       await giveBackLease(lease).catch(() => undefined);
@@ -190,9 +188,24 @@ export class LeaseManager {
     await this.#grants.close();
   }
 
-  /** Publishes the span of an acquisition, if it has subscribers. */
+  #checkAndTry(
+    keys: string | readonly string[],
+    options: TryAcquireLeaseOptions | undefined,
+  ): Promise<Lease | undefined> {
+    checkLeaseOptions.tryAcquire(options);
+    return this.#try(keys, options, undefined);
+  }
+
+  #checkAndAcquire(
+    keys: string | readonly string[],
+    options: AcquireLeaseOptions | undefined,
+  ): Promise<Lease> {
+    checkLeaseOptions.acquire(options);
+    return this.#acquire(keys, options);
+  }
+
+  /** Runs an acquisition, and publishes its span. */
   #traced<T>(keys: string | readonly string[], acquire: () => Promise<T>): Promise<T> {
-    if (!acquireStart.hasSubscribers) return acquire();
     const lock = this.#settings.name;
     const message = { lock, keys: shownKeys(keys), mode: 'exclusive', kind: 'async', threadId } as const;
     // An async function, because `tracePromise` would end the span of a call that throws without `asyncEnd`.

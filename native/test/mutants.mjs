@@ -237,7 +237,10 @@ export const mutants = {
   'profile-keeps-earlier-lease-waits': ['', 'ContentionProfile.ForgetsTheWaitsForLeases*'],
   'profile-keeps-waits-of-ended-threads': ['', 'ContentionProfile.ForgetsTheWaitsForLeases*'],
   'profile-takes-any-place': ['const bool isThere = true;', 'ContentionProfile.RecordsAReleaseOfALease*'],
-  'profile-draws-again-for-leases': ['const bool isLong = true;', 'ContentionProfile.RecordsShortWaitsForLeases*'],
+  'profile-draws-again-for-leases': [
+    'const bool isLong = true;',
+    'ContentionProfile.RecordsShortWaitsForLeases*',
+  ],
 
   // ── Leases and gates ──
   'lease-released-without-token': [
