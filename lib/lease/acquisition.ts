@@ -336,10 +336,11 @@ export class Acquisition implements Due, Abortable {
   #countWaiting(): void {
     if (this.#isWaiting || this.#settled || this.#at === undefined) return;
     this.#isWaiting = true;
+    // Before it is counted: once other threads see that it waits, their releases are part of its profile.
+    this.#profiled?.begin(this.#refused ?? this.#at);
     const { counts } = this.#grants;
     addCount(counts, COUNT.contended);
     addCount(counts, COUNT.waiting);
-    this.#profiled?.begin(this.#refused ?? this.#at);
   }
 
   #countWaited(): void {
