@@ -12,7 +12,10 @@ export interface LockMessage {
   readonly keys: readonly LockKey[];
   /** The mode of the acquisition. */
   readonly mode: LockMode;
-  /** Whether the acquisition blocked its thread, or waited on the event loop. Acquisitions of leases never block. */
+  /**
+   * Whether the acquisition blocked its thread, or waited on the event loop. Acquisitions of leases never
+   * block.
+   */
   readonly kind: 'sync' | 'async';
   /** The id of the thread that acquires. */
   readonly threadId: number;
@@ -67,8 +70,8 @@ export interface AbandonedMessage extends LockMessage {
 
 /**
  * `tracingChannel('stripelock:acquire')`: one object per acquisition, published at each step from the call to
- * the outcome, as in Node's tracing channels. `acquire`, `withLock` and all methods of a `LeaseManager` are
- * traced as promises, the other methods of locks as calls. Nothing is published unless `start` has a
+ * the outcome, as in Node's tracing channels. `acquire`, `withLock` and the acquisitions of a `LeaseManager`
+ * are traced as promises, the other methods of locks as calls. Nothing is published unless `start` has a
  * subscriber.
  */
 export interface AcquireMessage extends LockMessage {

@@ -37,8 +37,8 @@ export class LeaseContention {
   }
 
   /**
-   * Identifies the key among the leases of all threads. A store that another thread can open again is known by its
-   * source. Another store is known by the name of its manager.
+   * Identifies the key among the leases of all threads. A store that another thread can open again is
+   * identified by its source. Another store is identified by the name of its manager.
    */
   idOf(key: string): string {
     return `${(this.#storeId ??= storeIdOf(this.#store, this.name))} ${key}`;
@@ -62,7 +62,10 @@ export class ProfiledCall {
   #wait: BegunLeaseWait | undefined = undefined;
   #key = '';
 
-  /** Call this while the program's call is on the stack. `since`: when the call began, by `performance.now()`. */
+  /**
+   * Call this while the program's call is on the stack. `since`: when the call began, by
+   * `performance.now()`.
+   */
   constructor(contention: LeaseContention, since: number) {
     this.#contention = contention;
     this.#call = leaseRecorder()?.call(since);
@@ -75,7 +78,10 @@ export class ProfiledCall {
     this.#wait = leaseRecorder()?.began(this.#call, this.#contention.idOf(key));
   }
 
-  /** Call this when the call ends, whether or not it had to wait. `holdersOf`: called if the key was not granted. */
+  /**
+   * Call this when the call ends, whether or not it had to wait. `holdersOf`: called if the key was not
+   * granted.
+   */
   end(outcome: EndedLeaseWait['outcome'], holdersOf?: (key: string) => KnownHolders): void {
     const wait = this.#wait;
     if (wait === undefined) return;

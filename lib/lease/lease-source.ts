@@ -187,7 +187,10 @@ export class LeaseSource implements KnownGrants {
     }
   }
 
-  /** The holders of the key, as far as they are known without a request. Throws the error of the caller's clock. */
+  /**
+   * The holders of the key, as far as they are known without a request. Throws the error of the caller's
+   * clock.
+   */
   holdersOf(key: string, limit: number): KnownHolders {
     const own = this.#holdsOf(key, limit);
     const ownerOf = (name: string): string | undefined =>

@@ -29,8 +29,9 @@ export interface ContentionWait {
   /** Whether the acquisition blocked its thread, or waited on the event loop. */
   readonly kind: 'sync' | 'async';
   /**
-   * How the wait ended. `aborted`: by its signal, or because its `ProcessLock` or `LeaseManager` was closed. `failed`:
-   * the file of its `ProcessLock` can no longer be used, or its store failed with an error that a retry cannot correct.
+   * How the wait ended. `aborted`: by its signal, or because its `ProcessLock` or `LeaseManager` was closed.
+   * `failed`: the file of its `ProcessLock` can no longer be used, or its store failed with an error that a
+   * retry cannot correct.
    */
   readonly outcome: 'granted' | 'timeout' | 'deadlock' | 'aborted' | 'failed';
   /** The id of the thread that waited. */
@@ -64,9 +65,9 @@ export interface ContentionWait {
    */
   readonly holders: readonly number[];
   /**
-   * If a lease was not granted: the names of the owners that held its key at the end of the wait, as far as they are
-   * known without a request to a server: the owners of the same `LeaseManager`, and in memory also other owners.
-   * Empty for locks.
+   * If a lease was not granted: the names of the owners that held its key at the end of the wait, as far as
+   * they are known without a request to a server. These are owners of the same `LeaseManager`, and for a store
+   * in memory all owners. Empty for locks.
    */
   readonly owners: readonly string[];
 }

@@ -37,18 +37,18 @@ const FETCH = 200;
 
 /**
  * Starts to record where threads wait for `StripedLock`s, `KeyedLock`s, `ProcessLock`s and leases. The record
- * of a wait has the lock, key, mode, thread and duration. It also has the call that waited and the
- * call that released the key, if that was a call of this process. The profile covers all threads of the process that use this package,
- * without code in these threads.
+ * of a wait has the lock, key, mode, thread and duration. It also has the call that waited, and the call
+ * that released the key if it was in this process. The profile covers all threads of the process that use
+ * this package, without code in these threads.
  *
  * Only one profile can run at a time. The profile ends with {@link ContentionProfiler.stop}, or when the
  * calling thread ends. Rejects with a LockError (ERR_LOCK_PROFILE) while another profile runs, and with a
  * LockError (ERR_LOCK_ENGINE) without the addon. Rejects with a TypeError or RangeError for bad options.
  *
  * While no profile is running, there is no extra cost. During a profile, an acquisition that waits on the
- * event loop costs a few microseconds more, and so does each `acquire` of a lease, because its stack is captured
- * before the store answers. Each record costs some tens of microseconds. Other acquisitions that need not wait cost
- * nothing extra.
+ * event loop costs a few microseconds more. So does each `acquire` of a lease, because its stack is captured
+ * before the store answers. Each record costs some tens of microseconds. Other acquisitions that need not
+ * wait cost nothing extra.
  *
  * The design follows Go's mutex and block profiles, which attribute contention to the
  * releasing and the waiting call.

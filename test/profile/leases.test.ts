@@ -17,6 +17,8 @@ import {
   type ContentionProfiler,
   type ContentionWait,
 } from 'stripelock/profile';
+import { DRAW_RECORDED } from '../../unbundled/engine/contract/contention.js';
+import { loadAddon } from '../../unbundled/engine/native/addon.js';
 import { FaultyStore } from '../leases/faulty-store.js';
 import { openLeaseStore } from '../support/open-lease-store.mjs';
 import { REDIS_ADVICE, redisCommand, RedisServer } from '../support/redis-server.mjs';
@@ -332,6 +334,24 @@ describe('a profile of contention, leases', () => {
     await second.release();
     await (await after).release();
     expect((await next.stop()).waits).toEqual([]);
+  });
+
+  it('forgets the wait of a thread that is terminated, so that it makes no release recorded any more', async () => {
+    const store = new MemoryLeaseStore();
+    const { leases } = managerOver(store);
+    await start();
+    const lease = await leases.acquire('key');
+    const name = `terminated ${++names}`;
+    const place = { handle: store.handle };
+    const thread = startThread('profiled-lease.mjs', { place, name, key: 'key', holds: false });
+    await isWaiting(name);
+    const addon = loadAddon();
+    const isRecorded = (): boolean =>
+      addon.drawLeaseRelease(`${JSON.stringify(store.source)} key`) >= DRAW_RECORDED;
+    expect(isRecorded()).toBe(true);
+    await thread.terminate();
+    expect(isRecorded()).toBe(false);
+    await lease.release();
   });
 
   it('has leases and locks side by side, in the summary and in the trace', async () => {

@@ -41,7 +41,10 @@ export interface EndedWait {
 
 /** The fields of a {@link WaitRecord} that the caller of {@link LeaseRecorder.ended} provides. */
 export interface EndedLeaseWait extends Omit<EndedWait, 'stripe'> {
-  /** If the lease was not granted: the names of the owners that held the key at the end of the wait, as far as known. */
+  /**
+   * If the lease was not granted: the names of the owners that held the key at the end of the wait, as far
+   * as known.
+   */
   readonly owners: readonly string[];
 }
 
@@ -69,8 +72,8 @@ export interface WaitRecord extends EndedWait {
 
 /**
  * A recorded release. The release granted a stripe to a waiter, or woke a waiter. The profile also has a
- * record of that waiter's wait. A release of a lease is recorded if a wait for its key had begun that the profile
- * records unless it is too short.
+ * record of that waiter's wait. A release of a lease is recorded if a wait for its key has lasted long enough
+ * to be recorded.
  */
 export interface ReleaseRecord {
   readonly event: 'release';

@@ -37,8 +37,8 @@ export type Count = (typeof COUNT)[CountName];
 export const COUNTED_WAITS = Object.keys(COUNT).length;
 
 /**
- * The index of the flags of the active observers in {@link ThreadCounts}: the addon sets {@link OBSERVE_PROFILE}
- * while a profile of these locks is running.
+ * The index of the flags of the active observers in {@link ThreadCounts}. The addon sets the same flags as in
+ * the memory of a lock: see `OBSERVED_INT`.
  */
 export const OBSERVED_CELL = COUNTED_WAITS + WAIT_RANGES;
 
