@@ -196,8 +196,7 @@ TEST(ContentionProfile, RecordsShortWaitsForLeasesInProportion) {
   for (int i = 0; i < 24; ++i) {
     const Profiling on(0, 3'600'000);
     for (int j = 0; j < 100; ++j) {
-      const std::uint64_t wait =
-          on.profile.beginLeaseWait(&thread, "place", now() - 360'000 * kMillisecond);
+      const std::uint64_t wait = on.profile.beginLeaseWait(&thread, "place", now() - 360'000 * kMillisecond);
       const bool released = isRecorded(on.profile.drawLeaseRelease("place"));
       const bool ended = isRecorded(on.profile.endLeaseWait(wait));
       EXPECT_EQ(released, ended);

@@ -115,7 +115,9 @@ describe.each(places)('a profile of contention, leases in %s', (kind, placeOf) =
   async function open(): Promise<LeaseStore> {
     place = placeOf();
     const { store, close } = await openLeaseStore(place);
-    onTestFinished(async () => void (await close()));
+    onTestFinished(async () => {
+      await close();
+    });
     return store;
   }
 
@@ -377,7 +379,7 @@ describe('a profile of contention, leases', () => {
     const { leases, name } = managerOver(new MemoryLeaseStore());
     const profiler = await start();
     const lease = await leases.acquire('key');
-    const { prepareStackTrace } = Error;
+    const prepare: unknown = Reflect.get(Error, 'prepareStackTrace');
     Error.prepareStackTrace = () => {
       throw new Error('no stack');
     };
@@ -387,8 +389,7 @@ describe('a profile of contention, leases', () => {
       await lease.release();
       await (await next).release();
     } finally {
-      if (prepareStackTrace === undefined) Reflect.deleteProperty(Error, 'prepareStackTrace');
-      else Error.prepareStackTrace = prepareStackTrace;
+      Reflect.set(Error, 'prepareStackTrace', prepare);
     }
     expect((await profiler.stop()).waits).toMatchObject([{ outcome: 'granted' }]);
   });

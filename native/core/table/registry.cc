@@ -207,7 +207,8 @@ void Registry::observe(std::uint32_t bit, bool on, std::vector<std::string> name
   const Lock lock(mutex_);
   std::erase_if(observations_, [bit](const Observation& one) { return one.bit == bit; });
   if (on) observations_.push_back({bit, std::move(names)});
-  for (const auto& [memory, shared] : tables_) shared.table->observed().store(observedOf(shared.table->name()));
+  for (const auto& [memory, shared] : tables_)
+    shared.table->observed().store(observedOf(shared.table->name()));
   for (const ThreadCounts& counts : threadCounts_)
     counts.cells[LockMetrics::kObserved].store(observedOf(counts.name.name));
 }
