@@ -234,6 +234,13 @@ export const mutants = {
     'ContentionProfile.DropsRecordsThatWereDrawnFor*',
   ],
   'profile-keeps-earlier-pace': ['', 'ContentionProfile.StartsWithoutTheRecords*'],
+  'profile-keeps-earlier-lease-waits': ['', 'ContentionProfile.ForgetsTheWaitsForLeases*'],
+  'profile-keeps-waits-of-ended-threads': ['', 'ContentionProfile.ForgetsTheWaitsForLeases*'],
+  'profile-takes-any-place': ['const bool isThere = true;', 'ContentionProfile.RecordsAReleaseOfALease*'],
+  'profile-draws-again-for-leases': [
+    'const bool isLong = true;',
+    'ContentionProfile.RecordsShortWaitsForLeases*',
+  ],
 
   // ── Leases and gates ──
   'lease-released-without-token': [
