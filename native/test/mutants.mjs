@@ -31,6 +31,7 @@ export const mutants = {
     'if (queue.designated.load() && hasPermits(limit_)) return planBesideDesignated(queue, bare);',
     'Designated.DoesNotLetABlockedThreadTimeOut*',
   ],
+  'serves-no-local': ['return &first;', 'Fairness.PrefersAnAsync*'],
   'fairness-restarts': ['plan.fairAt = time + kBargingPeriod;', 'FairnessClock.RunsOnWhile*'],
   'I3-grant-drops-queued': ['', 'WakeUp.*:Fairness.GivesAsync*'],
   'I1-share-not-counted': ['', 'Exact.AReaderOfTwoStripes*'],

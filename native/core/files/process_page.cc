@@ -359,8 +359,7 @@ void ProcessPage::wakeNext(std::uint64_t byte) {
   // mutant: process-wakes-one-reader
   if (!turn.shared) return;
   forEachWaiting(byte, [&](int slot, const Cell& other) {
-    if (slot != turn.slot && (other.since.load() & 1) != 0)
-      static_cast<void>(wakeWaiter(slot, byte));
+    if (slot != turn.slot && (other.since.load() & 1) != 0) static_cast<void>(wakeWaiter(slot, byte));
   });
 }
 
