@@ -64,6 +64,8 @@ const layers: Layer[] = [
   // The contract between managers and stores.
   { of: /^lib\/file\//, may: 'common/|process/' },
   { of: /^lib\/lease\/contract\//, may: 'common/' },
+  // As for locks.
+  { of: /^lib\/lease\/contention\.ts$/, may: 'common/|engine/|lease/|profile/requested\\.ts' },
   // Elects over either.
   { of: /^lib\/lease\/leader-election\.ts$/, may: 'common/|lease/|process/' },
   { of: /^lib\/lease\//, may: 'common/|engine/|lease/' },

@@ -1,15 +1,21 @@
 import diagnostics_channel from 'node:diagnostics_channel';
 import type { LockKey, LockMode } from './types.js';
 
-/** The members of all lock messages. The acquiring thread publishes the messages. */
+/**
+ * The members of all messages of locks, and of the spans of leases. The acquiring thread publishes the
+ * messages.
+ */
 export interface LockMessage {
-  /** The lock's name. */
+  /** The name of the lock, or of the `LeaseManager`. */
   readonly lock: string;
   /** The keys of the acquisition, as they were passed. */
   readonly keys: readonly LockKey[];
   /** The mode of the acquisition. */
   readonly mode: LockMode;
-  /** Whether the acquisition blocked its thread, or waited on the event loop. */
+  /**
+   * Whether the acquisition blocked its thread, or waited on the event loop. Acquisitions of leases never
+   * block.
+   */
   readonly kind: 'sync' | 'async';
   /** The id of the thread that acquires. */
   readonly threadId: number;
@@ -64,13 +70,14 @@ export interface AbandonedMessage extends LockMessage {
 
 /**
  * `tracingChannel('stripelock:acquire')`: one object per acquisition, published at each step from the call to
- * the outcome, as in Node's tracing channels. `acquire` and `withLock` are traced as promises, the other
- * methods as calls. Nothing is published unless `start` has a subscriber.
+ * the outcome, as in Node's tracing channels. `acquire`, `withLock` and the acquisitions of a `LeaseManager`
+ * are traced as promises, the other methods of locks as calls. Nothing is published unless `start` has a
+ * subscriber.
  */
 export interface AcquireMessage extends LockMessage {
   /**
-   * The guard. For a call, set from `end` on; for a promise, set from `asyncStart` on. Undefined if
-   * `tryAcquire` did not get the keys.
+   * The guard or the lease. For a call, set from `end` on; for a promise, set from `asyncStart` on. Undefined
+   * if `tryAcquire`, or `withLease` with `ifAvailable`, did not get the keys.
    */
   readonly result?: unknown;
   /** The error with which the acquisition failed. Set from `error` on. */
@@ -88,6 +95,15 @@ export const channels = {
 export const acquireTracing = diagnostics_channel.tracingChannel<AcquireMessage>('stripelock:acquire');
 /** The channel whose subscribers the fast path checks. */
 export const acquireStart = acquireTracing.start;
+
+/** A copy of the caller's unchecked keys, for a message. Empty if reading the caller's list throws. */
+export function shownKeys<K>(keys: K | readonly K[]): readonly K[] {
+  try {
+    return Array.isArray(keys) ? [...(keys as readonly K[])] : [keys as K];
+  } catch {
+    return [];
+  }
+}
 
 /**
  * The members of most messages on the `stripelock:lease:` channels. The holding thread publishes the

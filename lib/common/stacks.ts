@@ -47,11 +47,13 @@ export function callersOf(captured: CapturedStack): string[] {
   } finally {
     if (replaced) Reflect.set(Error, 'prepareStackTrace', prepare);
   }
-  const first = frames.findIndex((frame) => !isOwn(frame));
+  const first = frames.findIndex((frame) => !isOwn(frame) && !frame.endsWith(BUILTIN));
   // The package's later frames are kept: in a bundle, the program's frames may be in the same file.
   return (first < 0 ? frames : frames.slice(first)).map((frame) => frame.replace(/^at /, ''));
 }
 
+/** The end of the frame of a built-in function that this package called, such as `Array.map`. */
+const BUILTIN = '(<anonymous>)';
 /** The file of this module. `HOME` is the package's folder; undefined if the package is part of a bundle. */
 const FILE = /(?:\(|at )([^()]+?):\d+:\d+\)?$/.exec(framesOf(captureStack(1))[0] ?? '')?.[1] ?? '';
 const HOME = /^(.*[/\\])(?:dist|lib|unbundled)[/\\]/.exec(FILE)?.[1];

@@ -1,7 +1,7 @@
 import { fromEnvironment } from '../common/environment.js';
 import { LockError } from '../common/errors.js';
 import { warnOnce } from '../common/warnings.js';
-import type { ContentionEngine } from './contract/contention.js';
+import type { ContentionEngine, LeaseRecorder } from './contract/contention.js';
 import { createThreadCounts, type LockCounts, type LockKind, type ThreadCounts } from './contract/counts.js';
 import type { Engine, EngineName, LockTable } from './contract/engine.js';
 import {
@@ -148,6 +148,11 @@ export function threadCounts(kind: LockKind, name: string): ThreadCounts {
 /** The engine that profiles lock contention in all threads. */
 export function contentionEngine(): ContentionEngine {
   return nativeFor('profiles of contention need').contention;
+}
+
+/** Records this thread's waits for leases in profiles of contention. Undefined without the addon. */
+export function leaseRecorder(): LeaseRecorder | undefined {
+  return usableNative()?.contention.leases;
 }
 
 function nativeFor(need: string): NonNullable<typeof native> {

@@ -1,7 +1,8 @@
 import { awaitAbort, forgetAbort, type Abortable } from '../common/abort.js';
 import { queueMicrotask } from '../common/host.js';
 import { addCount, COUNT, addWait, type Count } from '../engine/contract/counts.js';
-import { isPermanent, LeaseStoreError, leaseTimeout, messageOf } from './contract/errors.js';
+import { isManagerClosed, isPermanent, LeaseStoreError, leaseTimeout, messageOf } from './contract/errors.js';
+import { ProfiledCall } from './contention.js';
 import type { LeaseTerms, Wait } from './contract/options.js';
 import type { Hold } from './hold.js';
 import { createLease, type Lease } from './lease.js';
@@ -84,6 +85,8 @@ export class Acquisition implements Due, Abortable {
   readonly #since: number;
   /** Whether this acquisition counts as waiting, because it could not be granted at once. */
   #isWaiting = false;
+  /** Set if the call may wait while a profile of contention is running. */
+  #profiled: ProfiledCall | undefined;
   readonly #keys: readonly string[];
   readonly #terms: LeaseTerms;
   readonly #wait: Wait;
@@ -137,7 +140,8 @@ export class Acquisition implements Due, Abortable {
    */
   wait(): Promise<Lease> {
     if (this.#wait.timeout === 0) return this.#onceOrTimeout();
-    const { waiting } = this.#grants;
+    const { waiting, contention } = this.#grants;
+    if (contention.isOn) this.#profiled = new ProfiledCall(contention, this.#since);
     waiting.acquisitions.add(this);
     waiting.schedule.set(this, this.endsAt);
     this.#join(this.#keys[0]!, false);
@@ -220,6 +224,7 @@ export class Acquisition implements Due, Abortable {
   fail(reason: unknown, count?: Count): void {
     if (!this.#settle()) return;
     if (count !== undefined) addCount(this.#grants.counts, count);
+    this.#profiled?.end(outcomeOf(reason, count), (key) => this.#grants.holdersOf(key, this.limit));
     this.#reject(reason);
   }
 
@@ -339,7 +344,9 @@ export class Acquisition implements Due, Abortable {
       if (taken.length > 1) taken.sort(byKey);
       const lease = createLease(taken.splice(0));
       if (this.limit > 1) this.slot = lease.slot;
-      if (this.#settle(this.limit > 1)) this.#resolve(lease);
+      if (!this.#settle(this.limit > 1)) return;
+      this.#profiled?.end('granted');
+      this.#resolve(lease);
     }
   }
 
@@ -353,6 +360,8 @@ export class Acquisition implements Due, Abortable {
   #countWaiting(): void {
     if (this.#isWaiting || this.#settled || this.#at === undefined) return;
     this.#isWaiting = true;
+    // Before it is counted: once other threads see that it waits, their releases are part of its profile.
+    this.#profiled?.begin(this.#refused ?? this.#at);
     const { counts } = this.#grants;
     addCount(counts, COUNT.contended);
     addCount(counts, COUNT.waiting);
@@ -423,6 +432,12 @@ export class Acquisition implements Due, Abortable {
     for (const { requester } of this.#unsure.splice(0)) this.#grants.giveBack(requester, this.#terms);
     this.#grants.giveBack(this.#requester, this.#terms, this.#taken.splice(0));
   }
+}
+
+/** How a wait ended that was not granted. `reason` and `count` are those of {@link Acquisition.fail}. */
+function outcomeOf(reason: unknown, count: Count | undefined): 'timeout' | 'aborted' | 'failed' {
+  if (count === COUNT.timeouts) return 'timeout';
+  return count === COUNT.aborts || isManagerClosed(reason) ? 'aborted' : 'failed';
 }
 
 /** Compares holds by key, in the order that all acquisitions share: by UTF-16 code units. */

@@ -3,6 +3,7 @@ import type { LockError } from '../common/errors.js';
 import { pause, settledWithin } from '../common/timers.js';
 import { PendingOperations } from '../common/pending-operations.js';
 import type { ThreadCounts } from '../engine/contract/counts.js';
+import type { LeaseContention } from './contention.js';
 import { isPermanent, storeFailure } from './contract/errors.js';
 import type { Backoff } from './contract/options.js';
 import { EXPIRED, type Hold } from './hold.js';
@@ -19,6 +20,7 @@ const MOST_RELEASES = 50;
 export interface KnownGrants {
   /** Counts of the manager's thread, for metrics. */
   readonly counts: ThreadCounts;
+  readonly contention: LeaseContention;
   /**
    * Whether owners are stable, which means that successive leases have the same owner. The store
    * cannot distinguish two leases of such an owner, so an operation on one lease must not overtake an
@@ -76,6 +78,11 @@ export class Heartbeat {
   /** Undefined in the renewing thread: the thread that holds the leases counts. */
   get counts(): ThreadCounts | undefined {
     return this.#grants?.counts;
+  }
+
+  /** Undefined in the renewing thread: the thread that holds the leases releases them. */
+  get contention(): LeaseContention | undefined {
+    return this.#grants?.contention;
   }
 
   get stableOwners(): boolean {

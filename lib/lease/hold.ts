@@ -464,6 +464,7 @@ export class Hold implements Due, Grant {
   release(): Promise<boolean> {
     const { schedule } = this.heartbeat;
     if (this.checkHeld()) {
+      this.heartbeat.contention?.released(this.key);
       this.wasReleased();
       if (leaseChannels.released.hasSubscribers)
         leaseChannels.released.publish({ ...this.#message, held: schedule.now() - this.since });

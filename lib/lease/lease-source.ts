@@ -9,6 +9,7 @@ import type { LockMode } from '../common/types.js';
 import { addCount, COUNT, type ThreadCounts } from '../engine/contract/counts.js';
 import { closeCounts, openCounts } from '../engine/open-counts.js';
 import { engineClock } from '../engine/select.js';
+import { LeaseContention, type KnownHolders } from './contention.js';
 import { BackgroundStore } from './renewing-thread.js';
 import {
   cannotReopen,
@@ -49,8 +50,8 @@ const PUT_OFF_FOR = 2000;
 /** While `#kept` has fewer entries than this, a release does not search it for entries to remove. */
 const FEW_KEPT = 100;
 /**
- * If there are more holds than this, a timeout error does not say whether this manager holds the key, because
- * each timeout would have to search all holds.
+ * If there are more holds than this, neither a timeout error nor a profile says whether this manager holds the
+ * key, because each timeout would have to search all holds.
  */
 const FEW_HOLDS = 1000;
 
@@ -75,6 +76,7 @@ export class LeaseSource implements KnownGrants {
   readonly backoff: Backoff;
   readonly stableOwners: boolean;
   readonly counts: ThreadCounts;
+  readonly contention: LeaseContention;
   /**
    * The waiting acquisitions, and the schedule of their attempts and timeouts. The schedule keeps the process
    * alive. It uses real time, even if the manager has a `clock`.
@@ -124,6 +126,7 @@ export class LeaseSource implements KnownGrants {
     const clock = engineClock();
     if (clock) setClock(clock);
     this.counts = openCounts('lease', settings.name, this);
+    this.contention = new LeaseContention(this.counts, settings.name, store);
     this.schedule = new Schedule(settings.clock, false, localNow);
     this.backoff = settings.backoff;
     this.#reentrant = settings.reentrant;
@@ -206,9 +209,7 @@ export class LeaseSource implements KnownGrants {
     const refused =
       limit > 1 ? `all ${limit} slots are held` : `${isNamed ? quotedKeys([key]) : 'it'} is held`;
     try {
-      const names = new Set(slotKeys(key, limit));
-      const holds = this.schedule.size > FEW_HOLDS ? [] : this.schedule.entries();
-      const own = holds.filter((hold) => names.has(hold.name) && hold.checkHeld());
+      const own = this.#holdsOf(key, limit);
       if (limit > 1)
         return own.length === 0 ? refused : `${refused}, ${own.length} of them by this LeaseManager`;
       const holder = own[0] ?? this.#inspectNow?.(key);
@@ -223,6 +224,27 @@ export class LeaseSource implements KnownGrants {
       // The clock that the caller provides has thrown an error. The timeout error does not report it.
       return refused;
     }
+  }
+
+  /**
+   * The holders of the key, as far as they are known without a request. Throws the error of the caller's
+   * clock.
+   */
+  holdersOf(key: string, limit: number): KnownHolders {
+    const own = this.#holdsOf(key, limit);
+    const ownerOf = (name: string): string | undefined =>
+      (own.find((hold) => hold.name === name) ?? this.#inspectNow?.(name))?.owner;
+    return {
+      holders: own.length === 0 ? [] : [threadId],
+      owners: slotKeys(key, limit).flatMap((name) => ownerOf(name) ?? []),
+    };
+  }
+
+  /** This manager's holds of the key. Empty if the search would take too long. */
+  #holdsOf(key: string, limit: number): readonly Hold[] {
+    const names = new Set(slotKeys(key, limit));
+    const holds = this.schedule.size > FEW_HOLDS ? [] : this.schedule.entries();
+    return holds.filter((hold) => names.has(hold.name) && hold.checkHeld());
   }
 
   /**

@@ -1,5 +1,7 @@
 import { inspect, type InspectOptions } from 'node:util';
+import { threadId } from 'node:worker_threads';
 import { callArguments, checkBoolean } from '../common/checks.js';
+import { acquireStart, acquireTracing, shownKeys } from '../common/diagnostics.js';
 import { invalidArgType, outOfRange } from '../common/errors.js';
 import { pause } from '../common/timers.js';
 import { inspectBound, threadBound } from '../common/thread-bound.js';
@@ -84,8 +86,8 @@ export class LeaseManager {
     keys: string | readonly string[],
     options?: TryAcquireLeaseOptions,
   ): Promise<Lease | undefined> {
-    checkLeaseOptions.tryAcquire(options);
-    return this.#try(keys, options, undefined);
+    if (acquireStart.hasSubscribers) return this.#traced(keys, () => this.#checkAndTry(keys, options));
+    return this.#checkAndTry(keys, options);
   }
 
   /**
@@ -102,8 +104,8 @@ export class LeaseManager {
    * wait for each other in a cycle.
    */
   async acquire(keys: string | readonly string[], options?: AcquireLeaseOptions): Promise<Lease> {
-    checkLeaseOptions.acquire(options);
-    return this.#acquire(keys, options);
+    if (acquireStart.hasSubscribers) return this.#traced(keys, () => this.#checkAndAcquire(keys, options));
+    return this.#checkAndAcquire(keys, options);
   }
 
   /**
@@ -131,7 +133,11 @@ export class LeaseManager {
       optionsOrFn,
       maybeFn,
     );
-    const lease = await (options === undefined ? this.acquire(keys) : this.#acquireOrTry(keys, options));
+    const lease = await (options === undefined
+      ? this.acquire(keys)
+      : acquireStart.hasSubscribers
+        ? this.#traced(keys, () => this.#acquireOrTry(keys, options))
+        : this.#acquireOrTry(keys, options));
     if (!lease) return undefined;
     if (options?.signal?.aborted === true) {
       await giveBackLease(lease).catch(() => undefined);
@@ -180,6 +186,30 @@ export class LeaseManager {
     await this.#grants.drain(this.#drain.signal);
     this.#drain.abort();
     await this.#grants.close();
+  }
+
+  #checkAndTry(
+    keys: string | readonly string[],
+    options: TryAcquireLeaseOptions | undefined,
+  ): Promise<Lease | undefined> {
+    checkLeaseOptions.tryAcquire(options);
+    return this.#try(keys, options, undefined);
+  }
+
+  #checkAndAcquire(
+    keys: string | readonly string[],
+    options: AcquireLeaseOptions | undefined,
+  ): Promise<Lease> {
+    checkLeaseOptions.acquire(options);
+    return this.#acquire(keys, options);
+  }
+
+  /** Runs an acquisition, and publishes its span. */
+  #traced<T>(keys: string | readonly string[], acquire: () => Promise<T>): Promise<T> {
+    const lock = this.#settings.name;
+    const message = { lock, keys: shownKeys(keys), mode: 'exclusive', kind: 'async', threadId } as const;
+    // An async function, because `tracePromise` would end the span of a call that throws without `asyncEnd`.
+    return acquireTracing.tracePromise(async () => acquire(), message);
   }
 
   /**

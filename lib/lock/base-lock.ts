@@ -7,7 +7,7 @@ import {
   checkTimeout,
   type Names,
 } from '../common/checks.js';
-import { acquireStart, acquireTracing, type AcquireMessage } from '../common/diagnostics.js';
+import { acquireStart, acquireTracing, shownKeys, type AcquireMessage } from '../common/diagnostics.js';
 import { notDrained } from '../common/errors.js';
 import { defer, performance, resolved } from '../common/host.js';
 import { pause } from '../common/timers.js';
@@ -452,15 +452,6 @@ function publishCall<G extends Guard | undefined>(message: AcquireMessage, call:
   } catch (error) {
     guard?.release();
     throw error;
-  }
-}
-
-/** A copy of the caller's unchecked keys, for a message. Empty if reading the caller's list throws. */
-function shownKeys(keys: LockKey | readonly LockKey[]): readonly LockKey[] {
-  try {
-    return isList(keys) ? [...keys] : [keys];
-  } catch {
-    return [];
   }
 }
 

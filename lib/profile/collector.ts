@@ -28,8 +28,12 @@ export interface ContentionWait {
   readonly mode: string;
   /** Whether the acquisition blocked its thread, or waited on the event loop. */
   readonly kind: 'sync' | 'async';
-  /** How the wait ended. `aborted`: by its signal. `interrupted`: because its thread was being ended. */
-  readonly outcome: 'granted' | 'timeout' | 'deadlock' | 'aborted' | 'interrupted' | 'failed';
+  /**
+   * How the wait ended. `aborted`: by its signal, or because its `ProcessLock` or `LeaseManager` was closed.
+   * `failed`: the file of its `ProcessLock` can no longer be used, or its store failed with an error that a
+   * retry cannot correct.
+   */
+  readonly outcome: 'granted' | 'timeout' | 'deadlock' | 'aborted' | 'failed';
   /** The id of the thread that waited. */
   readonly threadId: number;
   /**
@@ -57,9 +61,15 @@ export interface ContentionWait {
   readonly releases: readonly ContentionRelease[];
   /**
    * If the acquisition was not granted: the ids of the threads that held its stripe at the
-   * end of the wait, as far as known.
+   * end of the wait, as far as known. For a lease: the waiting thread, if its `LeaseManager` held the key.
    */
   readonly holders: readonly number[];
+  /**
+   * If a lease was not granted: the names of the owners that held its key at the end of the wait, as far as
+   * they are known without a request to a server. These are owners of the same `LeaseManager`, and for a store
+   * in memory all owners. Empty for locks.
+   */
+  readonly owners: readonly string[];
 }
 
 /** The sums over all similar waits. They are estimates that include waits that were not recorded. */
@@ -194,8 +204,9 @@ export class Collector {
       since = at;
     }
     // The last release decided at random whether the wait is recorded. The probability depended on the
-    // duration of the wait at that time.
-    const lasted = since > from ? since - from : to - from;
+    // duration of the wait at that time. For a lease, it depended on the duration of the whole wait.
+    const isLease = record.owners !== undefined;
+    const lasted = since > from && !isLease ? since - from : to - from;
     const weight = Math.max(1, record.every / lasted);
     const waited = to - from;
     const kind = classOf(key);
@@ -218,6 +229,7 @@ export class Collector {
       frames,
       releases,
       holders: record.holders,
+      owners: record.owners ?? [],
     });
   }
 

@@ -8,7 +8,7 @@ import { ContentionProfile } from './contention-profile.js';
 
 /** Options of `profileContention` (`stripelock/profile`). */
 export interface ContentionProfileOptions {
-  /** The names of the locks to profile. Default: all locks. */
+  /** The names of the locks and `LeaseManager`s to profile. Default: all. */
   locks?: readonly string[];
   /** Waits that are shorter than this many milliseconds are ignored. Default 0.1. */
   threshold?: number;
@@ -36,18 +36,19 @@ const SAMPLE = 1;
 const FETCH = 200;
 
 /**
- * Starts to record where threads wait for `StripedLock`s, `KeyedLock`s and `ProcessLock`s. The record
- * of a wait has the lock, key, mode, thread and duration. It also has the call that waited and the
- * call that released the key. The profile covers all threads of the process that use this package,
- * without code in these threads.
+ * Starts to record where threads wait for `StripedLock`s, `KeyedLock`s, `ProcessLock`s and leases. The record
+ * of a wait has the lock, key, mode, thread and duration. It also has the call that waited, and the call
+ * that released the key if it was in this process. The profile covers all threads of the process that use
+ * this package, without code in these threads.
  *
  * Only one profile can run at a time. The profile ends with {@link ContentionProfiler.stop}, or when the
  * calling thread ends. Rejects with a LockError (ERR_LOCK_PROFILE) while another profile runs, and with a
  * LockError (ERR_LOCK_ENGINE) without the addon. Rejects with a TypeError or RangeError for bad options.
  *
  * While no profile is running, there is no extra cost. During a profile, an acquisition that waits on the
- * event loop costs a few microseconds more, and each record costs some tens of microseconds. Acquisitions
- * that need not wait cost nothing extra.
+ * event loop costs a few microseconds more. So does each `acquire` of a lease, because its stack is captured
+ * before the store answers. Each record costs some tens of microseconds. Other acquisitions that need not
+ * wait cost nothing extra.
  *
  * The design follows Go's mutex and block profiles, which attribute contention to the
  * releasing and the waiting call.

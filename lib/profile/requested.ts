@@ -9,8 +9,8 @@ let isStarted = false;
 
 /**
  * Starts a profile of the whole program if the environment variable `STRIPELOCK_PROFILE` contains the name of
- * a file for the profile. Each lock that is opened calls this. Only the first call in a thread reads the
- * environment. The profiler's code is loaded only on request.
+ * a file for the profile. Each lock that is opened calls this, and each `LeaseManager`. Only the first call
+ * in a thread reads the environment. The profiler's code is loaded only on request.
  */
 export function startRequestedProfile(): void {
   if (isStarted) return;

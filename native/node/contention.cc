@@ -74,6 +74,37 @@ napi_value lockId(napi_env env, napi_callback_info info) {
   return call.number(static_cast<double>(membership->table().id()));
 }
 
+// beginLeaseWait(place, waited): registers a wait for a lease that began `waited` milliseconds ago; returns a number for
+// endLeaseWait
+napi_value beginLeaseWait(napi_env env, napi_callback_info info) {
+  const Call call(env, info, 2);
+  std::string place;
+  double waited = 0;
+  if (!call.started() || !call.toText(0, place) || !call.toDouble(1, waited))
+    return call.refuse("expected a string and milliseconds");
+  const auto time = static_cast<Nanoseconds>(waited * kNanosecondsPerMillisecond);
+  const void* const thread = &call.environment();
+  return call.number(
+      static_cast<double>(ContentionProfile::instance().beginLeaseWait(thread, place, now() - time)));
+}
+
+// endLeaseWait(wait): whether a profile records the wait, as the number of a Draw
+napi_value endLeaseWait(napi_env env, napi_callback_info info) {
+  const Call call(env, info, 1);
+  double wait = 0;
+  if (!call.toDouble(0, wait) || !(wait > 0)) return call.refuse("expected a wait");
+  const Draw draw = ContentionProfile::instance().endLeaseWait(static_cast<std::uint64_t>(wait));
+  return call.integer(static_cast<std::int32_t>(draw));
+}
+
+// drawLeaseRelease(place): whether a profile records a release of a lease, as the number of a Draw
+napi_value drawLeaseRelease(napi_env env, napi_callback_info info) {
+  const Call call(env, info, 1);
+  std::string place;
+  if (!call.toText(0, place)) return call.refuse("expected a string");
+  return call.integer(static_cast<std::int32_t>(ContentionProfile::instance().drawLeaseRelease(place)));
+}
+
 // addRecord(text, draw)
 napi_value addRecord(napi_env env, napi_callback_info info) {
   const Call call(env, info, 2);
@@ -104,6 +135,9 @@ void addContention(Napi::Env env, Napi::Object exports) {
   addFunction(env, exports, "draw", draw);
   addFunction(env, exports, "sampling", sampling);
   addFunction(env, exports, "lockId", lockId);
+  addFunction(env, exports, "beginLeaseWait", beginLeaseWait);
+  addFunction(env, exports, "endLeaseWait", endLeaseWait);
+  addFunction(env, exports, "drawLeaseRelease", drawLeaseRelease);
   addFunction(env, exports, "addRecord", addRecord);
   addFunction(env, exports, "takeRecords", takeRecords);
 }

@@ -34,6 +34,7 @@ void Environment::onEnd(void* self) {
   environment.leases_.reset();
   environment.named_.end();
   if (environment.profiles) ContentionProfile::instance().stop();
+  ContentionProfile::instance().leaveLeaseWaits(&environment);
   Registry::instance().leave(*environment.participant_);
   environment.participant_ = nullptr;
   environment.processes_.end();

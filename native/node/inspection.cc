@@ -54,14 +54,14 @@ napi_value metrics(napi_env environment, napi_callback_info) {
 }
 
 // openCounts(kind, name, cells): adds a thread's counts of leases or web locks to metrics(). `cells` is a shared
-// Float64Array with the columns of metrics(), from `locks` on
+// Float64Array with the columns of metrics(), from `locks` on, and a cell for the flags of the active observers
 napi_value openCounts(napi_env env, napi_callback_info info) {
   const Call call(env, info, 3);
   std::uint32_t kind = 0;
   std::string name;
   Napi::Float64Array cells;
   if (!call.started() || !call.toIndex(0, kLastKind, kind) || !call.toText(1, name) ||
-      !call.toSharedDoubles(2, cells) || cells.ElementLength() != LockMetrics::kCells) {
+      !call.toSharedDoubles(2, cells) || cells.ElementLength() != LockMetrics::kThreadCells) {
     return call.refuse("expected a kind, a name and a shared Float64Array of the right size");
   }
   call.environment().openCounts({.kind = static_cast<LockKind>(kind), .name = std::move(name)}, cells);

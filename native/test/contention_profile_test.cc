@@ -2,6 +2,7 @@
 
 #include "core/table/contention_profile.h"
 
+#include <array>
 #include <string>
 #include <thread>
 #include <vector>
@@ -143,6 +144,89 @@ TEST(ContentionProfile, MarksLocksByTheirNamesAlsoThoseThatAreOpenedLater) {
   Membership* const again = open(late, "wanted");
   EXPECT_EQ(again->table().observed().load(), 0u);
   for (Membership* const membership : {one, two, again}) registry.close(*membership);
+}
+
+TEST(ContentionProfile, MarksTheCellsOfThreadsByTheirNamesAlsoThoseThatAreOpenedLater) {
+  std::array<CountCell, LockMetrics::kThreadCells> wanted{};
+  std::array<CountCell, LockMetrics::kThreadCells> other{};
+  std::array<CountCell, LockMetrics::kThreadCells> late{};
+  Environment environment;
+  const auto open = [&](std::array<CountCell, LockMetrics::kThreadCells>& cells, const std::string& name) {
+    Registry::instance().openCounts(environment.participant(), {.kind = LockKind::kLease, .name = name},
+                                    cells.data());
+  };
+  const auto isMarked = [](const std::array<CountCell, LockMetrics::kThreadCells>& cells) {
+    return (static_cast<std::uint32_t>(cells[LockMetrics::kObserved].load()) & kObserveProfile) != 0;
+  };
+  open(wanted, "wanted cells");
+  open(other, "other cells");
+  {
+    const Profiling on(0, 1, {"wanted cells"});
+    open(late, "wanted cells");
+    EXPECT_TRUE(isMarked(wanted));
+    EXPECT_FALSE(isMarked(other));
+    EXPECT_TRUE(isMarked(late));
+  }
+  EXPECT_FALSE(isMarked(wanted));
+  EXPECT_FALSE(isMarked(late));
+}
+
+TEST(ContentionProfile, RecordsAReleaseOfALeaseWhileAWaitForItIsLongEnough) {
+  const Profiling on(3'600'000, 1);
+  ContentionProfile& profile = on.profile;
+  const int thread = 0;
+  const Nanoseconds hour = 3'600'000 * kMillisecond;
+  EXPECT_FALSE(isRecorded(profile.drawLeaseRelease("a")));
+  const std::uint64_t brief = profile.beginLeaseWait(&thread, "a", now());
+  EXPECT_FALSE(isRecorded(profile.drawLeaseRelease("a")));
+  const std::uint64_t lasting = profile.beginLeaseWait(&thread, "a", now() - 2 * hour);
+  EXPECT_TRUE(isRecorded(profile.drawLeaseRelease("a")));
+  EXPECT_FALSE(isRecorded(profile.drawLeaseRelease("")));
+  EXPECT_FALSE(isRecorded(profile.drawLeaseRelease("b")));
+  EXPECT_TRUE(isRecorded(profile.endLeaseWait(lasting)));
+  EXPECT_FALSE(isRecorded(profile.drawLeaseRelease("a")));
+  EXPECT_FALSE(isRecorded(profile.endLeaseWait(brief)));
+  EXPECT_FALSE(isRecorded(profile.endLeaseWait(lasting)));
+}
+
+TEST(ContentionProfile, RecordsShortWaitsForLeasesInProportion) {
+  const int thread = 0;
+  int recorded = 0;
+  // As above. A wait and the releases during it agree.
+  for (int i = 0; i < 24; ++i) {
+    const Profiling on(0, 3'600'000);
+    for (int j = 0; j < 100; ++j) {
+      const std::uint64_t wait = on.profile.beginLeaseWait(&thread, "place", now() - 360'000 * kMillisecond);
+      const bool released = isRecorded(on.profile.drawLeaseRelease("place"));
+      const bool ended = isRecorded(on.profile.endLeaseWait(wait));
+      EXPECT_EQ(released, ended);
+      recorded += ended ? 1 : 0;
+    }
+  }
+  EXPECT_GT(recorded, 165);
+  EXPECT_LT(recorded, 315);
+}
+
+TEST(ContentionProfile, ForgetsTheWaitsForLeasesOfAnEarlierOneAndOfThreadsThatEnd) {
+  const int ended = 0;
+  const int alive = 0;
+  std::uint64_t earlier = 0;
+  {
+    const Profiling before;
+    earlier = before.profile.beginLeaseWait(&alive, "earlier", 0);
+  }
+  const std::uint64_t without = ContentionProfile::instance().beginLeaseWait(&alive, "without", 0);
+  const Profiling on;
+  ContentionProfile& profile = on.profile;
+  EXPECT_FALSE(isRecorded(profile.drawLeaseRelease("earlier")));
+  EXPECT_FALSE(isRecorded(profile.endLeaseWait(earlier)));
+  EXPECT_FALSE(isRecorded(profile.endLeaseWait(without)));
+  for (int i = 0; i < 3; ++i) profile.beginLeaseWait(&ended, "ended", 0);
+  const std::uint64_t left = profile.beginLeaseWait(&alive, "alive", 0);
+  profile.leaveLeaseWaits(&ended);
+  EXPECT_FALSE(isRecorded(profile.drawLeaseRelease("ended")));
+  EXPECT_TRUE(isRecorded(profile.drawLeaseRelease("alive")));
+  EXPECT_TRUE(isRecorded(profile.endLeaseWait(left)));
 }
 
 TEST_F(Profiled, WaitOfABlockedThreadIsRecordedByBothThreads) {

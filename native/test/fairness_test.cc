@@ -1,3 +1,4 @@
+#include <array>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -133,6 +134,45 @@ TEST(Fairness, PrefersAnAsyncWaiterOfTheReleasingThreadForAWhileOnly) {
   EXPECT_TRUE(local.client.release({0}));
   EXPECT_EQ(holderOf(memory.word(0).load()), remote.slot());
   EXPECT_EQ(awaitGrants(remote.environment).size(), 1u);
+}
+
+TEST(Fairness, FindsAnAsyncWaiterOfTheReleasingThreadBehindBlockedThreads) {
+  SharedMemory memory(1);
+  Peer local(memory);
+  Peer gone(memory);
+  Peer blocked(memory);
+  ASSERT_TRUE(local.client.take(0));
+  Blocking blocking(blocked.client, {0});
+  ASSERT_TRUE(awaitWaiters(local.client, 0, 1));
+  const std::uint32_t cancelled = gone.client.pend({0});
+  local.client.pend({0});
+  EXPECT_TRUE(gone.environment.async().cancel(cancelled));
+  putHandOverOff(local.client, 0);
+  EXPECT_TRUE(local.client.release({0}));
+  EXPECT_EQ(holderOf(memory.word(0).load()), local.slot());
+  EXPECT_EQ(takeGrants(local.environment).size(), 1u);
+  EXPECT_TRUE(local.client.release({0}));
+  EXPECT_EQ(blocking.status(), Status::kGranted);
+  EXPECT_TRUE(blocked.client.release({0}));
+}
+
+TEST(Fairness, CountsTheAsyncWaitersOfAQueue) {
+  StripeQueue queue{};
+  Waiter blocked;
+  blocked.since = 1;
+  std::array<Waiter, 3> async;
+  for (Waiter& waiter : async) waiter.async = true;
+  queue.pushBack(blocked);
+  EXPECT_EQ(queue.asyncs, 0u);
+  queue.pushBack(async[0]);
+  queue.insertByArrival(async[1]);
+  queue.insertByNumber(async[2]);
+  EXPECT_EQ(queue.asyncs, 3u);
+  EXPECT_EQ(queue.length, 4u);
+  for (Waiter* const waiter : {&async[0], &blocked, &async[1], &async[2]}) queue.remove(*waiter);
+  EXPECT_EQ(queue.asyncs, 0u);
+  EXPECT_EQ(queue.length, 0u);
+  EXPECT_EQ(queue.head, nullptr);
 }
 
 }  // namespace stripelock::test

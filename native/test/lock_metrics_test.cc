@@ -42,7 +42,7 @@ struct ThreadCells {
   CountCell& nanoseconds() { return cells[LockMetrics::kNanoseconds]; }
   CountCell& range(std::size_t at) { return cells[LockMetrics::kWaits + at]; }
 
-  std::array<CountCell, LockMetrics::kCells> cells{};
+  std::array<CountCell, LockMetrics::kThreadCells> cells{};
 };
 
 }  // namespace

@@ -31,12 +31,13 @@ export const mutants = {
     'if (queue.designated.load() && hasPermits(limit_)) return planBesideDesignated(queue, bare);',
     'Designated.DoesNotLetABlockedThreadTimeOut*',
   ],
+  'serves-no-local': ['return &first;', 'Fairness.PrefersAnAsync*'],
   'fairness-restarts': ['plan.fairAt = time + kBargingPeriod;', 'FairnessClock.RunsOnWhile*'],
   'I3-grant-drops-queued': ['', 'WakeUp.*:Fairness.GivesAsync*'],
   'I1-share-not-counted': ['', 'Exact.AReaderOfTwoStripes*'],
   'granted-sleeps': ['', 'WakeUp.IsNotLostForAThreadThatWants*'],
 
-  // ── Locks between processes: E1 – E5, G1 – G5, L1 – L5 ──
+  // ── Locks between processes: E1 – E5, G1 – G6, L1 – L5 ──
   'process-overlooks-the-dead': ['', 'Process.TellsTheNext*'],
   'enters-without-report': ['return true;', 'Process.EntersAFreeKey*'],
   'process-hides-the-dead': ['page_.leave(byte, key.place);', 'Process.TellsOfAThread*'],
@@ -59,6 +60,12 @@ export const mutants = {
   'process-keeps-a-taken-turn': ['', 'Process.KeepsAKeyNoLongerFor*'],
   'process-wakes-one-reader': ['return;', 'Process.WakesAllProcesses*'],
   'G5-wakes-the-awake': ['const bool isAwake = false;', 'Process.WakesAProcessOnce*'],
+  'G6-wakes-the-dead': ['return true;', 'Process.WakesTheProcessBehindOneThatDied'],
+  'G6-keeps-the-dead': ['', 'Process.WakesTheProcessBehindOneThatDied'],
+  'G6-waits-for-the-dead': [
+    'const bool isAlert = isAwake || wake(slot);',
+    'Process.WakesTheProcessBehindOneThatDiedAfter*',
+  ],
   'G5-keeps-the-old-count': ['', 'Process.WakesAProcessOnce*'],
   'process-locks-before-it-looks': ['if (false) {', 'Process.DoesNotLockAKeyThat*'],
   'process-reads-unchecked': ['error = refresh();', 'Process.SurvivesATruncation*'],
@@ -234,6 +241,13 @@ export const mutants = {
     'ContentionProfile.DropsRecordsThatWereDrawnFor*',
   ],
   'profile-keeps-earlier-pace': ['', 'ContentionProfile.StartsWithoutTheRecords*'],
+  'profile-keeps-earlier-lease-waits': ['', 'ContentionProfile.ForgetsTheWaitsForLeases*'],
+  'profile-keeps-waits-of-ended-threads': ['', 'ContentionProfile.ForgetsTheWaitsForLeases*'],
+  'profile-takes-any-place': ['const bool isThere = true;', 'ContentionProfile.RecordsAReleaseOfALease*'],
+  'profile-draws-again-for-leases': [
+    'const bool isLong = true;',
+    'ContentionProfile.RecordsShortWaitsForLeases*',
+  ],
 
   // ── Leases and gates ──
   'lease-released-without-token': [

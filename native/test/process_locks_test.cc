@@ -1401,6 +1401,66 @@ TEST(Process, WakesAProcessOnceUntilItTriesAgain) {
   EXPECT_EQ(word.wakes() - before, 4 * one);
 }
 
+// The process that waits behind a dead one would otherwise find the free key when it polls, up to 250 ms later.
+TEST(Process, WakesTheProcessBehindOneThatDied) {
+  for (const bool shared : {false, true}) {
+    const Folder folder;
+    auto dead = std::make_optional<Other>(folder.file());
+    Other waits(folder.file());
+    Other releases(folder.file());
+    WakeWord word;
+    word.use(waits.page().wakeWord());
+    const std::uint32_t before = word.wakes();
+    for (const char* const key : {"a", "b"}) {
+      dead->enrol(key, shared);
+      waits.enrol(key);
+    }
+    dead.reset();
+    releases.page().wakeNext(releases.byteOf("a"));
+    const std::uint32_t one = word.isReachable() ? 1 : 0;
+    EXPECT_EQ(word.wakes() - before, one);
+    // The dead process was woken for the other key, so that its wait for this key would seem to be awake.
+    waits.enrol("b");
+    releases.page().wakeNext(releases.byteOf("b"));
+    EXPECT_EQ(word.wakes() - before, 2 * one);
+  }
+}
+
+TEST(Process, WakesTheProcessBehindOneThatDiedAfterItsWake) {
+  const Folder folder;
+  auto dead = std::make_optional<Other>(folder.file());
+  Other waits(folder.file());
+  Other releases(folder.file());
+  WakeWord word;
+  word.use(waits.page().wakeWord());
+  const std::uint32_t before = word.wakes();
+  dead->enrol("a");
+  waits.enrol("a");
+  dead->page().wake(dead->page().slot());
+  dead.reset();
+  EXPECT_TRUE(eventually([&] {
+    releases.page().wakeNext(releases.byteOf("a"));
+    return !word.isReachable() || word.wakes() != before;
+  }));
+}
+
+TEST(Process, WakesNoOtherProcessForOneThatLivesAndIsAwake) {
+  const Folder folder;
+  Other awake(folder.file());
+  Other waits(folder.file());
+  Other releases(folder.file());
+  awake.enrol("a");
+  waits.enrol("a");
+  const std::uint32_t before = waits.page().wakeWord()->load();
+  // The first wake finds no sleeping thread. The others find a process that is awake, at last one that has not tried for
+  // long.
+  for (const double pause : {0.0, 0.0, 100.0}) {
+    sleepFor(pause);
+    releases.page().wakeNext(releases.byteOf("a"));
+  }
+  EXPECT_EQ(waits.page().wakeWord()->load(), before);
+}
+
 TEST(Process, FindsTheLastOfManyReleasesThatWakeItInVain) {
   for (int round = 0; round < 20; ++round) {
     const Folder folder;

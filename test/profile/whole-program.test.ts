@@ -38,6 +38,17 @@ describe('STRIPELOCK_PROFILE', () => {
     expect(Profile.decode(gunzipSync(pprof!)).stringTable.strings).toContain('hold');
   });
 
+  it('covers a program that has only leases', async () => {
+    const file = path.join(folder(), 'a.txt');
+    const { code, stdout, stderr } = await runProgram('contended-leases.mjs', [], [], undefined, {
+      STRIPELOCK_PROFILE: file,
+    });
+    expect({ code, stdout, stderr }).toEqual({ code: 0, stdout: 'done\n', stderr: '' });
+    const text = readFileSync(file, 'utf8');
+    expect(text).toMatch(/100 % {2}whole "key"\n/);
+    expect(text).toContain('hold (');
+  });
+
   it('writes what there is so far on SIGUSR2', async () => {
     const file = path.join(folder(), 'now.txt');
     const env = { ...process.env, STRIPELOCK_PROFILE: file };

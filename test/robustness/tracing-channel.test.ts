@@ -1,40 +1,11 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
-import { tracingChannel, type TracingChannelSubscribers } from 'node:diagnostics_channel';
+import { tracingChannel } from 'node:diagnostics_channel';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { KeyedLock, LockTimeoutError, StripedLock, type AcquireMessage, type BaseLock } from 'stripelock';
 import { seedFor } from '../support/seed.js';
+import { CALL, FAILED_CALL, FAILED_PROMISE, listenToSpans, PROMISE } from '../support/spans.js';
 import { thrownBy } from '../support/waiting.js';
 import { below, randomFrom } from '../workers/random.mjs';
-
-type Event = keyof TracingChannelSubscribers<AcquireMessage>;
-
-/** A subscriber as Node's documentation of tracing channels describes it: the events of each acquisition. */
-function listen(): Map<AcquireMessage, Event[]> {
-  const spans = new Map<AcquireMessage, Event[]>();
-  const add = (event: Event) => (message: AcquireMessage) => {
-    const events = spans.get(message);
-    if (events === undefined) spans.set(message, [event]);
-    else events.push(event);
-  };
-  const channel = tracingChannel<string, AcquireMessage>('stripelock:acquire');
-  const subscribers = {
-    start: add('start'),
-    end: add('end'),
-    asyncStart: add('asyncStart'),
-    asyncEnd: add('asyncEnd'),
-    error: add('error'),
-  };
-  channel.subscribe(subscribers);
-  onTestFinished(() => {
-    channel.unsubscribe(subscribers);
-  });
-  return spans;
-}
-
-const CALL = ['start', 'end'];
-const FAILED_CALL = ['start', 'error', 'end'];
-const PROMISE = ['start', 'end', 'asyncStart', 'asyncEnd'];
-const FAILED_PROMISE = ['start', 'end', 'error', 'asyncStart', 'asyncEnd'];
 
 for (const engine of ['native', 'javascript'] as const) {
   const makers: Record<string, () => BaseLock> = {
@@ -46,7 +17,7 @@ for (const engine of ['native', 'javascript'] as const) {
     describe(`the tracing channel, ${kind}, ${engine} engine`, () => {
       it('has a span for each acquisition, whatever its outcome', async () => {
         const lock = makeLock();
-        const spans = listen();
+        const spans = listenToSpans();
         const guard = lock.acquireSync('key');
         expect(lock.tryAcquire('key', { mode: 'shared' })).toBeUndefined();
         const refused = thrownBy(() => lock.acquireSync(['key', 'other'], { timeout: 0 }));
@@ -77,7 +48,7 @@ for (const engine of ['native', 'javascript'] as const) {
 
       it('has well-formed spans over ten thousand acquisitions that are granted, timed out, aborted or refused', async () => {
         const lock = makeLock();
-        const spans = listen();
+        const spans = listenToSpans();
         const random = randomFrom(seedFor(`spans of ${kind}, ${engine}`));
         const outcomes = { granted: 0, timeout: 0, aborted: 0, refused: 0 };
         const note = (error: unknown): void => {
@@ -145,7 +116,7 @@ for (const engine of ['native', 'javascript'] as const) {
   });
 
   it(`does not change the callers' results, ${engine} engine`, async () => {
-    listen();
+    listenToSpans();
     const lock = new StripedLock({ engine });
     const guard = lock.acquireSync('key');
     expect(guard.keys).toEqual(['key']);

@@ -32,11 +32,20 @@ export interface EndedWait {
   readonly key: string;
   readonly stripe: number;
   readonly mode: string;
-  readonly outcome: 'granted' | 'aborted' | Failure['status'];
+  readonly outcome: 'granted' | 'aborted' | Exclude<Failure['status'], 'interrupted'>;
   /**
    * If the acquisition timed out: the ids of the threads that held the stripe at that time, as far as known.
    */
   readonly holders: readonly number[];
+}
+
+/** The fields of a {@link WaitRecord} that the caller of {@link LeaseRecorder.ended} provides. */
+export interface EndedLeaseWait extends Omit<EndedWait, 'stripe'> {
+  /**
+   * If the lease was not granted: the names of the owners that held the key at the end of the wait, as far
+   * as known.
+   */
+  readonly owners: readonly string[];
 }
 
 /**
@@ -46,8 +55,8 @@ export interface EndedWait {
 export interface WaitRecord extends EndedWait {
   readonly event: 'wait';
   readonly kind: 'sync' | 'async';
-  /** Identifies the lock within the process. */
-  readonly id: number;
+  /** Identifies the lock within the process. For a lease, it identifies the store and the key. */
+  readonly id: number | string;
   readonly thread: number;
   readonly from: number;
   readonly to: number;
@@ -57,15 +66,18 @@ export interface WaitRecord extends EndedWait {
   readonly every: number;
   /** The frames of the waiting call. Empty if the stack was not captured. */
   readonly frames: readonly string[];
+  /** See {@link EndedLeaseWait.owners}. Undefined for locks. */
+  readonly owners?: readonly string[];
 }
 
 /**
  * A recorded release. The release granted a stripe to a waiter, or woke a waiter. The profile also has a
- * record of that waiter's wait.
+ * record of that waiter's wait. A release of a lease is recorded if a wait for its key has lasted long enough
+ * to be recorded.
  */
 export interface ReleaseRecord {
   readonly event: 'release';
-  readonly id: number;
+  readonly id: number | string;
   readonly stripe: number;
   readonly thread: number;
   readonly at: number;
@@ -91,8 +103,40 @@ export interface ContentionRecorder {
   ended(begun: BegunWait, wait: () => EndedWait): void;
 }
 
+/** A call that may have to wait for a lease while a profile is running. */
+export interface LeaseCall {
+  /** The call's stack, if it was captured; otherwise undefined. */
+  readonly place: CapturedStack | undefined;
+  /** When the call began, by `performance.now()`. */
+  readonly since: number;
+}
+
+/** A call that has started to wait for a lease. */
+export interface BegunLeaseWait extends LeaseCall {
+  /** Identifies the store and the key. */
+  readonly id: string;
+  /** The number of the wait in the addon. */
+  readonly wait: number;
+  /** See {@link WaitRecord.every}. */
+  readonly every: number;
+}
+
+/** Records the waits for leases and the releases of leases in one thread. Its methods never throw. */
+export interface LeaseRecorder {
+  /** Call this before the store is asked, while the program's call is on the stack. */
+  call(since: number): LeaseCall;
+  /** Call this when a call has to wait. Undefined if the wait cannot be recorded. */
+  began(call: LeaseCall, id: string): BegunLeaseWait | undefined;
+  /** Like {@link ContentionRecorder.ended}. */
+  ended(begun: BegunLeaseWait, wait: () => EndedLeaseWait): void;
+  /** Call this before the store is asked to release, while the program's call is on the stack. */
+  released(id: string): void;
+}
+
 /** Profiles the contention of locks in all threads of the process. */
 export interface ContentionEngine {
+  /** Records this thread's waits for leases. */
+  readonly leases: LeaseRecorder;
   /**
    * Starts a profile. Returns false if a profile is already running. Waits shorter than `threshold`
    * milliseconds are not recorded. Waits of at least `every` milliseconds are always recorded. Without names,

@@ -36,6 +36,12 @@ export type Count = (typeof COUNT)[CountName];
 /** The index of the histogram's first range. */
 export const COUNTED_WAITS = Object.keys(COUNT).length;
 
+/**
+ * The index of the flags of the active observers in {@link ThreadCounts}. The addon sets the same flags as in
+ * the memory of a lock: see `OBSERVED_INT`.
+ */
+export const OBSERVED_CELL = COUNTED_WAITS + WAIT_RANGES;
+
 /** The counts of all locks of one kind with one name, summed over the threads of the process. */
 export interface LockCounts extends Readonly<Record<CountName, number>> {
   readonly kind: LockKind;
@@ -47,14 +53,14 @@ export interface LockCounts extends Readonly<Record<CountName, number>> {
 /**
  * One thread's counts for the leases or web locks of one name, at the indexes of {@link COUNT}. Only this
  * thread writes the array, so counting costs one plain store. The addon reads the array from any thread, and
- * keeps the counts after the thread has ended.
+ * keeps the counts after the thread has ended. Only the addon writes the cell {@link OBSERVED_CELL}.
  */
 export type ThreadCounts = Float64Array;
 
 const NANOSECONDS = 1e6;
 
 export function createThreadCounts(): ThreadCounts {
-  const cells = COUNTED_WAITS + WAIT_RANGES;
+  const cells = OBSERVED_CELL + 1;
   return new Float64Array(new SharedArrayBuffer(cells * Float64Array.BYTES_PER_ELEMENT));
 }
 

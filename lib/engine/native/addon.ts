@@ -98,6 +98,9 @@ export interface Addon extends LeaseAddon, WebLockAddon, ProcessLockAddon, Signa
   draw(waited: number): number;
   sampling(): number;
   lockId(table: number): number;
+  beginLeaseWait(place: string, waited: number): number;
+  endLeaseWait(wait: number): number;
+  drawLeaseRelease(place: string): number;
   addRecord(record: string, draw: number): void;
   takeRecords(): (string | number)[];
   reuse(arenaLow: number, arenaHigh: number, stripes: number): number;

@@ -4,11 +4,15 @@ import { callersOf, captureStack, type CapturedStack } from '../../common/stacks
 import {
   DRAW_NONE,
   DRAW_RECORDED,
+  type BegunLeaseWait,
   type BegunWait,
   type ContentionEngine,
   type ContentionRecord,
   type ContentionRecorder,
+  type EndedLeaseWait,
   type EndedWait,
+  type LeaseCall,
+  type LeaseRecorder,
   type ReleaseRecord,
   type WaitRecord,
 } from '../contract/contention.js';
@@ -30,6 +34,9 @@ const PAUSE = 0.1;
 const MOST = 64;
 const OLDEST = 100;
 
+/** The stripe in the records of leases, which have no stripes: their ids contain the key. */
+const NO_STRIPE = 0;
+
 /** A record whose stack is not formatted yet. */
 interface Pending {
   readonly record: Omit<WaitRecord, 'frames'> | Omit<ReleaseRecord, 'frames'>;
@@ -42,83 +49,28 @@ interface Pending {
 }
 
 /**
- * Records one thread's waits for one lock while a profile of contention is running
- * (`native/core/table/contention_profile.h`). A thread that has waited records its wait. A thread that
- * releases a contended stripe records the release. The release also makes the draw, which decides at random
- * whether the wait and the release are recorded.
- *
- * A record is created while the thread holds a contended stripe. So the stack, which is expensive to format,
- * is formatted later in a microtask.
+ * The records of one thread: for one lock, or for all leases. A record is created while the thread holds a
+ * contended key. So the stack, which is expensive to format, is formatted later in a microtask.
  */
-export class NativeRecorder implements ContentionRecorder {
+class Records {
   readonly #addon: Addon;
-  readonly #words: Int32Array;
-  readonly #table: number;
   #nextCapture = 0;
   #pending: Pending[] = [];
   /** When the first pending record was added, on the clock that all threads share. */
   #since = 0;
 
-  /** `table` is the addon's number of the table. */
-  constructor(addon: Addon, table: number, words: Int32Array) {
+  constructor(addon: Addon) {
     this.#addon = addon;
-    this.#table = table;
-    this.#words = words;
   }
 
-  get isOn(): boolean {
-    return (this.#words[OBSERVED_INT]! & OBSERVE_PROFILE) !== 0;
-  }
-
+  /** See {@link ContentionRecorder.capture}. */
   capture(now: number): CapturedStack | undefined {
     if (now < this.#nextCapture) return undefined;
     this.#nextCapture = now + PAUSE;
     return captureStack(FRAMES);
   }
 
-  ended(begun: BegunWait, wait: () => EndedWait): void {
-    try {
-      const waited = performance.now() - begun.since;
-      let draw = begun.kind === 'sync' ? this.#addon.drawn() : begun.draw;
-      if (draw === DRAW_NONE) draw = this.#addon.draw(waited);
-      if (draw < DRAW_RECORDED) return;
-      const to = sharedNow();
-      const { kind } = begun;
-      const place = kind === 'sync' ? captureStack(FRAMES) : begun.place;
-      const every = this.#addon.sampling();
-      const record = {
-        event: 'wait',
-        ...wait(),
-        id: this.#addon.lockId(this.#table),
-        kind,
-        thread: threadId,
-        from: to - waited,
-        to,
-        every,
-      } as const;
-      this.#add({ record, place, draw }, to);
-    } catch {
-      // The program may have replaced `Error.prepareStackTrace` by a function that throws. The acquisition is
-      // unaffected. Only the record is lost.
-    }
-  }
-
-  /**
-   * Records a release that happened just after the time `at`. `next`: the wait that this release ended, if
-   * this thread had started the wait; otherwise undefined.
-   */
-  released(stripe: number, at: number, next: BegunWait | undefined): void {
-    let draw = this.#addon.drawn();
-    if (draw === DRAW_NONE && next !== undefined) {
-      draw = next.draw = this.#addon.draw(performance.now() - next.since);
-    }
-    if (draw < DRAW_RECORDED) return;
-    const id = this.#addon.lockId(this.#table);
-    const record = { event: 'release', id, stripe, thread: threadId, at } as const;
-    this.#add({ record, place: captureStack(FRAMES), draw }, at);
-  }
-
-  #add(pending: Pending, now: number): void {
+  add(pending: Pending, now: number): void {
     this.#pending.push(pending);
     if (this.#pending.length === 1) {
       this.#since = now;
@@ -141,11 +93,144 @@ export class NativeRecorder implements ContentionRecorder {
   }
 }
 
+/**
+ * Records one thread's waits for one lock while a profile of contention is running
+ * (`native/core/table/contention_profile.h`). A thread that has waited records its wait. A thread that
+ * releases a contended stripe records the release. The release also makes the draw, which decides at random
+ * whether the wait and the release are recorded.
+ */
+export class NativeRecorder implements ContentionRecorder {
+  readonly #addon: Addon;
+  readonly #words: Int32Array;
+  readonly #table: number;
+  readonly #records: Records;
+
+  /** `table` is the addon's number of the table. */
+  constructor(addon: Addon, table: number, words: Int32Array) {
+    this.#addon = addon;
+    this.#table = table;
+    this.#words = words;
+    this.#records = new Records(addon);
+  }
+
+  get isOn(): boolean {
+    return (this.#words[OBSERVED_INT]! & OBSERVE_PROFILE) !== 0;
+  }
+
+  capture(now: number): CapturedStack | undefined {
+    return this.#records.capture(now);
+  }
+
+  ended(begun: BegunWait, wait: () => EndedWait): void {
+    try {
+      const waited = performance.now() - begun.since;
+      let draw = begun.kind === 'sync' ? this.#addon.drawn() : begun.draw;
+      if (draw === DRAW_NONE) draw = this.#addon.draw(waited);
+      if (draw < DRAW_RECORDED) return;
+      const to = sharedNow();
+      const { kind } = begun;
+      const place = kind === 'sync' ? captureStack(FRAMES) : begun.place;
+      const every = this.#addon.sampling();
+      const record = {
+        event: 'wait',
+        ...wait(),
+        id: this.#addon.lockId(this.#table),
+        kind,
+        thread: threadId,
+        from: to - waited,
+        to,
+        every,
+      } as const;
+      this.#records.add({ record, place, draw }, to);
+    } catch {
+      // The program may have replaced `Error.prepareStackTrace` by a function that throws. The acquisition is
+      // unaffected. Only the record is lost.
+    }
+  }
+
+  /**
+   * Records a release that happened just after the time `at`. `next`: the wait that this release ended, if
+   * this thread had started the wait; otherwise undefined.
+   */
+  released(stripe: number, at: number, next: BegunWait | undefined): void {
+    let draw = this.#addon.drawn();
+    if (draw === DRAW_NONE && next !== undefined) {
+      draw = next.draw = this.#addon.draw(performance.now() - next.since);
+    }
+    if (draw < DRAW_RECORDED) return;
+    const id = this.#addon.lockId(this.#table);
+    const record = { event: 'release', id, stripe, thread: threadId, at } as const;
+    this.#records.add({ record, place: captureStack(FRAMES), draw }, at);
+  }
+}
+
+/**
+ * Records one thread's waits for leases, and its releases of leases, while a profile of contention is running.
+ * The addon decides which of them are recorded.
+ */
+class NativeLeaseRecorder implements LeaseRecorder {
+  readonly #addon: Addon;
+  readonly #records: Records;
+
+  constructor(addon: Addon) {
+    this.#addon = addon;
+    this.#records = new Records(addon);
+  }
+
+  call(since: number): LeaseCall {
+    try {
+      return { since, place: this.#records.capture(since) };
+    } catch {
+      // For example, the stack has overflowed. Only the frames of the record are lost.
+      return { since, place: undefined };
+    }
+  }
+
+  began({ since, place }: LeaseCall, id: string): BegunLeaseWait | undefined {
+    try {
+      const every = this.#addon.sampling();
+      const wait = this.#addon.beginLeaseWait(id, performance.now() - since);
+      return { since, place, id, wait, every };
+    } catch {
+      return undefined;
+    }
+  }
+
+  ended(begun: BegunLeaseWait, wait: () => EndedLeaseWait): void {
+    try {
+      const draw = this.#addon.endLeaseWait(begun.wait);
+      if (draw < DRAW_RECORDED) return;
+      const { id, since, place, every } = begun;
+      const to = sharedNow();
+      const from = to - (performance.now() - since);
+      const times = { from, to, every };
+      const where = { id, stripe: NO_STRIPE, kind: 'async', thread: threadId } as const;
+      this.#records.add({ record: { event: 'wait', ...wait(), ...where, ...times }, place, draw }, to);
+    } catch {
+      // Only the record is lost.
+    }
+  }
+
+  released(id: string): void {
+    try {
+      const draw = this.#addon.drawLeaseRelease(id);
+      if (draw < DRAW_RECORDED) return;
+      const at = sharedNow();
+      const record = { event: 'release', id, stripe: NO_STRIPE, thread: threadId, at } as const;
+      this.#records.add({ record, place: captureStack(FRAMES), draw }, at);
+    } catch {
+      // Only the record is lost.
+    }
+  }
+}
+
 export class NativeContention implements ContentionEngine {
+  readonly leases: LeaseRecorder;
   readonly #addon: Addon;
 
   constructor(addon: Addon) {
     this.#addon = addon;
+    this.leases = new NativeLeaseRecorder(addon);
   }
 
   start(threshold: number, every: number, names: readonly string[]): boolean {

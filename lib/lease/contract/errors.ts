@@ -137,9 +137,15 @@ export function noSingleKey(property: 'key' | 'token', keys: readonly string[]):
   );
 }
 
+const CLOSED = 'ERR_LEASE_MANAGER_CLOSED';
+
 /** The error for operations of a closed manager. */
 export function managerClosed(): LockError {
-  return new LockError('ERR_LEASE_MANAGER_CLOSED', 'the LeaseManager was closed');
+  return new LockError(CLOSED, 'the LeaseManager was closed');
+}
+
+export function isManagerClosed(error: unknown): boolean {
+  return error instanceof LockError && error.code === CLOSED;
 }
 
 /** The error for shared mode in a store that cannot grant keys in shared mode. */

@@ -71,7 +71,8 @@ export interface TryAcquireLeaseOptions extends Omit<LeaseOptions, 'renew'>, Lea
 /** Options of a manager, and the defaults for its leases. */
 export interface LeaseManagerOptions {
   /**
-   * The name of the leases in metrics, where the counts of all managers with the same name are added up.
+   * The name of the leases in metrics, profiles and spans. Metrics add up the counts of all managers with the
+   * same name.
    * Default: `leases`.
    */
   name?: string;

@@ -26,9 +26,9 @@ using Word = std::atomic<std::uint32_t>;
 using Cell = std::atomic<std::int64_t>;
 static_assert(sizeof(Word) == 4 && Word::is_always_lock_free);
 static_assert(sizeof(Cell) == 8 && Cell::is_always_lock_free);
-// A count that one thread's JavaScript keeps in a Float64Array. Only that thread writes it, without Atomics. A store of
-// an aligned double is one instruction on all supported machines, so other threads read either the old or the new
-// count.
+// A number in a Float64Array, which JavaScript reads and writes without Atomics. It is a count that only JavaScript's
+// thread writes, or flags that only the core writes. A store of an aligned double is one instruction on all supported
+// machines, so other threads read either the old or the new number.
 using CountCell = std::atomic<double>;
 static_assert(sizeof(CountCell) == 8 && CountCell::is_always_lock_free);
 

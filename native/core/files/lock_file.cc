@@ -661,13 +661,13 @@ void WakeWord::sleep(Lock& lock, std::uint32_t seen, Nanoseconds most) {
   lock.lock();
 }
 
-void WakeWord::wake() { wakeAt(*word_.load()); }
+void WakeWord::wake() { static_cast<void>(wakeAt(*word_.load())); }
 
 // The kernel adds 1 to the word and wakes the threads in one call. So if a truncation of the file removed the memory,
 // the call fails, but the process survives.
-void WakeWord::wakeAt(Word& word) {
-  syscall(SYS_futex, &word, FUTEX_WAKE_OP, INT_MAX, nullptr, &word,
-          FUTEX_OP(FUTEX_OP_ADD, 1, FUTEX_OP_CMP_LT, 0));
+bool WakeWord::wakeAt(Word& word) {
+  return syscall(SYS_futex, &word, FUTEX_WAKE_OP, INT_MAX, nullptr, &word,
+                 FUTEX_OP(FUTEX_OP_ADD, 1, FUTEX_OP_CMP_LT, 0)) != 0;
 }
 
 #else
@@ -686,7 +686,7 @@ void WakeWord::wake() {
   wakeAll(own_);
 }
 
-void WakeWord::wakeAt(Word&) {}
+bool WakeWord::wakeAt(Word&) { return true; }
 
 #endif
 

@@ -153,8 +153,9 @@ class WakeWord final : public Wakeable {
   void sleep(Lock& lock, std::uint32_t seen, Nanoseconds most);
   // From any thread.
   void wake() override;
-  // Wakes another process that uses this word. Has no effect if the memory no longer exists.
-  static void wakeAt(Word& word);
+  // Wakes another process that uses this word. Has no effect if the memory no longer exists. Returns false if no thread
+  // slept on the word.
+  static bool wakeAt(Word& word);
 
  private:
   Word own_{0};

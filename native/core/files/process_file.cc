@@ -302,7 +302,7 @@ ProcessFile::Locked ProcessFile::lock(Key& key, const Ask& ask, std::uint32_t& p
     // woken too, processes behind it could wake each other in a loop.
     file_->unlock(byte);
     // mutant: process-wakes-those-behind
-    page_.wakeWaiter(before, key.byte);
+    static_cast<void>(page_.wakeWaiter(before, key.byte));
     return Locked::kNo;
   }
   key.shared = shared;

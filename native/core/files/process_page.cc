@@ -98,13 +98,8 @@ bool ProcessPage::claimSlot() {
   for (int slot = 0; slot_ == kNoSlot && slot < kSlots; ++slot) {
     if (file_->lock(kLifeBytes + static_cast<std::uint64_t>(slot), false, number) != LockFile::Answer::kTaken)
       continue;
-    // Removes the waits of the slot's last process. Its records stay, because they report its death.
-    for (Row& row : page_->rows) {
-      if ((row.waiting[slot / 64].load() & bitOf(slot)) != 0) row.waiting[slot / 64].fetch_and(~bitOf(slot));
-    }
-    for (Cells& cells : page_->waits[slot]) {
-      if (cells.used.load() != 0) cells.used.store(0);
-    }
+    // The records of the slot's last process stay, because they report its death.
+    forget(slot);
     slot_ = slot;
     writeSlot();
     return true;
@@ -181,11 +176,8 @@ void ProcessPage::newCell(std::uint64_t byte, const Wait& wait) {
 }
 
 void ProcessPage::withdraw(std::uint64_t byte) {
-  if (slot_ != kNoSlot) forget(slot_, byte);
-}
-
-void ProcessPage::forget(int slot, std::uint64_t byte) {
-  Cells& cells = cellsOf(slot, byte);
+  if (slot_ == kNoSlot) return;
+  Cells& cells = cellsOf(slot_, byte);
   bool waitsInRow = false;
   for (std::uint64_t bits = cells.used.load(); bits != 0; bits &= bits - 1) {
     const int i = std::countr_zero(bits);
@@ -195,8 +187,17 @@ void ProcessPage::forget(int slot, std::uint64_t byte) {
     else if (rowOf(wanted) == rowOf(byte))
       waitsInRow = true;
   }
-  Number& waiting = rowAt(byte).waiting[slot / 64];
-  if (!waitsInRow && (waiting.load() & bitOf(slot)) != 0) waiting.fetch_and(~bitOf(slot));
+  Number& waiting = rowAt(byte).waiting[slot_ / 64];
+  if (!waitsInRow && (waiting.load() & bitOf(slot_)) != 0) waiting.fetch_and(~bitOf(slot_));
+}
+
+void ProcessPage::forget(int slot) {
+  for (Row& row : page_->rows) {
+    if ((row.waiting[slot / 64].load() & bitOf(slot)) != 0) row.waiting[slot / 64].fetch_and(~bitOf(slot));
+  }
+  for (Cells& cells : page_->waits[slot]) {
+    if (cells.used.load() != 0) cells.used.store(0);
+  }
 }
 
 template <typename Visit>
@@ -236,6 +237,11 @@ bool ProcessPage::mayBeAwaited(std::uint64_t byte) const {
                      [](const Number& bits) { return bits.load() != 0; });
 }
 
+bool ProcessPage::hasTried(const Cell& cell) {
+  const Nanoseconds idle = elapsed() - static_cast<Nanoseconds>(cell.triedAt.load());
+  return idle >= 0 && idle < kStopped;
+}
+
 int ProcessPage::goesBefore(std::uint64_t byte, bool shared, Nanoseconds since) const {
   const int kept = keptFor(byte, shared);
   // Otherwise overlapping shared holds of several processes could keep a writer out forever.
@@ -246,8 +252,7 @@ int ProcessPage::goesBefore(std::uint64_t byte, bool shared, Nanoseconds since) 
     const std::uint64_t word = cell.since.load();
     const auto waitsSince = static_cast<Nanoseconds>(word >> 1);
     if ((word & 1) != 0 || waitsSince >= oldestSince) return;
-    const Nanoseconds idle = elapsed() - static_cast<Nanoseconds>(cell.triedAt.load());
-    if (idle < 0 || idle >= kStopped) return;
+    if (!hasTried(cell)) return;
     oldest = slot;
     oldestSince = waitsSince;
   });
@@ -270,7 +275,7 @@ bool ProcessPage::giveTurn(std::uint64_t byte, Nanoseconds time) {
     const std::uint64_t last = cell->turn.load();
     if (last == kPassed) return false;
     if (!isAlive(turn.slot)) {
-      forget(turn.slot, byte);
+      forget(turn.slot);
       continue;
     }
     if (isFor(last, byte) && !counts(last, time)) {
@@ -327,25 +332,34 @@ void ProcessPage::takeTurn(std::uint64_t byte) {
   cell->turn.store(0);
 }
 
-void ProcessPage::wakeWaiter(int slot, std::uint64_t byte) {
+bool ProcessPage::wakeWaiter(int slot, std::uint64_t byte) {
   const Cell* const cell = cellOf(slot, byte);
   // mutant: G5-wakes-the-awake
   const bool isAwake = cell && cell->wakesSeen.load() != page_->slots[slot].wakeWord.load();
-  if (!isAwake) wake(slot);
+  // mutant: G6-waits-for-the-dead
+  const bool isAlert = isAwake ? hasTried(*cell) : wake(slot);
+  // mutant: G6-wakes-the-dead
+  if (isAlert || isAlive(slot)) return true;
+  // The wake counted for all waits of the process, so its other waits would seem awake.
+  // mutant: G6-keeps-the-dead
+  forget(slot);
+  return false;
 }
 
 void ProcessPage::wakeNext(std::uint64_t byte) {
-  const Turn turn = first(byte, [&](const Cell& cell) {
-    const std::uint64_t word = cell.turn.load();
-    if (hasTurn(word, byte)) return 0;
-    return word == kPassed ? 2 : 1;
-  });
-  if (turn.slot == kNoSlot) return;
-  wakeWaiter(turn.slot, byte);
+  Turn turn;
+  do {
+    turn = first(byte, [&](const Cell& cell) {
+      const std::uint64_t word = cell.turn.load();
+      if (hasTurn(word, byte)) return 0;
+      return word == kPassed ? 2 : 1;
+    });
+    if (turn.slot == kNoSlot) return;
+  } while (!wakeWaiter(turn.slot, byte));
   // mutant: process-wakes-one-reader
   if (!turn.shared) return;
   forEachWaiting(byte, [&](int slot, const Cell& other) {
-    if (slot != turn.slot && (other.since.load() & 1) != 0) wakeWaiter(slot, byte);
+    if (slot != turn.slot && (other.since.load() & 1) != 0) static_cast<void>(wakeWaiter(slot, byte));
   });
 }
 

@@ -9,8 +9,9 @@
 //  G2. Each word has one writer at a time. The process of a slot writes the slot's cells, and the slot's bits in
 //      bitmaps. The holder of a key gives turns. The holders of a key write its records. Other processes may clear the
 //      words of dead processes: an exclusive holder clears the records of its key, and any process clears the records
-//      of free keys. A process that frees a key clears the cells of the key's dead waiters. A living process writes its
-//      cell again before its next try.
+//      of free keys. A process that frees a key clears all cells of the key's dead waiters. If the slot of a dead
+//      waiter has a new process by then, that process loses its cells. A living process writes its cell again before
+//      its next try.
 //  G3. A turn counts for at most kLongestTurn after it was given or renewed. A turn counts only while its process
 //      lives.
 //  G4. The tokens of each key rise. New tokens follow the clock. If the clock goes back, they follow the last token in
@@ -21,11 +22,17 @@
 //      a process frees the byte, and then finds that the count and the cell differ, the waiting process will check the
 //      key again, and needs no wake.
 //
+//  G6. A wake is not lost to a dead process. If no thread sleeps on the word of the process to wake, that process is
+//      either awake or dead. The kernel reports this with the wake. Only then the waking process checks the life byte,
+//      which takes a system call. If the waiter is dead, its cells are removed, and the next process is woken.
+//
 // A process may die between any two of its accesses. If a process dies after it freed a byte and before the wake, or
 // after it was woken and before its next check, no process is woken. Then the next waiter finds the byte free when it
-// polls (L3 in process_file.h). The cells of a dead process, even half-written ones, keep no key (G3). They stay until
-// a giveTurn() that is due removes them, or another process claims the slot. Until then, the dead process may be woken
-// in vain, while the next waiter polls only every kFar. Its wait may also stop readers for up to kStopped.
+// polls (L3 in process_file.h). A process that dies counts as alive until the kernel has closed its file, which can
+// take milliseconds. A process that died awake counts as awake for kStopped after its last try (G5); after that, its
+// life byte is checked (G6). The cells of a dead process, even half-written ones, keep no key (G3). They stay until
+// wakeNext() or a giveTurn() that is due removes them, or another process claims the slot. Until then, the dead
+// process's wait may stop readers for up to kStopped.
 //
 // A process owns a slot while it has locked the byte of that slot. A process without a slot polls: it is not woken, and
 // gets no turns.
@@ -117,14 +124,14 @@ class ProcessPage {
   // Clears the turn of this process, which has the key now.
   void takeTurn(std::uint64_t byte);
   // Wakes the process that has the turn, or else the next one. If that process waits to share the key, wakes all
-  // processes that do. Processes that are already awake are not woken (G5). Call it after the byte was freed, or after
-  // this process withdrew its turn.
+  // processes that do. Processes that are already awake are not woken (G5). Dead processes are removed (G6). Call it
+  // after the byte was freed, or after this process withdrew its turn.
   void wakeNext(std::uint64_t byte);
-  // Wakes the slot's process, which waits for the key, unless it is already awake (G5). Call it after the byte was
-  // freed.
-  void wakeWaiter(int slot, std::uint64_t byte);
-  // Wakes one process.
-  void wake(int slot) { WakeWord::wakeAt(page_->slots[slot].wakeWord); }
+  // Wakes the slot's process, which waits for the key, unless it is already awake (G5). If the process is dead, removes
+  // its waits and returns false (G6). Call it after the byte was freed.
+  bool wakeWaiter(int slot, std::uint64_t byte);
+  // Wakes one process. Returns false if none of its threads slept.
+  bool wake(int slot) { return WakeWord::wakeAt(page_->slots[slot].wakeWord); }
 
   // ── holders ──
 
@@ -258,7 +265,10 @@ class ProcessPage {
   bool isKeptFor(int slot, const Cell& cell, std::uint64_t byte) const;
   // The other process for which the key is kept, or kNoSlot. With `shared`, ignores processes that would share the key.
   int keptFor(std::uint64_t byte, bool shared) const;
-  void forget(int slot, std::uint64_t byte);
+  // Whether the process of this cell has tried to lock the key within kStopped.
+  static bool hasTried(const Cell& cell);
+  // Removes all waits of a dead process.
+  void forget(int slot);
   void writeSlot();
 
   std::int32_t places() const { return static_cast<std::int32_t>(files()) * kPlacesPerFile; }

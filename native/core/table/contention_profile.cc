@@ -1,6 +1,8 @@
 #include "core/table/contention_profile.h"
 
 #include <algorithm>
+#include <iterator>
+#include <limits>
 #include <utility>
 
 #include "core/table/layout.h"
@@ -57,6 +59,8 @@ void ContentionProfile::stop() {
   Registry::instance().observe(kObserveProfile, false);
   const Lock lock(mutex_);
   running_ = false;
+  // mutant: profile-keeps-earlier-lease-waits
+  clearLeaseWaits();
 }
 
 Draw ContentionProfile::draw(Nanoseconds waited) {
@@ -86,6 +90,61 @@ void ContentionProfile::adapt() {
   }
   inWindow_.store(0);
   windowEnd_.store(time + kWindow);
+}
+
+std::uint64_t ContentionProfile::beginLeaseWait(const void* thread, const std::string& place,
+                                                Nanoseconds since) {
+  const std::uint64_t random = mixed(draws_.fetch_add(0x9e3779b97f4a7c15u));
+  const auto shortest = static_cast<Nanoseconds>(random % static_cast<std::uint64_t>(every()));
+  const Nanoseconds due = since + std::max(threshold_.load(), shortest);
+  const Lock lock(mutex_);
+  const std::uint64_t wait = ++lastLeaseWait_;
+  if (!running_) return wait;
+  leaseWaits_.emplace(wait, LeaseWait{.thread = thread, .place = place, .due = due});
+  dueWaits_.emplace(place, due, wait);
+  return wait;
+}
+
+Draw ContentionProfile::endLeaseWait(std::uint64_t wait) {
+  const Lock lock(mutex_);
+  const auto found = leaseWaits_.find(wait);
+  if (found == leaseWaits_.end()) return Draw::kLeftOut;
+  // mutant: profile-draws-again-for-leases
+  const bool isLong = found->second.due <= now();
+  removeLeaseWait(found);
+  if (!isLong) return Draw::kLeftOut;
+  adapt();
+  return recorded_.load();
+}
+
+Draw ContentionProfile::drawLeaseRelease(const std::string& place) {
+  const Lock lock(mutex_);
+  const auto first = dueWaits_.lower_bound({place, std::numeric_limits<Nanoseconds>::min(), 0});
+  if (first == dueWaits_.end()) return Draw::kLeftOut;
+  // mutant: profile-takes-any-place
+  const bool isThere = std::get<0>(*first) == place;
+  return isThere && std::get<1>(*first) <= now() ? recorded_.load() : Draw::kLeftOut;
+}
+
+void ContentionProfile::leaveLeaseWaits(const void* thread) {
+  const Lock lock(mutex_);
+  for (auto wait = leaseWaits_.begin(); wait != leaseWaits_.end();) {
+    const auto next = std::next(wait);
+    // mutant: profile-keeps-waits-of-ended-threads
+    if (wait->second.thread == thread) removeLeaseWait(wait);
+    wait = next;
+  }
+}
+
+void ContentionProfile::removeLeaseWait(LeaseWaits::iterator wait) {
+  const auto& [number, of] = *wait;
+  dueWaits_.erase({of.place, of.due, number});
+  leaseWaits_.erase(wait);
+}
+
+void ContentionProfile::clearLeaseWaits() {
+  leaseWaits_.clear();
+  dueWaits_.clear();
 }
 
 void ContentionProfile::add(std::string record, Draw draw) {

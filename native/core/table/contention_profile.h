@@ -5,10 +5,18 @@
 // threads wait, `every` rises for a while, to limit the records to a few hundred a second. The release that ends a wait
 // decides at random whether to record it (a draw), because the releasing thread knows the length of the wait. So both
 // threads record the wait, or neither does.
+//
+// A lease is granted by its store, so its release does not find the waiters in a queue. Therefore the waits for leases are
+// registered here, by a text that stands for the store and the key. The draw of such a wait is made when it begins: the
+// wait is recorded if it lasts for at least a random time. A release is recorded if a wait for the key has lasted that
+// long.
 
 #pragma once
 
+#include <set>
 #include <string>
+#include <tuple>
+#include <unordered_map>
 #include <vector>
 
 #include "core/base/sync.h"
@@ -39,6 +47,15 @@ class ContentionProfile {
   // A wait of this length or longer is always recorded.
   Nanoseconds every() const { return every_.load() * factor_.load(); }
 
+  // Registers a thread's wait for a lease that began at `since`. Returns a number for endLeaseWait().
+  std::uint64_t beginLeaseWait(const void* thread, const std::string& place, Nanoseconds since);
+  // Returns whether to record the wait, which has ended.
+  Draw endLeaseWait(std::uint64_t wait);
+  // Returns whether to record a release of a lease.
+  Draw drawLeaseRelease(const std::string& place);
+  // Removes the waits of a thread that ends.
+  void leaveLeaseWaits(const void* thread);
+
   // Keeps the record for take(). If too many records are kept already, counts this one as left out instead. Drops a
   // record that was drawn for an earlier profile.
   void add(std::string record, Draw draw);
@@ -57,11 +74,27 @@ class ContentionProfile {
   static constexpr std::uint32_t kMostInWindow = 30;
   static constexpr Nanoseconds kMostFactor = 1 << 20;
 
+  // A wait for a lease. It is recorded if it ends at `due` or later.
+  struct LeaseWait {
+    const void* thread;
+    std::string place;
+    Nanoseconds due;
+  };
+  using LeaseWaits = std::unordered_map<std::uint64_t, LeaseWait>;
+  using DueWait = std::tuple<std::string, Nanoseconds, std::uint64_t>;
+
   void adapt();
+  // Both need the mutex.
+  void removeLeaseWait(LeaseWaits::iterator wait);
+  void clearLeaseWaits();
 
   Mutex mutex_;
   bool running_ = false;
   Taken taken_;
+  // The waits for leases that began during this profile, by number; and ordered by place, then by `due`.
+  LeaseWaits leaseWaits_;
+  std::set<DueWait> dueWaits_;
+  std::uint64_t lastLeaseWait_ = 0;
   // The value that draw() returns for a recorded wait of the current profile. The last 253 profiles had other values.
   std::atomic<Draw> recorded_{Draw::kRecorded};
   std::atomic<Nanoseconds> threshold_{0};

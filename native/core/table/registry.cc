@@ -153,7 +153,7 @@ Membership* Registry::open(Participant& participant, void* memory, std::uint32_t
       entry.table = std::make_shared<Table>(memory, stripes, exact, limit, name, gate);
       if (gate) gate->attach(entry.table);
       entry.before = countedBy(*entry.table);
-      entry.table->observed().store(observedOf(*entry.table));
+      entry.table->observed().store(observedOf(entry.table->name()));
     }
     if (!fits(*entry.table)) return nullptr;
     ++entry.members;
@@ -197,8 +197,9 @@ std::map<MetricName, LockMetrics> Registry::metrics() {
   return all;
 }
 
-void Registry::openCounts(Participant& participant, const MetricName& name, const CountCell* cells) {
+void Registry::openCounts(Participant& participant, const MetricName& name, CountCell* cells) {
   const Lock lock(mutex_);
+  cells[LockMetrics::kObserved].store(observedOf(name.name));
   threadCounts_.push_front({.thread = &participant, .name = name, .cells = cells});
 }
 
@@ -206,7 +207,10 @@ void Registry::observe(std::uint32_t bit, bool on, std::vector<std::string> name
   const Lock lock(mutex_);
   std::erase_if(observations_, [bit](const Observation& one) { return one.bit == bit; });
   if (on) observations_.push_back({bit, std::move(names)});
-  for (const auto& [memory, shared] : tables_) shared.table->observed().store(observedOf(*shared.table));
+  for (const auto& [memory, shared] : tables_)
+    shared.table->observed().store(observedOf(shared.table->name()));
+  for (const ThreadCounts& counts : threadCounts_)
+    counts.cells[LockMetrics::kObserved].store(observedOf(counts.name.name));
 }
 
 void Registry::addEnded(const SharedTable& shared) {
@@ -224,10 +228,10 @@ void Registry::addEnded(const MetricName& name, const LockMetrics& counted) {
   add(ended_[kept], counted, LockMetrics::kContended);
 }
 
-std::uint32_t Registry::observedOf(const Table& table) const {
+std::uint32_t Registry::observedOf(const std::string& name) const {
   std::uint32_t bits = 0;
   for (const auto& [bit, names] : observations_) {
-    if (names.empty() || std::find(names.begin(), names.end(), table.name()) != names.end()) bits |= bit;
+    if (names.empty() || std::find(names.begin(), names.end(), name) != names.end()) bits |= bit;
   }
   return bits;
 }

@@ -52,6 +52,9 @@ struct LockMetrics {
     kWaits,
   };
   static constexpr std::uint32_t kCells = kWaits + kWaitRanges;
+  // In a thread's cells, the flags of the active observers follow the counts (layout.h).
+  static constexpr std::uint32_t kObserved = kCells;
+  static constexpr std::uint32_t kThreadCells = kCells + 1;
 
   std::uint64_t& operator[](std::uint32_t count) { return cells[count]; }
   std::uint64_t operator[](std::uint32_t count) const { return cells[count]; }
@@ -93,13 +96,14 @@ class Registry {
   // Meanwhile no lock can be opened or closed.
   std::map<MetricName, LockMetrics> metrics();
 
-  // Makes metrics() include the LockMetrics::kCells counts at `cells` until the thread leaves. The memory must stay
-  // valid until then. After that, the registry keeps the counts, and counts keys that the thread still held as
-  // abandoned.
-  void openCounts(Participant& participant, const MetricName& name, const CountCell* cells);
+  // Makes metrics() include the counts in the LockMetrics::kThreadCells cells at `cells` until the thread leaves. The
+  // memory must stay valid until then. After that, the registry keeps the counts, and counts keys that the thread still
+  // held as abandoned.
+  void openCounts(Participant& participant, const MetricName& name, CountCell* cells);
 
-  // Sets or clears an observer's bit (kObservedInt) in the memory of all tables with one of these names. Also applies
-  // to tables that are opened later. Without names, applies to all tables. JavaScript reads the bit at each wait.
+  // Sets or clears an observer's bit in the memory of all tables (kObservedInt) and in all threads' cells
+  // (LockMetrics::kObserved) with one of these names. Also applies to tables and cells that are opened later. Without
+  // names, applies to all of them. JavaScript reads the bit at each wait.
   void observe(std::uint32_t bit, bool on, std::vector<std::string> names = {});
 
   // Call it after this thread has created a table in `span`, while no other thread can reach the table. Unless share()
@@ -122,7 +126,7 @@ class Registry {
   struct ThreadCounts {
     const Participant* thread;
     MetricName name;
-    const CountCell* cells;
+    CountCell* cells;
   };
   struct SharedTable {
     std::shared_ptr<Table> table;
@@ -136,7 +140,7 @@ class Registry {
   static constexpr std::size_t kMostNames = 1000;
 
   Registry();
-  std::uint32_t observedOf(const Table& table) const;
+  std::uint32_t observedOf(const std::string& name) const;
   // Adds the table's counts to ended_. Call it after the last thread has left the table.
   void addEnded(const SharedTable& shared);
   // Adds monotonic counters to ended_.

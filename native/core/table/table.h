@@ -237,7 +237,8 @@ class Table {
   Plan planBesideDesignated(StripeQueue& queue, std::uint32_t left) const;
   Plan planForSeveral(Waiter* waiter, std::uint32_t left, std::uint32_t kept) const;
   Plan planForOne(StripeQueue& queue, Waiter& first, std::uint32_t left, const Participant* actor) const;
-  Waiter* nearest(Waiter& first, std::uint32_t left, const Participant* actor) const;
+  Waiter* nearest(const StripeQueue& queue, Waiter& first, std::uint32_t left,
+                  const Participant* actor) const;
   // Call it when a release designates or grants the waiter. Decides at random whether a profile records the wait (a
   // draw).
   void drawFor(Waiter& waiter, WakeSet& wakes);

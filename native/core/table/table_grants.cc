@@ -147,7 +147,7 @@ Table::Plan Table::planForOne(StripeQueue& queue, Waiter& first, std::uint32_t l
   const Nanoseconds time = settled ? 0 : now();
   Waiter* chosen = &first;
   if (!settled && time < queue.fairAt) {
-    chosen = nearest(first, left, actor);
+    chosen = nearest(queue, first, left, actor);
     // In the barging period, a stripe is handed only to a waiter of the releasing thread, which is awake. Any other
     // waiter is designated: a stripe that is handed to a sleeping thread would be unused until that thread wakes.
     const bool isLocal = chosen->async && chosen->owner == actor;
@@ -166,10 +166,13 @@ Table::Plan Table::planForOne(StripeQueue& queue, Waiter& first, std::uint32_t l
   return plan;
 }
 
-// Searches the next kLocalSearch waiters. Returns the first one that belongs to `actor` and can take the only free
-// place, or `first` if there is none.
-Waiter* Table::nearest(Waiter& first, std::uint32_t left, const Participant* actor) const {
-  if (first.owner == actor) return &first;
+// Searches the next kLocalSearch waiters. Returns the first async one that belongs to `actor` and can take the only free
+// place, or `first` if there is none. If all waiters are blocked threads, reads none of them, because each would cost a
+// cache miss.
+Waiter* Table::nearest(const StripeQueue& queue, Waiter& first, std::uint32_t left,
+                       const Participant* actor) const {
+  // mutant: serves-no-local
+  if (first.owner == actor || queue.asyncs == 0) return &first;
   Waiter* waiter = &first;
   for (int i = 0; waiter && i < kLocalSearch; ++i, waiter = waiter->next) {
     if (waiter->owner == actor && waiter->async && placesFor(left, waiter->mode, limit_) == 1 &&

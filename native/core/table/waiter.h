@@ -88,6 +88,9 @@ struct StripeQueue {
   // thread that links the first waiter sets this time.
   Nanoseconds fairAt;
   std::uint32_t length;
+  // The number of async waiters in the queue. Changes together with the list, so the end of a thread cannot separate
+  // them.
+  std::uint32_t asyncs;
   // True if another process comes before all waiters of this queue. When the current holders have released the stripe,
   // its word becomes kElsewhere.
   bool closed;
@@ -97,7 +100,7 @@ struct StripeQueue {
     waiter.next = nullptr;
     (tail ? tail->next : head) = &waiter;
     tail = &waiter;
-    ++length;
+    count(waiter, +1);
   }
 
   // Inserts a waiter that lost its turn, ordered by arrival time.
@@ -126,14 +129,19 @@ struct StripeQueue {
     waiter.prev = after.prev;
     (after.prev ? after.prev->next : head) = &waiter;
     after.prev = &waiter;
-    ++length;
+    count(waiter, +1);
   }
 
   void remove(Waiter& waiter) {
     (waiter.prev ? waiter.prev->next : head) = waiter.next;
     (waiter.next ? waiter.next->prev : tail) = waiter.prev;
     waiter.prev = waiter.next = nullptr;
-    --length;
+    count(waiter, -1);
+  }
+
+  void count(const Waiter& waiter, int by) {
+    length += static_cast<std::uint32_t>(by);
+    if (waiter.async) asyncs += static_cast<std::uint32_t>(by);
   }
 };
 

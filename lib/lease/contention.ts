@@ -1,0 +1,94 @@
+import { keyName } from '../common/errors.js';
+import type { BegunLeaseWait, EndedLeaseWait, LeaseCall } from '../engine/contract/contention.js';
+import { OBSERVED_CELL, type ThreadCounts } from '../engine/contract/counts.js';
+import { OBSERVE_PROFILE } from '../engine/contract/layout.js';
+import { leaseRecorder } from '../engine/select.js';
+import { startRequestedProfile } from '../profile/requested.js';
+import { sourceOf, type LeaseStore } from './contract/lease-store.js';
+
+/** The holders of a key, as far as they are known without a request to the store. */
+export type KnownHolders = Pick<EndedLeaseWait, 'holders' | 'owners'>;
+
+const NO_HOLDERS: KnownHolders = { holders: [], owners: [] };
+
+/** The contention of one manager's leases, for profiles. It records nothing while no profile is running. */
+export class LeaseContention {
+  readonly name: string;
+  readonly #counts: ThreadCounts;
+  readonly #store: LeaseStore;
+  #storeId: string | undefined;
+
+  /** `name`: the name of the manager. */
+  constructor(counts: ThreadCounts, name: string, store: LeaseStore) {
+    startRequestedProfile();
+    this.#counts = counts;
+    this.name = name;
+    this.#store = store;
+  }
+
+  /** Whether a profile of the manager's leases is running. */
+  get isOn(): boolean {
+    return (this.#counts[OBSERVED_CELL]! & OBSERVE_PROFILE) !== 0;
+  }
+
+  /** Call this before a release is sent, while the program's call is on the stack. */
+  released(key: string): void {
+    if (this.isOn) leaseRecorder()?.released(this.idOf(key));
+  }
+
+  /**
+   * Identifies the key among the leases of all threads. A store that another thread can open again is
+   * identified by its source. Another store is identified by the name of its manager.
+   */
+  idOf(key: string): string {
+    return `${(this.#storeId ??= storeIdOf(this.#store, this.name))} ${key}`;
+  }
+}
+
+function storeIdOf(store: LeaseStore, name: string): string {
+  try {
+    const source = sourceOf(store);
+    if (source !== undefined) return JSON.stringify(source);
+  } catch {
+    // The options of the source may be cyclic, for example.
+  }
+  return JSON.stringify(name);
+}
+
+/** A call of a manager that may have to wait, while a profile is running. */
+export class ProfiledCall {
+  readonly #contention: LeaseContention;
+  readonly #call: LeaseCall | undefined;
+  #wait: BegunLeaseWait | undefined = undefined;
+  #key = '';
+
+  /**
+   * Call this while the program's call is on the stack. `since`: when the call began, by
+   * `performance.now()`.
+   */
+  constructor(contention: LeaseContention, since: number) {
+    this.#contention = contention;
+    this.#call = leaseRecorder()?.call(since);
+  }
+
+  /** Call this when the call has to wait for the key. */
+  begin(key: string): void {
+    if (this.#call === undefined) return;
+    this.#key = key;
+    this.#wait = leaseRecorder()?.began(this.#call, this.#contention.idOf(key));
+  }
+
+  /**
+   * Call this when the call ends, whether or not it had to wait. `holdersOf`: called if the key was not
+   * granted.
+   */
+  end(outcome: EndedLeaseWait['outcome'], holdersOf?: (key: string) => KnownHolders): void {
+    const wait = this.#wait;
+    if (wait === undefined) return;
+    const key = this.#key;
+    const { name: lock } = this.#contention;
+    leaseRecorder()?.ended(wait, () => {
+      return { lock, key: keyName(key), mode: 'exclusive', outcome, ...(holdersOf?.(key) ?? NO_HOLDERS) };
+    });
+  }
+}
