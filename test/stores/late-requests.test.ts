@@ -4,6 +4,7 @@ import {
   type AbandonmentLeaseStore,
   type GrantDetails,
   type SeveralKeysLeaseStore,
+  type SharedLeaseStore,
 } from 'stripelock';
 import { cacheLeaseStore } from 'stripelock/cache';
 import { dynamodbLeaseStore } from 'stripelock/dynamodb';
@@ -36,6 +37,8 @@ const SOON = { initial: 5, max: 50 };
 /** A cache store has no `takeBack`, and does not know details. */
 type Store = Omit<AbandonmentLeaseStore, 'takeBack'> &
   Partial<Pick<AbandonmentLeaseStore, 'takeBack'> & SeveralKeysLeaseStore>;
+/** The servers whose stores are tested in shared mode. */
+const SHARED = /^(?:PostgreSQL|MySQL|Redis)/;
 
 interface Server {
   /** A store in which nothing is held. */
@@ -296,5 +299,64 @@ describe.each(Object.entries(servers))('a request that comes late to %s', (name,
     await requests.letGo();
     for (const key of keys) await isFree(key);
     onTestFinished(() => manager.close());
+  });
+
+  describe.runIf(SHARED.test(name))('in shared mode', () => {
+    const readers = (): SharedLeaseStore => store as Store & SharedLeaseStore;
+
+    it('as an attempt leaves no reader behind', async () => {
+      await late(() => readers().tryAcquireShared('key', 'r1', LONG));
+      await requests.letGo();
+      await isFree();
+      await readers().tryAcquireShared('key', 'r2', LONG);
+      await late(() => readers().tryAcquireShared('key', 'r1', LONG));
+      await requests.letGo();
+      expect((await store.inspect('key'))!.owner).toBe('stripelock:readers:r2');
+      expect(await readers().releaseShared('key', 'r2')).toBe(true);
+      await isFree();
+    });
+
+    it('as an attempt whose answer is late leaves the key as the readers before it have it', async () => {
+      requests.holdsAnswers = true;
+      await expect(readers().tryAcquireShared('key', 'r1', LONG)).rejects.toMatchObject({
+        code: 'ERR_LEASE_STORE',
+      });
+      requests.holdsAnswers = false;
+      const grant = await readers().tryAcquireShared('key', 'r2', LONG);
+      expect(grant!.group).toBe('stripelock:readers:r1');
+      await requests.letGo();
+      await turns();
+      await requests.settled();
+      expect(await store.inspect('key')).toMatchObject({ owner: grant!.group, token: grant!.token });
+      expect(await readers().releaseShared('key', 'r2')).toBe(true);
+      await isFree();
+    });
+
+    it('as a release removes no other reader, and does not free the key of a later holder', async () => {
+      await readers().tryAcquireShared('key', 'r1', LONG);
+      await late(() => readers().releaseShared('key', 'r1'));
+      const joined = await readers().tryAcquireShared('key', 'r2', LONG);
+      expect(await readers().releaseShared('key', 'r1')).toBe(true);
+      await requests.letGo();
+      expect(await store.inspect('key')).toMatchObject({ token: joined!.token });
+      await late(() => readers().releaseShared('key', 'r2'));
+      expect(await readers().releaseShared('key', 'r2')).toBe(true);
+      const token = await store.tryAcquire('key', 'me', LONG);
+      await requests.letGo();
+      expect(await store.inspect('key')).toMatchObject({ token });
+      expect(await store.release('key', 'me', token)).toBe(true);
+    });
+
+    it('as a put-off affects neither a writer nor the readers after it', async () => {
+      await readers().tryAcquireShared('key', 'r1', LONG);
+      await late(() => readers().putOffReaders('key', LONG));
+      expect(await readers().releaseShared('key', 'r1')).toBe(true);
+      const token = await store.tryAcquire('key', 'me', LONG, 'info');
+      await requests.letGo();
+      expect(await store.inspect('key')).toMatchObject({ token, info: 'info' });
+      expect(await store.release('key', 'me', token)).toBe(true);
+      const grant = await readers().tryAcquireShared('key', 'r2', LONG);
+      expect(await readers().tryAcquireShared('key', 'r3', LONG)).toEqual(grant);
+    });
   });
 });

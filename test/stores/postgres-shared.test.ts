@@ -62,7 +62,7 @@ describe.each(postgresLibraries)('a group of readers in PostgreSQL, on %s', (lib
     const acquired = watch(manager.acquire('key', { timeout: 60_000 }));
     await expect.poll(row, { timeout: 20_000 }).toMatchObject({ waited: true });
     expect(await store.releaseShared('key', 'a')).toBe(true);
-    expect(await row()).toMatchObject({ waited: true, info: `${NOT_PUT_OFF}+,b,` });
+    expect(await row()).toMatchObject({ waited: true, info: expect.stringMatching(/\+,b,$/) as string });
     expect(acquired.state).toBe('pending');
     expect(await store.releaseShared('key', 'b')).toBe(true);
     const lease = await acquired.promise;

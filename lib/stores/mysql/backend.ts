@@ -180,7 +180,8 @@ export class MysqlBackend implements ListingBackend {
     if (id < READ_ROW) return { place: 0, wakeIn: Number(id) };
     this.#granted(1);
     if (id >= LOWEST_TOKEN) return { token: id, group: READERS + reader, abandoned: false };
-    const lease = await this.inspect(name, operation);
+    // The row is read even if the operation is late, because the store then gives the grant back.
+    const lease = await this.inspect(name, NEVER_LATE);
     // The lease may have expired or been revoked since the reader was granted the key.
     if (lease === undefined || !isReader(lease, reader)) return { place: 0 };
     return { token: lease.token, group: lease.owner, abandoned: wasAbandoned(lease) };
@@ -194,7 +195,7 @@ export class MysqlBackend implements ListingBackend {
     return (await this.#run(this.#statements.putOffReaders(name, milliseconds), operation)).id > 0n;
   }
 
-  async inspect(name: string, operation: Operation): Promise<StoredLease | undefined> {
+  async inspect(name: string, operation: TimeLimit): Promise<StoredLease | undefined> {
     const [row] = (await this.#run(this.#statements.inspect(name), operation)).rows;
     return row && leaseOf(row);
   }
