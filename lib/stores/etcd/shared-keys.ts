@@ -174,10 +174,11 @@ export class SharedKeys {
     const all = asked.map(({ request }): Pending => ({ request, answer: undefined, uncertain: undefined }));
     for (;;) {
       const pending = all.filter(({ answer }) => answer === undefined);
+      if (pending.length === 0) return all.map(({ answer }) => answer!);
       const seen = await this.#read(name, operation);
       const next = await this.#plan(pending, seen, operation);
       const open = pending.filter(({ answer }) => answer === undefined);
-      if (open.length === 0) return all.map(({ answer }) => answer!);
+      if (open.length === 0) continue;
       try {
         const binding = await this.#bindingFor(seen.grant, next, operation);
         if (binding !== undefined) await this.#write(name, seen.grant, next, binding, open, operation);
