@@ -18,6 +18,8 @@ import type { LeaseSource } from './lease-source.js';
 const ROUNDS = 3;
 /** If a timer is late by this many milliseconds or more, the event loop was blocked. */
 const BLOCKED = 5;
+/** The minimum number of milliseconds between two requests that put off readers. */
+const PUT_OFF_EVERY = 500;
 /**
  * The shortest silence of the store, in milliseconds, that a timeout error mentions. If the store has never
  * answered, the error mentions any silence.
@@ -104,6 +106,10 @@ export class Acquisition implements Due, Abortable {
   /** The key that was refused last. `#refusedAt`: the time of that refusal, in milliseconds of real time. */
   #refused: string | undefined;
   #refusedAt: number | undefined;
+  /** In shared mode: earlier requesters to which the store may have granted a key, and since when. */
+  #unsure: { readonly requester: Requester; readonly since: number }[] = [];
+  /** The time when this acquisition last put off readers, in milliseconds of real time. */
+  #putOffAt = -Infinity;
   #failure: unknown;
   #resolve!: (lease: Lease | undefined) => void;
   #reject!: (reason: unknown) => void;
@@ -117,7 +123,7 @@ export class Acquisition implements Due, Abortable {
     const now = grants.waiting.schedule.now();
     this.#since = now;
     this.endsAt = now + timeout;
-    this.#requester = grants.newRequester(now);
+    this.#requester = grants.newRequester(now, terms.mode);
     this.promise = new Promise((resolve, reject) => {
       this.#resolve = resolve;
       this.#reject = reject;
@@ -167,6 +173,10 @@ export class Acquisition implements Due, Abortable {
       if (this.#wait.signal?.aborted === true || !(error instanceof LeaseStoreError)) throw error;
     }
     throw this.timeoutError();
+  }
+
+  get isShared(): boolean {
+    return this.#terms.mode === 'shared';
   }
 
   /** See {@link LeaseTerms.limit}. */
@@ -254,7 +264,9 @@ export class Acquisition implements Due, Abortable {
     const grants = this.#grants;
     const at = this.#at;
     const wanted = this.#wanted;
-    const goesFirst = inTurn ? wanted.find((key) => key !== at && grants.isAwaited(key)) : undefined;
+    const goesFirst = inTurn
+      ? wanted.find((key) => key !== at && grants.isAwaited(key, this.#terms.mode))
+      : undefined;
     if (goesFirst !== undefined) return this.#answered({ refused: goesFirst });
     this.#asking = true;
     let answer: Answer;
@@ -292,12 +304,24 @@ export class Acquisition implements Due, Abortable {
   }
 
   #wasRefused({ refused: key }: Refusal): void {
+    const now = this.#grants.waiting.schedule.now();
+    if (this.#at !== undefined && !this.isShared && this.limit === 1) this.#putOffReaders(key, now);
     this.#refused = key;
-    this.#refusedAt = this.#grants.waiting.schedule.now();
+    this.#refusedAt = now;
     this.#countWaiting();
     if (this.#settled || this.#at === undefined || this.#at === key) return;
     const inOrder = ++this.#round >= ROUNDS;
     this.#move(inOrder ? this.#keys[0]! : key, !inOrder);
+  }
+
+  /**
+   * Puts off new readers of the key from the second refusal of the key on. After the first refusal, the
+   * holder may be about to release the key.
+   */
+  #putOffReaders(key: string, now: number): void {
+    if (this.#refused !== key || now - this.#putOffAt < PUT_OFF_EVERY) return;
+    this.#putOffAt = now;
+    this.#grants.putOffReaders(key);
   }
 
   #wasGranted(holds: readonly Hold[]): void {
@@ -356,12 +380,22 @@ export class Acquisition implements Due, Abortable {
   }
 
   /**
-   * Continues with a new owner. Call only while this acquisition has no holds. Keys that the old owner may
-   * still hold are given back.
+   * Continues with a new owner. Call only while this acquisition has no holds, or only shared holds, which do
+   * not depend on the requester. Keys that the old owner may still hold are given back; in shared mode only
+   * when this acquisition ends, so that a failing store does not get more requests.
    */
   #replaceRequester(): void {
-    this.#grants.giveBack(this.#requester, this.#terms);
-    this.#requester = this.#grants.newRequester(this.#since);
+    const now = this.#grants.waiting.schedule.now();
+    if (!this.isShared) this.#grants.giveBack(this.#requester, this.#terms);
+    else if (this.#requester.unsure !== undefined) this.#setAside(this.#requester, now);
+    this.#requester = this.#grants.newRequester(this.#since, this.#terms.mode);
+  }
+
+  /** Forgets requesters whose leases have expired anyway. */
+  #setAside(requester: Requester, now: number): void {
+    const { ttl } = this.#terms;
+    this.#unsure = this.#unsure.filter(({ since }) => now - since < ttl);
+    this.#unsure.push({ requester, since: now });
   }
 
   /** Ends the acquisition. False if it had already ended. `mayBeFree`: see `WaitingLines.leave`. */
@@ -386,6 +420,7 @@ export class Acquisition implements Due, Abortable {
    * was lost.
    */
   #giveBack(): void {
+    for (const { requester } of this.#unsure.splice(0)) this.#grants.giveBack(requester, this.#terms);
     this.#grants.giveBack(this.#requester, this.#terms, this.#taken.splice(0));
   }
 }

@@ -137,7 +137,7 @@ export class Heartbeat {
   end(hold: Hold): Promise<boolean> {
     // An owner that is not stable has only one lease. If a renewal reaches the store after this release, that
     // renewal finds nothing to extend. So the release need not wait for the renewal's answer.
-    if (!this.stableOwners && hold.minHoldLeft === 0) {
+    if (!hold.hasStableOwner && hold.minHoldLeft === 0) {
       if (hold.background !== undefined) void this.#ending.add(hold.detach());
       return this.#ending.add(this.#end(hold));
     }
@@ -163,6 +163,7 @@ export class Heartbeat {
     try {
       if (minHoldLeft > 0) this.#grants?.keepTaken(name, minHoldLeft);
       const end = (): Promise<boolean> => {
+        if (hold.reader !== undefined) return this.#requests.releaseShared(name, hold.reader);
         // The next holder must see that a lost lease was abandoned. So instead of being ended by `keep`, the
         // lease is extended until `minHold` has passed.
         if (minHoldLeft > 0 && wasLost) return this.#requests.renew(name, owner, minHoldLeft);
@@ -224,7 +225,7 @@ export class Heartbeat {
   }
 
   #inOrderOf<T>(held: Hold, operation: () => Promise<T>, patience?: number): Promise<T> {
-    return this.inOrder(this.stableOwners ? held.name : held, operation, patience);
+    return this.inOrder(held.hasStableOwner ? held.name : held, operation, patience);
   }
 
   #timeLeft(held: Hold): number {

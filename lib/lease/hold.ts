@@ -61,8 +61,10 @@ export interface Grant {
   readonly key: string;
   /** The store key, which differs from `key` if the slot is above 0. */
   readonly name: string;
-  /** The name of the owner in the store. */
+  /** The name of the owner in the store. In shared mode, it is the group of readers that hold the key. */
   readonly owner: string;
+  /** In shared mode: the id of the reader in the group. */
+  readonly reader?: string | undefined;
   readonly terms: LeaseTerms;
   readonly token: FencingToken;
   /**
@@ -93,6 +95,7 @@ export class Hold implements Due, Grant {
   readonly key: string;
   readonly name: string;
   readonly owner: string;
+  readonly reader: string | undefined;
   readonly terms: LeaseTerms;
   readonly token: FencingToken;
   readonly since: number;
@@ -144,6 +147,7 @@ export class Hold implements Due, Grant {
     this.key = grant.key;
     this.name = grant.name;
     this.owner = grant.owner;
+    this.reader = grant.reader;
     this.token = grant.token;
     this.terms = terms;
     this.since = since;
@@ -487,7 +491,12 @@ export class Hold implements Due, Grant {
   }
 
   get #mayBeStored(): boolean {
-    return this.lostReason === EXPIRED && !this.heartbeat.stableOwners;
+    return this.lostReason === EXPIRED && !this.hasStableOwner;
+  }
+
+  /** See `KnownGrants.stableOwners`. False in shared mode, because each hold has a separate reader. */
+  get hasStableOwner(): boolean {
+    return this.reader === undefined && this.heartbeat.stableOwners;
   }
 
   announceGrant(waited: number): void {
@@ -513,6 +522,9 @@ export class Hold implements Due, Grant {
     this.heartbeat.lost(this);
     if (leaseChannels.lost.hasSubscribers) leaseChannels.lost.publish({ ...this.#message, reason });
     for (const listener of this.#listeners ?? []) listener.abort(error);
+    // Other readers may renew the lease of the group for any length of time, so the reader does not disappear
+    // when its own TTL expires.
+    if (this.reader !== undefined && reason === EXPIRED) this.takeBackExpired().catch(() => undefined);
   }
 
   get #message(): LeaseMessage {

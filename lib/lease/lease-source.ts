@@ -5,12 +5,14 @@ import { quotedKeys, keyName, type LockError } from '../common/errors.js';
 import { pause } from '../common/timers.js';
 import { PendingOperations } from '../common/pending-operations.js';
 import { randomName } from '../common/random-name.js';
+import type { LockMode } from '../common/types.js';
 import { addCount, COUNT, type ThreadCounts } from '../engine/contract/counts.js';
 import { closeCounts, openCounts } from '../engine/open-counts.js';
 import { engineClock } from '../engine/select.js';
 import { BackgroundStore } from './renewing-thread.js';
 import {
   cannotReopen,
+  cannotShare,
   isPermanent,
   LeaseStoreError,
   managerClosed,
@@ -25,11 +27,12 @@ import {
   type LeaseStore,
 } from './contract/lease-store.js';
 import type { Backoff, LeaseTerms, ManagerSettings } from './contract/options.js';
+import { canShare, READERS, type SharedLeaseStore } from './contract/shared.js';
 import { allSlots, fromAny, slotKey, slotKeys } from './contract/slots.js';
 import { Heartbeat, type KnownGrants } from './heartbeat.js';
 import { Hold } from './hold.js';
 import { Schedule } from './schedule.js';
-import { type Requester, StoreRequests } from './store-requests.js';
+import { type RequestDetails, type Requester, StoreRequests } from './store-requests.js';
 import type { Acquisition, Answer } from './acquisition.js';
 import { wakeNext, WaitingLines } from './waiting-lines.js';
 
@@ -38,6 +41,11 @@ import { wakeNext, WaitingLines } from './waiting-lines.js';
  * send a notification, which would make releases slower.
  */
 const DRAIN_LOOK = 5;
+/**
+ * The minimum number of milliseconds for which an exclusive waiter puts off new readers. The time is at least
+ * twice the longest pause between two attempts, so that readers stay put off from one attempt to the next.
+ */
+const PUT_OFF_FOR = 2000;
 /** While `#kept` has fewer entries than this, a release does not search it for entries to remove. */
 const FEW_KEPT = 100;
 /**
@@ -45,6 +53,14 @@ const FEW_KEPT = 100;
  * each timeout would have to search all holds.
  */
 const FEW_HOLDS = 1000;
+
+/** The store's grant of all keys of an attempt. */
+interface Granted extends RequestDetails {
+  readonly terms: LeaseTerms;
+  readonly tokens: readonly FencingToken[];
+  /** The time just before the request was sent, on the manager's clock. */
+  readonly since: number;
+}
 
 /**
  * Acquires, shares, replaces and frees the leases that one manager has in its store.
@@ -67,6 +83,7 @@ export class LeaseSource implements KnownGrants {
   readonly lines: WaitingLines;
   readonly #requests: StoreRequests;
   readonly #heartbeat: Heartbeat;
+  readonly #sharing: SharedLeaseStore | undefined;
   readonly #inspectNow: ((key: string) => LeaseState | undefined) | undefined;
   /**
    * Renews leases while the event loop is blocked. Undefined if no other thread can open the store, or if the
@@ -85,6 +102,8 @@ export class LeaseSource implements KnownGrants {
    * it is lost or its key is freed.
    */
   readonly #latest = new Map<string, Hold>();
+  /** If the manager is reentrant: the last shared hold of each key. Entries are removed as in `#latest`. */
+  readonly #readers = new Map<string, Hold>();
   /**
    * With stable owners only: the keys that stay taken after a release because of their `minHold`. The values
    * are the times at which the keys become free, on the manager's clock.
@@ -115,14 +134,17 @@ export class LeaseSource implements KnownGrants {
     this.#requests = new StoreRequests(store, (key) => wakeNext(store, key));
     this.#heartbeat = new Heartbeat(this.#requests, this.schedule, this.backoff, this, this.#operations);
     this.#inspectNow = inspectingNow(store);
+    this.#sharing = canShare(store) ? store : undefined;
     this.lines = new WaitingLines(this, store);
   }
 
   /**
-   * Creates the requester of an acquisition. Unless owners are stable, each requester has a separate owner.
+   * Creates the requester of an acquisition. Unless owners are stable, each requester has a separate owner. In
+   * shared mode, each requester has a separate reader.
    */
-  newRequester(since: number): Requester {
-    const owner = this.#owner ?? `${this.#name}:${this.#owners++}`;
+  newRequester(since: number, mode: LockMode): Requester {
+    const stable = mode === 'shared' ? undefined : this.#owner;
+    const owner = stable ?? `${this.#name}:${this.#owners++}`;
     return { owner, since, unsure: undefined, isSpent: false, isCancelled: false };
   }
 
@@ -139,7 +161,9 @@ export class LeaseSource implements KnownGrants {
   ): Promise<Answer> {
     if (terms.limit > 1)
       return this.#trySlots(keys[0]!, requester, terms, slots ?? fromAny(allSlots(terms.limit)));
-    return this.stableOwners ? this.#tryStable(keys, requester, terms) : this.#ask(keys, requester, terms);
+    // Without `reentrant`, no lease is joined, and the store distinguishes all readers.
+    const isOrdered = terms.mode === 'shared' ? this.#reentrant : this.stableOwners;
+    return isOrdered ? this.#tryStable(keys, requester, terms) : this.#ask(keys, requester, terms);
   }
 
   /**
@@ -151,15 +175,27 @@ export class LeaseSource implements KnownGrants {
     const { unsure } = requester;
     if (unsure === undefined) return;
     requester.unsure = undefined;
-    for (const key of unsure) this.#giveBackLater(key, requester.owner, terms.ttl);
+    for (const key of unsure) this.#giveBackLater(key, requester.owner, terms.ttl, terms.mode);
   }
 
   /**
    * Whether a new acquisition of the key must wait behind another acquisition. False if the new acquisition
    * can share a lease of the key.
    */
-  isAwaited(key: string): boolean {
-    return this.lines.isAwaited(key) && this.#shared(key) === undefined;
+  isAwaited(key: string, mode: LockMode): boolean {
+    return this.lines.isAwaited(key) && this.#shared(key, mode) === undefined;
+  }
+
+  /**
+   * Puts off new readers of the key, so that an exclusive waiter does not starve. Nothing waits for the answer,
+   * and an error does not matter, because the waiter continues to poll.
+   */
+  putOffReaders(key: string): void {
+    if (this.#sharing === undefined) return;
+    const sharing = this.#sharing;
+    const time = Math.max(PUT_OFF_FOR, Math.ceil(2 * this.backoff.max));
+    const putOff = async (): Promise<unknown> => sharing.putOffReaders(key, time);
+    void putOff().catch(() => undefined);
   }
 
   /**
@@ -178,8 +214,11 @@ export class LeaseSource implements KnownGrants {
       const holder = own[0] ?? this.#inspectNow?.(key);
       if (holder === undefined) return refused;
       const { owner, remaining } = holder;
+      const left = `for ${Math.ceil(remaining)} ms unless it is renewed`;
+      if (owner.startsWith(READERS))
+        return `${refused} in shared mode${own.length === 0 ? '' : ', also by this LeaseManager'}, ${left}`;
       const by = own.length === 0 ? keyName(owner) : `this LeaseManager as ${keyName(owner)}`;
-      return `${refused} by ${by}, for ${Math.ceil(remaining)} ms unless it is renewed`;
+      return `${refused} by ${by}, ${left}`;
     } catch {
       // The clock that the caller provides has thrown an error. The timeout error does not report it.
       return refused;
@@ -188,13 +227,15 @@ export class LeaseSource implements KnownGrants {
 
   /**
    * Throws if the terms require background renewal, but no other thread can open the
-   * store or the manager has a `clock`.
+   * store or the manager has a `clock`. Throws if the mode is shared, but the store cannot share keys.
    */
-  checkTerms({ background }: LeaseTerms): void {
+  checkTerms({ background, mode }: LeaseTerms): void {
+    if (mode === 'shared' && this.#sharing === undefined) throw cannotShare();
     if (background && this.#background === undefined) throw cannotReopen();
   }
 
   hasLater(hold: Hold): boolean {
+    if (hold.reader !== undefined) return false;
     const latest = this.latest(hold.name);
     return latest !== undefined && latest !== hold;
   }
@@ -253,11 +294,16 @@ export class LeaseSource implements KnownGrants {
     for (const acquisition of [...this.waiting.acquisitions]) acquisition.fail(managerClosed());
   }
 
-  /** The hold of the key that new acquisitions must share; undefined if there is none. */
-  #shared(key: string): Hold | undefined {
+  /**
+   * The hold of the key that new acquisitions with this mode must share; undefined if there is none. An
+   * exclusive acquisition cannot share a shared hold.
+   */
+  #shared(key: string, mode: LockMode): Hold | undefined {
     if (!this.#reentrant) return undefined;
     const hold = this.#latest.get(key);
-    return hold?.checkHeld() && !hold.unused && hold.terms.limit === 1 ? hold : undefined;
+    if (hold?.checkHeld() && !hold.unused && hold.terms.limit === 1) return hold;
+    const shared = mode === 'shared' ? this.#readers.get(key) : undefined;
+    return shared?.checkHeld() && !shared.unused ? shared : undefined;
   }
 
   /**
@@ -288,7 +334,8 @@ export class LeaseSource implements KnownGrants {
   }
 
   forget(hold: Hold): void {
-    if (this.#latest.get(hold.name) === hold) this.#latest.delete(hold.name);
+    const holds = hold.reader === undefined ? this.#latest : this.#readers;
+    if (holds.get(hold.name) === hold) holds.delete(hold.name);
   }
 
   /**
@@ -354,7 +401,7 @@ export class LeaseSource implements KnownGrants {
     const others = new Set(keys);
     const leaves: (() => void)[] = [];
     const joins = (key: string): boolean => {
-      const hold = this.#shared(key);
+      const hold = this.#shared(key, terms.mode);
       if (hold === undefined) return false;
       hold.join();
       joined.push(hold);
@@ -373,7 +420,7 @@ export class LeaseSource implements KnownGrants {
       if (joined.some((hold) => !hold.checkHeld())) return undefined;
       if (others.size === 0) return joined.splice(0);
       const asked = keys.filter((key) => others.has(key));
-      const taken = asked.find((key) => this.#isTaken(key));
+      const taken = terms.mode === 'shared' ? undefined : asked.find((key) => this.#isTaken(key));
       if (taken !== undefined) return { refused: taken };
       const answer = await this.#ask(asked, requester, terms);
       return 'refused' in answer ? answer : [...joined.splice(0), ...answer];
@@ -389,7 +436,7 @@ export class LeaseSource implements KnownGrants {
       await hold.giveBack();
     } catch {
       requester.isSpent = true;
-      this.#giveBackLater(hold.name, requester.owner, ttl);
+      this.#giveBackLater(hold.name, hold.reader ?? hold.owner, ttl, hold.terms.mode);
     }
   }
 
@@ -408,18 +455,19 @@ export class LeaseSource implements KnownGrants {
     if (terms.background) {
       await this.#background!.ready().catch((error: unknown) => failBackground(names, error));
     }
-    for (const name of names) {
+    const { ttl, mode } = terms;
+    const isStable = mode === 'exclusive' && this.stableOwners;
+    for (const name of isStable ? names : []) {
       // The store cannot distinguish the new lease of the key from the same owner's previous one. So if the
       // renewing thread still renews the previous lease, it must stop before the new lease is requested.
       const latest = this.latest(name);
       if (latest?.background !== undefined) await latest.takeOver();
     }
     const owner = requester.owner;
-    const { ttl } = terms;
     const at = this.schedule.now();
     let answer: readonly FencingToken[] | number;
-    const details: GrantDetails = { abandoned: undefined };
-    const undos = this.stableOwners ? names.map((name) => this.latest(name)?.mayEndAt(at + ttl)) : [];
+    const details: RequestDetails = { abandoned: undefined };
+    const undos = isStable ? names.map((name) => this.latest(name)?.mayEndAt(at + ttl)) : [];
     try {
       const replaced = (name: string): void => this.#replaced(name);
       answer = await this.#requests.tryAcquireAll(names, requester, terms, replaced, details);
@@ -441,24 +489,36 @@ export class LeaseSource implements KnownGrants {
     checkTokens(keys, answer);
     // The TTL counts from the time before the request was sent.
     if (this.#isClosed || this.schedule.now() - at >= ttl) {
-      await this.#giveBackLate(names, owner, answer, details);
+      await this.#giveBackLate(names, owner, answer, details, mode);
       if (this.#isClosed) throw managerClosed();
       throw new LeaseStoreError(
         `the lease store granted a lease of ${ttl} ms when that time was already over; the grant was given back`,
       );
     }
-    const tokens = answer;
-    const waited = timerNow() - requester.since;
+    return this.#hold(keys, requester, { terms, tokens: answer, since: at, ...details });
+  }
+
+  /** Creates the holds of the granted keys. */
+  #hold(
+    keys: readonly string[],
+    { owner, since: askedAt }: Requester,
+    { terms, tokens, since, abandoned, groups }: Granted,
+  ): readonly Hold[] {
+    const waited = timerNow() - askedAt;
     const holds = keys.map((key, i) => {
-      const grant = { key, name: names[i]!, owner, terms, token: tokens[i]!, since: at };
-      return new Hold(this.#heartbeat, grant, details.abandoned?.[i]);
+      const group = groups?.[i];
+      const named = group === undefined ? { owner } : { owner: group, reader: owner };
+      const grant = { key, name: slotKey(key, terms.slot), ...named, terms, token: tokens[i]!, since };
+      return new Hold(this.#heartbeat, grant, abandoned?.[i]);
     });
     for (const hold of holds) {
       if (terms.background) this.#background!.add(hold);
       hold.join();
-      if (this.stableOwners) {
+      if (hold.hasStableOwner) {
         this.#replaced(hold.name);
         this.#latest.set(hold.name, hold);
+      } else if (this.#reentrant) {
+        this.#readers.set(hold.name, hold);
       }
       hold.plan();
       hold.announceGrant(waited);
@@ -479,8 +539,11 @@ export class LeaseSource implements KnownGrants {
    * lost. If the release fails, it is repeated after growing pauses until the lease would have expired. When
    * the manager closes, the release is sent only once more. The pauses do not keep the process alive.
    */
-  #giveBackLater(key: string, owner: string, ttl: number): void {
-    const release = { send: () => this.#releaseUnheld(key, owner), endsAt: localNow() + ttl };
+  #giveBackLater(key: string, owner: string, ttl: number, mode: LockMode): void {
+    const isShared = mode === 'shared';
+    const send = (): Promise<boolean> =>
+      isShared ? this.#takeBack(key, owner, undefined, undefined, mode) : this.#releaseUnheld(key, owner);
+    const release = { send, endsAt: localNow() + ttl };
     void this.#givingBack.add(this.#heartbeat.repeat([release], this.#closing.signal));
   }
 
@@ -503,12 +566,14 @@ export class LeaseSource implements KnownGrants {
     owner: string,
     token: FencingToken | undefined,
     abandoned?: boolean,
+    mode?: LockMode,
   ): Promise<boolean> {
-    const freed =
-      abandoned === false
-        ? this.#requests.release(key, owner, token)
-        : this.#requests.takeBack(key, owner, token, false);
-    const released = freed.catch((error: unknown) => {
+    const end = (): Promise<boolean> => {
+      if (mode === 'shared') return this.#requests.releaseShared(key, owner);
+      if (abandoned === false) return this.#requests.release(key, owner, token);
+      return this.#requests.takeBack(key, owner, token, false);
+    };
+    const released = end().catch((error: unknown) => {
       const failure = storeFailure('release', key, error);
       this.#announceUnheldFailure('release', key, owner, failure);
       throw failure;
@@ -521,12 +586,13 @@ export class LeaseSource implements KnownGrants {
     owner: string,
     tokens: readonly FencingToken[],
     { abandoned }: GrantDetails,
+    mode: LockMode,
   ): Promise<void> {
     const granted = names
       .map((name, i) => ({ name, token: tokens[i], wasAbandoned: abandoned?.[i] }))
       .reverse();
     const releases = granted.map(({ name, token, wasAbandoned }) =>
-      this.#takeBack(name, owner, token, wasAbandoned),
+      this.#takeBack(name, owner, token, wasAbandoned, mode),
     );
     for (const result of await Promise.allSettled(releases)) {
       if (result.status === 'rejected' && this.#isClosed) this.#lateFailure ??= result.reason;

@@ -1,7 +1,7 @@
 import { inspect, type InspectOptions } from 'node:util';
 import { threadBound } from '../common/thread-bound.js';
-import type { HostSignal } from '../common/types.js';
-import { LeaseLostError, noSingleKey } from './contract/errors.js';
+import type { HostSignal, LockMode } from '../common/types.js';
+import { LeaseLostError, noSingleKey, sharedInfo } from './contract/errors.js';
 import { checkInfo, checkTtl, type FencingToken } from './contract/lease-store.js';
 import { type Hold, type LossListener, OTHER_LOST } from './hold.js';
 
@@ -72,9 +72,18 @@ export class Lease implements AsyncDisposable {
   }
 
   /**
+   * Whether other shared leases can hold the key at the same time. If a shared acquisition shares an exclusive
+   * lease of a `reentrant` manager, the mode is `exclusive`. For several keys, the mode is `shared` if one of
+   * the keys is shared.
+   */
+  get mode(): LockMode {
+    return this.#holds.some(isShared) ? 'shared' : 'exclusive';
+  }
+
+  /**
    * The fencing token of the lease. It is higher than the tokens of all earlier holders of the key. With a
-   * limit, it is only higher than the tokens of earlier holders of the same {@link slot}. Renewals do not
-   * change the token. Throws a LockError (ERR_LEASE_KEYS) if the lease has several keys, or none: tokens of
+   * limit, it is only higher than the tokens of earlier holders of the same {@link slot}. Shared leases that
+   * hold the key together have the same token. Renewals do not change the token. Throws a LockError (ERR_LEASE_KEYS) if the lease has several keys, or none: tokens of
    * different keys cannot be compared.
    */
   get token(): FencingToken {
@@ -101,7 +110,10 @@ export class Lease implements AsyncDisposable {
     return holds.every(({ abandoned }) => abandoned === false) ? false : undefined;
   }
 
-  /** The name of the lease's owner in the store. Empty if the lease has no keys. */
+  /**
+   * The name of the lease's owner in the store. Empty if the lease has no keys. Shared leases that hold a key
+   * together have the same owner there.
+   */
   get holder(): string {
     return this.#holds[0]?.owner ?? '';
   }
@@ -180,15 +192,17 @@ export class Lease implements AsyncDisposable {
    * Renews the lease, and replaces its `info` text, which the store keeps with the lease and `inspect`
    * returns. The new text has at most 1024 bytes in UTF-8; an empty text removes the old text. Resolves and
    * rejects as {@link renew} does. Leases that share a key also share its text. A store that does not support
-   * `info` ignores the text.
+   * `info` ignores the text. Rejects with a LockError (ERR_LEASE_SHARED) if the {@link mode} is shared.
    */
   async setInfo(info: string): Promise<boolean> {
     checkInfo(info);
+    if (this.mode === 'shared') throw sharedInfo(this.keys);
     return this.#releasing === undefined && renewAll(this.#holds, longestTtl(this.#holds), info);
   }
 
   /**
-   * Releases the lease. Resolves to true if this call freed all of its keys. If the `minHold` of the lease
+   * Releases the lease. Resolves to true if this call freed all of its keys. A shared lease counts as freed
+   * even if other leases still hold its key. If the `minHold` of the lease
    * has not passed, the store keeps the keys taken for the rest of that time, and the result is also true.
    * Idempotent. Never frees another holder's lease, and does not reject if the lease was lost. Rejects with a
    * LeaseStoreError if the store fails; the call can then be repeated. If it is not repeated, the lease ends
@@ -243,6 +257,10 @@ export class Lease implements AsyncDisposable {
       return lease.release();
     };
   }
+}
+
+function isShared({ terms }: Hold): boolean {
+  return terms.mode === 'shared';
 }
 
 function checkHeld(holds: readonly Hold[]): boolean {

@@ -1,4 +1,5 @@
 import { defer } from '../common/host.js';
+import type { LockMode } from '../common/types.js';
 import { isPermanent } from './contract/errors.js';
 import {
   isExact,
@@ -16,6 +17,7 @@ import {
   type Renewal,
   type SeveralKeysLeaseStore,
 } from './contract/several-keys.js';
+import type { SharedLeaseStore } from './contract/shared.js';
 import { fromAny } from './contract/slots.js';
 
 /**
@@ -31,6 +33,7 @@ const PROBES = 2;
 
 /** The owner for which an acquisition sends requests to the store, and the state of these requests. */
 export interface Requester {
+  /** In shared mode: the reader, which is an id that only this requester has. */
   readonly owner: string;
   /** The time when the acquisition began, in milliseconds of real time. */
   readonly since: number;
@@ -38,11 +41,17 @@ export interface Requester {
   unsure: Set<string> | undefined;
   /**
    * Whether a release for this owner has failed. The store may still execute that release later, and then
-   * free a key that it has granted to the same owner since then. So the acquisition must use a new owner.
+   * free a key that it has granted to the same owner since then. So the acquisition must use a new owner. In
+   * shared mode, releases have no tokens, so this is also true after any release and any failed attempt.
    */
   isSpent: boolean;
   /** Whether the acquisition has ended, so that the rest of its attempt is not needed. */
   isCancelled: boolean;
+}
+
+/** The details of a grant, and in shared mode the groups, in the order of the keys. */
+export interface RequestDetails extends GrantDetails {
+  groups?: readonly string[];
 }
 
 /** A renewal or a release that has not been sent yet. */
@@ -120,18 +129,26 @@ export class StoreRequests {
     return named !== undefined && store.keep(key, owner, ttl, named);
   }
 
+  /** Removes a reader from the group that holds the key. True if the reader was in the group. */
+  async releaseShared(key: string, reader: string): Promise<boolean> {
+    const left = await sharing(this.#store).releaseShared(key, reader);
+    if (left) this.#freed(key);
+    return left;
+  }
+
   /**
    * Acquires all keys or none. The result is the list of tokens, or the index of the first key that another
    * owner holds. Records in `requester` which keys the store may have granted in an answer that was lost, and
    * whether a rollback has failed. `granted`: called after each grant if the keys are requested one after the
-   * other. `details`: receives the store's details of the grant.
+   * other. `details`: receives the store's details of the grant. In shared mode, the store must be a
+   * `SharedLeaseStore`.
    */
   async tryAcquireAll(
     keys: readonly string[],
     requester: Requester,
     terms: LeaseTerms,
     granted: (key: string) => void,
-    details: GrantDetails,
+    details: RequestDetails,
   ): Promise<readonly FencingToken[] | number> {
     const store = this.#store;
     if (this.#collected.length > 0) this.#flush();
@@ -139,7 +156,8 @@ export class StoreRequests {
       const token = await this.#tryOne(keys[0]!, requester, terms, details);
       return token === undefined ? 0 : [token];
     }
-    if (!canDoTogether(store, keys)) return this.#tryOneByOne(keys, requester, terms, granted, details);
+    const oneByOne = terms.mode === 'shared' || !canDoTogether(store, keys);
+    if (oneByOne) return this.#tryOneByOne(keys, requester, terms, granted, details);
     const { ttl, info } = terms;
     try {
       const answer = reportsAbandonment(store)
@@ -156,11 +174,12 @@ export class StoreRequests {
   async #tryOne(
     key: string,
     requester: Requester,
-    { ttl, info }: LeaseTerms,
-    details: GrantDetails,
+    { ttl, info, mode }: LeaseTerms,
+    details: RequestDetails,
   ): Promise<FencingToken | undefined> {
     const store = this.#store;
     try {
+      if (mode === 'shared') return await this.#tryShared(key, requester, ttl, details);
       const token = reportsAbandonment(store)
         ? await store.tryAcquire(key, requester.owner, ttl, info, details)
         : await store.tryAcquire(key, requester.owner, ttl, ...extra(info));
@@ -172,28 +191,48 @@ export class StoreRequests {
     }
   }
 
+  async #tryShared(
+    key: string,
+    requester: Requester,
+    ttl: number,
+    details: RequestDetails,
+  ): Promise<FencingToken | undefined> {
+    const store = sharing(this.#store);
+    requester.isSpent = true;
+    const grant = await store.tryAcquireShared(key, requester.owner, ttl, details);
+    if (grant !== undefined && typeof grant.group !== 'string')
+      throw new TypeError('its grant in shared mode has no group');
+    requester.isSpent = false;
+    if (grant === undefined) return undefined;
+    details.groups = [grant.group];
+    return grant.token;
+  }
+
   async #tryOneByOne(
     keys: readonly string[],
     requester: Requester,
     terms: LeaseTerms,
     granted: (key: string) => void,
-    details: GrantDetails,
+    details: RequestDetails,
   ): Promise<readonly FencingToken[] | number> {
     const tokens: FencingToken[] = [];
     const abandoned: (boolean | undefined)[] = [];
+    const groups: string[] = [];
     try {
       for (const key of keys) {
-        const detailsOfKey: GrantDetails = {};
+        const detailsOfKey: RequestDetails = {};
         const token = await this.#tryOne(key, requester, terms, detailsOfKey);
         if (token === undefined) return tokens.length;
         tokens.push(token);
         abandoned.push(detailsOfKey.abandoned?.[0]);
+        groups.push(...(detailsOfKey.groups ?? []));
         granted(key);
       }
       details.abandoned = abandoned;
+      details.groups = groups;
       return tokens;
     } finally {
-      if (tokens.length < keys.length) await this.#rollBack(keys, tokens, abandoned, requester);
+      if (tokens.length < keys.length) await this.#rollBack(keys, tokens, abandoned, requester, terms.mode);
     }
   }
 
@@ -206,13 +245,16 @@ export class StoreRequests {
     tokens: readonly FencingToken[],
     abandoned: readonly (boolean | undefined)[],
     requester: Requester,
+    mode: LockMode,
   ): Promise<void> {
     const { owner } = requester;
+    if (mode === 'shared' && tokens.length > 0) requester.isSpent = true;
     const granted = tokens
       .map((token, i) => ({ key: keys[i]!, token, wasAbandoned: abandoned[i] === true }))
       .reverse();
     const results = await Promise.allSettled(
       granted.map(({ key, token, wasAbandoned }) => {
+        if (mode === 'shared') return this.releaseShared(key, owner);
         return wasAbandoned ? this.takeBack(key, owner, token, false) : this.release(key, owner, token);
       }),
     );
@@ -328,6 +370,11 @@ async function askAll(
   }
   if (Array.isArray(answers) && answers.length === keys.length) return answers as (boolean | undefined)[];
   throw new TypeError(`its answer is not a list of ${keys.length} booleans`);
+}
+
+/** The manager has checked that the store can grant keys in shared mode. */
+function sharing(store: LeaseStore): SharedLeaseStore {
+  return store as SharedLeaseStore;
 }
 
 /**

@@ -255,7 +255,9 @@ class WaiterGroup implements Due, Answers {
       // The head was granted, or has stopped waiting. So the group no longer waits for the answer to its
       // attempt.
       this.#asking = 0;
-      if (mayBeFree) this.wake(this.#leftBy(waiter));
+      // If a reader was granted the key, the store also grants it to the next reader.
+      const mayJoin = waiter.isShared && this.#head!.isShared;
+      if (mayBeFree || mayJoin) this.wake(this.#leftBy(waiter));
       else this.#pauseUnlessWoken();
     } else if (waiter === head) {
       this.#grants.waiting.schedule.set(this, Math.min(this.deadline, this.#lastChance()));

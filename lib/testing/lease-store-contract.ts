@@ -15,6 +15,7 @@ import { listing } from './listing.js';
 import { managed } from './managed.js';
 import { oddTexts } from './odd-texts.js';
 import { severalKeys, severalManaged } from './several-keys.js';
+import { sharedManaged } from './shared-managed.js';
 import { puttingOff, shared, sharedInputs } from './shared.js';
 import { tokens } from './tokens.js';
 
@@ -33,7 +34,7 @@ const CHAPTERS: Readonly<Record<string, readonly Sentence[]>> = {
   'holders that leave without a release': abandonment,
   'readers that hold a key together': [...shared, ...sharedInputs],
   'putting off readers': puttingOff,
-  'under a LeaseManager': [...managed, ...severalManaged],
+  'under a LeaseManager': [...managed, ...severalManaged, ...sharedManaged],
 };
 
 /**

@@ -21,7 +21,7 @@ const NAMES = ['r1', 'r2', 'r3', 'r4', 'r5', 'r6', 'r7', 'r8'];
 const storeOf = (on: Scene): SharedLeaseStore => on.store as SharedLeaseStore;
 
 /** Defines a rule that is checked only for stores that can grant keys in shared mode. */
-function sentence(name: string, test: (on: Scene) => Promise<void>): Sentence {
+export function sharingSentence(name: string, test: (on: Scene) => Promise<void>): Sentence {
   return [name, async (on) => (canShare(on.store) ? test(on) : undefined)];
 }
 
@@ -72,7 +72,7 @@ async function wokenOrPolling(woken: Promise<void>): Promise<void> {
 
 /** The rules for stores that can grant keys in shared mode, which is optional. */
 export const shared: readonly Sentence[] = [
-  sentence('readers hold a key together, as one group with one token', async (on) => {
+  sharingSentence('readers hold a key together, as one group with one token', async (on) => {
     const first = await join(on, 'r1');
     on.expect(first.group.startsWith(READERS)).toBe(true);
     on.expect(first.token > 0n && first.token < 2n ** 63n).toBe(true);
@@ -83,7 +83,7 @@ export const shared: readonly Sentence[] = [
     on.expect((state?.remaining ?? 0) > LONG - 60_000).toBe(true);
     await expectFree(on, 'other');
   }),
-  sentence('a list shows the group as one lease, without its readers', async (on) => {
+  sharingSentence('a list shows the group as one lease, without its readers', async (on) => {
     const first = await join(on, 'r1');
     await join(on, 'r2');
     const { store } = on;
@@ -94,7 +94,7 @@ export const shared: readonly Sentence[] = [
     ]);
     on.expect(listed.some((lease) => 'info' in lease)).toBe(false);
   }),
-  sentence('readers exclude other owners, and are excluded by them', async (on) => {
+  sharingSentence('readers exclude other owners, and are excluded by them', async (on) => {
     await join(on, 'r1');
     await join(on, 'r2');
     await expectWriterRefused(on);
@@ -108,20 +108,23 @@ export const shared: readonly Sentence[] = [
     const state = await on.store.inspect('key');
     on.expect([state?.owner, state?.token]).toEqual(['writer', token]);
   }),
-  sentence('the token of a group lies between those of the writers before and after it', async (on) => {
-    let last = await write(on);
-    await on.store.release('key', 'writer');
-    for (let i = 0; i < 4; i++) {
-      const { token, group } = await join(on, `a${i}`);
-      on.expect(token > last).toBe(true);
-      on.expect(await join(on, `b${i}`)).toEqual({ token, group });
-      for (const reader of [`a${i}`, `b${i}`]) on.expect(await leave(on, reader)).toBe(true);
-      last = await write(on);
-      on.expect(last > token).toBe(true);
-      on.expect(await on.store.release('key', 'writer')).toBe(true);
-    }
-  }),
-  sentence('two groups of a key have different names and tokens', async (on) => {
+  sharingSentence(
+    'the token of a group lies between those of the writers before and after it',
+    async (on) => {
+      let last = await write(on);
+      await on.store.release('key', 'writer');
+      for (let i = 0; i < 4; i++) {
+        const { token, group } = await join(on, `a${i}`);
+        on.expect(token > last).toBe(true);
+        on.expect(await join(on, `b${i}`)).toEqual({ token, group });
+        for (const reader of [`a${i}`, `b${i}`]) on.expect(await leave(on, reader)).toBe(true);
+        last = await write(on);
+        on.expect(last > token).toBe(true);
+        on.expect(await on.store.release('key', 'writer')).toBe(true);
+      }
+    },
+  ),
+  sharingSentence('two groups of a key have different names and tokens', async (on) => {
     const first = await join(on, 'r1');
     on.expect(await leave(on, 'r1')).toBe(true);
     const second = await join(on, 'r2');
@@ -129,7 +132,7 @@ export const shared: readonly Sentence[] = [
     on.expect(second.token > first.token).toBe(true);
     on.expect(await on.store.renew('key', first.group, LONG)).toBe(false);
   }),
-  sentence('the last reader to leave frees the key, and the others do not', async (on) => {
+  sharingSentence('the last reader to leave frees the key, and the others do not', async (on) => {
     const readers = ['r1', 'r2', 'r3'];
     for (const reader of readers) await join(on, reader);
     // The reader that formed the group leaves first.
@@ -140,21 +143,24 @@ export const shared: readonly Sentence[] = [
     await expectFree(on);
     await write(on);
   }),
-  sentence('a reader that leaves again changes nothing for the others, or for a later group', async (on) => {
-    await join(on, 'r1');
-    await join(on, 'r2');
-    on.expect(await leave(on, 'r1')).toBe(true);
-    on.expect(await leave(on, 'r1')).toBe(false);
-    await expectWriterRefused(on);
-    on.expect(await leave(on, 'r2')).toBe(true);
-    on.expect(await leave(on, 'r2')).toBe(false);
-    await expectFree(on);
-    const later = await join(on, 'r3');
-    for (const reader of ['r1', 'r2']) on.expect(await leave(on, reader)).toBe(false);
-    on.expect((await on.store.inspect('key'))?.token).toBe(later.token);
-    await expectWriterRefused(on);
-  }),
-  sentence('a reader whose id is part of another id is another reader', async (on) => {
+  sharingSentence(
+    'a reader that leaves again changes nothing for the others, or for a later group',
+    async (on) => {
+      await join(on, 'r1');
+      await join(on, 'r2');
+      on.expect(await leave(on, 'r1')).toBe(true);
+      on.expect(await leave(on, 'r1')).toBe(false);
+      await expectWriterRefused(on);
+      on.expect(await leave(on, 'r2')).toBe(true);
+      on.expect(await leave(on, 'r2')).toBe(false);
+      await expectFree(on);
+      const later = await join(on, 'r3');
+      for (const reader of ['r1', 'r2']) on.expect(await leave(on, reader)).toBe(false);
+      on.expect((await on.store.inspect('key'))?.token).toBe(later.token);
+      await expectWriterRefused(on);
+    },
+  ),
+  sharingSentence('a reader whose id is part of another id is another reader', async (on) => {
     const ids = ['a', 'aa', 'a:a', 'A', 'a-a', 'a_a', 'aXa', 'a:a:a'];
     const grant = await join(on, 'a:a:a:a');
     for (const id of ids) on.expect(await leave(on, id)).toBe(false);
@@ -167,7 +173,7 @@ export const shared: readonly Sentence[] = [
     on.expect(await leave(on, 'a:a:a:a')).toBe(true);
     await expectFree(on);
   }),
-  sentence('a reader that asks again is in the group once', async (on) => {
+  sharingSentence('a reader that asks again is in the group once', async (on) => {
     const grant = await join(on, 'r1');
     for (let i = 0; i < 2; i++) on.expect(await join(on, 'r1')).toEqual(grant);
     on.expect(await join(on, 'r2')).toEqual(grant);
@@ -177,7 +183,7 @@ export const shared: readonly Sentence[] = [
     on.expect(await leave(on, 'r2')).toBe(true);
     await expectFree(on);
   }),
-  sentence('of many readers that ask at once all are in one group, and all leave it', async (on) => {
+  sharingSentence('of many readers that ask at once all are in one group, and all leave it', async (on) => {
     const grants = await Promise.all(NAMES.map((reader) => join(on, reader)));
     for (const grant of grants) on.expect(grant).toEqual(grants[0]);
     await expectWriterRefused(on);
@@ -185,7 +191,7 @@ export const shared: readonly Sentence[] = [
     on.expect(left).toEqual(NAMES.map(() => true));
     await expectFree(on);
   }),
-  sentence(
+  sharingSentence(
     'of readers and writers that ask at once either the readers have it, or one writer',
     async (on) => {
       for (let round = 0; round < 5; round++) {
@@ -207,7 +213,7 @@ export const shared: readonly Sentence[] = [
       }
     },
   ),
-  sentence('a reader that joins extends the lease of the group', async (on) => {
+  sharingSentence('a reader that joins extends the lease of the group', async (on) => {
     const asked = on.now();
     const first = await join(on, 'r1', on.ttl);
     const second = await ask(on, 'r2', 100 * on.ttl);
@@ -217,7 +223,7 @@ export const shared: readonly Sentence[] = [
     on.expect((await on.store.inspect('key'))?.token).toBe(first.token);
     await expectWriterRefused(on);
   }),
-  sentence('a reader that joins, or asks again, does not shorten it', async (on) => {
+  sharingSentence('a reader that joins, or asks again, does not shorten it', async (on) => {
     const first = await join(on, 'r1', 100 * on.ttl);
     on.expect(await join(on, 'r2', on.ttl)).toEqual(first);
     on.expect(await join(on, 'r1', on.ttl)).toEqual(first);
@@ -229,7 +235,7 @@ export const shared: readonly Sentence[] = [
     on.expect(await leave(on, 'r2')).toBe(true);
     await expectFree(on);
   }),
-  sentence('a renewal by the group extends it, and keeps its readers', async (on) => {
+  sharingSentence('a renewal by the group extends it, and keeps its readers', async (on) => {
     const asked = on.now();
     const { group, token } = await join(on, 'r1', on.ttl);
     const joined = await ask(on, 'r2', on.ttl);
@@ -245,7 +251,7 @@ export const shared: readonly Sentence[] = [
     on.expect(await on.store.renew('key', group, LONG)).toBe(false);
     await expectFree(on);
   }),
-  sentence(
+  sharingSentence(
     'a group whose lease expires loses the key, and its readers change nothing any more',
     async (on) => {
       const first = await join(on, 'r1', on.ttl);
@@ -261,7 +267,7 @@ export const shared: readonly Sentence[] = [
       on.expect((await on.store.inspect('key'))?.token).toBe(token);
     },
   ),
-  sentence(
+  sharingSentence(
     'a reader that asks after the expiry forms a new group, without the readers of the old one',
     async (on) => {
       const first = await join(on, 'r1', on.ttl);
@@ -275,7 +281,7 @@ export const shared: readonly Sentence[] = [
       await expectFree(on);
     },
   ),
-  sentence('a reader takes over the expired lease of a writer', async (on) => {
+  sharingSentence('a reader takes over the expired lease of a writer', async (on) => {
     const token = await write(on, 'writer', on.ttl);
     await on.expire();
     const grant = await join(on, 'r1');
@@ -283,7 +289,7 @@ export const shared: readonly Sentence[] = [
     on.expect(await on.store.renew('key', 'writer', LONG)).toBe(false);
     await expectWriterRefused(on);
   }),
-  sentence(
+  sharingSentence(
     'a group that is revoked cannot renew, and its readers do not disturb the next holder',
     async (on) => {
       const first = await join(on, 'r1');
@@ -300,7 +306,7 @@ export const shared: readonly Sentence[] = [
       await expectFree(on);
     },
   ),
-  sentence('the release of the last reader wakes waiters', async (on) => {
+  sharingSentence('the release of the last reader wakes waiters', async (on) => {
     await join(on, 'r1');
     await join(on, 'r2');
     const { store } = on;
@@ -316,7 +322,7 @@ export const shared: readonly Sentence[] = [
       stop();
     }
   }),
-  sentence('the release of a writer wakes readers, which then hold the key together', async (on) => {
+  sharingSentence('the release of a writer wakes readers, which then hold the key together', async (on) => {
     await write(on);
     const { store } = on;
     if (!canShare(store) || !reportsReleases(store)) return;
@@ -337,7 +343,7 @@ export const shared: readonly Sentence[] = [
 
 /** The rules for putting off readers, in stores that can grant keys in shared mode. */
 export const puttingOff: readonly Sentence[] = [
-  sentence('new readers are refused, and those inside may ask again and renew', async (on) => {
+  sharingSentence('new readers are refused, and those inside may ask again and renew', async (on) => {
     const grant = await join(on, 'r1');
     await join(on, 'r2');
     on.expect(await storeOf(on).putOffReaders('key', LONG)).toBe(true);
@@ -352,7 +358,7 @@ export const puttingOff: readonly Sentence[] = [
     on.expect(await leave(on, 'r2')).toBe(true);
     on.expect(await write(on)).toBe((await on.store.inspect('key'))?.token);
   }),
-  sentence('it ends after its time', async (on) => {
+  sharingSentence('it ends after its time', async (on) => {
     const grant = await join(on, 'r1');
     const asked = on.now();
     on.expect(await storeOf(on).putOffReaders('key', on.ttl)).toBe(true);
@@ -362,7 +368,7 @@ export const puttingOff: readonly Sentence[] = [
     await on.expire();
     on.expect(await join(on, 'r2')).toEqual(grant);
   }),
-  sentence('a later call extends it, and never shortens it', async (on) => {
+  sharingSentence('a later call extends it, and never shortens it', async (on) => {
     await join(on, 'r1');
     for (const times of [
       [100, 1],
@@ -375,7 +381,7 @@ export const puttingOff: readonly Sentence[] = [
       await join(on, 'r1');
     }
   }),
-  sentence('it ends with the group: by the last release, by expiry, and by revocation', async (on) => {
+  sharingSentence('it ends with the group: by the last release, by expiry, and by revocation', async (on) => {
     await join(on, 'r1');
     on.expect(await storeOf(on).putOffReaders('key', LONG)).toBe(true);
     on.expect(await leave(on, 'r1')).toBe(true);
@@ -388,7 +394,7 @@ export const puttingOff: readonly Sentence[] = [
     const grant = await join(on, 'r4');
     on.expect(await join(on, 'r5')).toEqual(grant);
   }),
-  sentence('of a key that is free or has another holder it changes nothing', async (on) => {
+  sharingSentence('of a key that is free or has another holder it changes nothing', async (on) => {
     on.expect(await storeOf(on).putOffReaders('key', LONG)).toBe(false);
     await expectFree(on);
     const grant = await join(on, 'r1');
@@ -403,7 +409,7 @@ export const puttingOff: readonly Sentence[] = [
     await join(on, 'r3');
     await join(on, 'r4');
   }),
-  sentence('it does not extend the lease of the group, or change its token', async (on) => {
+  sharingSentence('it does not extend the lease of the group, or change its token', async (on) => {
     const grant = await join(on, 'r1', on.ttl);
     await storeOf(on).putOffReaders('key', LONG);
     await on.expire();
@@ -414,7 +420,7 @@ export const puttingOff: readonly Sentence[] = [
 
 /** Further rules for stores that can grant keys in shared mode. */
 export const sharedInputs: readonly Sentence[] = [
-  sentence('odd keys, and long ones, are shared like others', async (on) => {
+  sharingSentence('odd keys, and long ones, are shared like others', async (on) => {
     for (const key of [...ODD, `${'long '.repeat(500)}key`]) {
       const grant = await join(on, 'r1', LONG, key);
       on.expect(await join(on, 'r2', LONG, key)).toEqual(grant);
@@ -426,7 +432,7 @@ export const sharedInputs: readonly Sentence[] = [
       await expectFree(on, key);
     }
   }),
-  sentence('bad input is refused, and changes nothing', async (on) => {
+  sharingSentence('bad input is refused, and changes nothing', async (on) => {
     const texts: [unknown, string][] = [
       ['', RANGE],
       [undefined, TYPE],
@@ -461,7 +467,7 @@ export const sharedInputs: readonly Sentence[] = [
     on.expect(await codeOf(() => store.releaseShared('key', 'r1,r2'))).toBe(RANGE);
     await expectFree(on);
   }),
-  sentence('requests that come late or twice harm no one', async (on) => {
+  sharingSentence('requests that come late or twice harm no one', async (on) => {
     await join(on, 'r1');
     on.expect(await leave(on, 'r1')).toBe(true);
     // The request of a reader that has left arrives again.
@@ -483,7 +489,7 @@ export const sharedInputs: readonly Sentence[] = [
     on.expect((await on.store.inspect('key'))?.token).toBe(token);
     on.expect(await on.store.release('key', 'writer')).toBe(true);
   }),
-  sentence(
+  sharingSentence(
     'a key that a group held is not abandoned, whether its readers left it or it expired',
     async (on) => {
       if (!on.reportsAbandonment) return;
@@ -504,7 +510,7 @@ export const sharedInputs: readonly Sentence[] = [
       on.expect(details.abandoned).toEqual([false]);
     },
   ),
-  sentence('readers see that the last writer abandoned the key, those that join, too', async (on) => {
+  sharingSentence('readers see that the last writer abandoned the key, those that join, too', async (on) => {
     if (!on.reportsAbandonment) return;
     await write(on, 'writer', on.ttl);
     await on.expire();

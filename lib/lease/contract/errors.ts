@@ -142,6 +142,20 @@ export function managerClosed(): LockError {
   return new LockError('ERR_LEASE_MANAGER_CLOSED', 'the LeaseManager was closed');
 }
 
+/** The error for shared mode in a store that cannot grant keys in shared mode. */
+export function cannotShare(): LockError {
+  return new LockError(
+    'ERR_LEASE_SHARED',
+    "options.mode 'shared' needs a store that can grant a key to several readers: any store of stripelock except " +
+      'cacheLeaseStore, or a store of your own with the methods of SharedLeaseStore',
+  );
+}
+
+/** The error for setting the `info` of a shared lease. */
+export function sharedInfo(keys: readonly string[]): LockError {
+  return new LockError('ERR_LEASE_SHARED', `the lease of ${quotedKeys(keys)} is shared, so it has no info`);
+}
+
 /** The error if background renewal is requested, but no other thread can open the store. */
 export function cannotReopen(): LockError {
   return new LockError(

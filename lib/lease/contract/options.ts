@@ -9,7 +9,7 @@ import {
   DEFAULT_TIMEOUT,
 } from '../../common/checks.js';
 import { invalidArgType, type LockError, outOfRange } from '../../common/errors.js';
-import type { HostSignal } from '../../common/types.js';
+import type { HostSignal, LockMode } from '../../common/types.js';
 import {
   checkClock,
   checkInfo,
@@ -19,6 +19,7 @@ import {
   type LeaseStore,
   MAX_TTL,
 } from './lease-store.js';
+import { READERS } from './shared.js';
 import { MAX_LIMIT } from './slots.js';
 
 /** The default TTL, in milliseconds. */
@@ -58,6 +59,13 @@ export interface TryAcquireLeaseOptions extends Omit<LeaseOptions, 'renew'>, Lea
    * slots. A limit above 1 requires exactly one key. Default 1.
    */
   limit?: number;
+  /**
+   * With `shared`, several leases can hold the key together, and exclude exclusive leases. All leases that
+   * hold the key together have the same token. The store must be a `SharedLeaseStore`. Shared leases have no
+   * `limit`, `minHold` or `info`; the manager's `minHold` and `info` do not apply to them. Default
+   * `exclusive`.
+   */
+  mode?: LockMode;
 }
 
 /** Options of a manager, and the defaults for its leases. */
@@ -183,6 +191,7 @@ export interface LeaseTerms {
   readonly limit: number;
   /** The slot of the lease, 0 … limit - 1. */
   readonly slot: number;
+  readonly mode: LockMode;
 }
 
 /** A warning that a lease will be lost unless a renewal succeeds soon; see {@link LeaseWarningOptions}. */
@@ -307,16 +316,20 @@ const TERMS: Checks<Given> = {
 const OWN: Checks<OwnSettings> = {
   name: checkNonEmpty,
   store: checkStore,
-  holder: checkNonEmpty,
+  holder: checkHolder,
   reentrant: checkBoolean,
   backoff: checkBackoff,
   clock: checkClock,
 };
-const LIMIT: Checks<LeaseTerms, 'limit'> = {
+const PER_LEASE: Checks<LeaseTerms, 'limit' | 'mode'> = {
   limit: (limit, name) => checkCount(limit, name, MAX_LIMIT),
+  mode: checkMode,
 };
 const WAIT: Checks<Wait> = { timeout: checkTimeout, signal: checkSignal };
-const TRY_ACQUIRE: Checks<Record<keyof TryAcquireLeaseOptions, unknown>> = { ...TERMS, ...LIMIT };
+const TRY_ACQUIRE: Checks<Record<keyof TryAcquireLeaseOptions, unknown>> = {
+  ...TERMS,
+  ...PER_LEASE,
+};
 const ACQUIRE: Checks<Record<keyof AcquireLeaseOptions, unknown>> = { ...TRY_ACQUIRE, ...WAIT };
 const WITH_LEASE: Checks<Record<keyof WithLeaseOptions, unknown>> = { ...ACQUIRE, ifAvailable: checkBoolean };
 const MANAGER: Checks<Record<keyof WarningLeaseManagerOptions, unknown>> = { ...TERMS, ...OWN };
@@ -389,7 +402,16 @@ export function resolveTerms(
   if (options === undefined) return terms;
   const own = resolve(options, TERMS, given);
   const lease = own === given ? terms : makeTerms(own);
-  return resolve(options, LIMIT, lease);
+  const resolved = resolve(options, PER_LEASE, lease);
+  return resolved.mode === 'shared' ? sharedTerms(resolved, options) : resolved;
+}
+
+/** Checks that no option excludes shared mode. The manager's own `minHold` and `info` do not apply. */
+function sharedTerms(terms: LeaseTerms, { info, minHold = 0 }: TryAcquireLeaseOptions): LeaseTerms {
+  if (terms.limit > 1) throw outOfRange('options.limit', '1 in shared mode', terms.limit);
+  if (minHold > 0) throw outOfRange('options.minHold', '0 in shared mode', minHold);
+  if (info !== undefined) throw invalidArgType('options.info', 'left out in shared mode', info);
+  return { ...terms, minHold: 0, info: undefined };
 }
 
 /** Checks the timeout and the signal of an acquisition, and fills in the defaults. */
@@ -413,7 +435,8 @@ function makeTerms({ ttl, renew, warning, ...same }: Given): LeaseTerms {
   if (background && same.maxHold === Infinity) {
     throw outOfRange('options.maxHold', 'finite where options.renew.background is true', same.maxHold);
   }
-  return { ...same, ttl, every, background, warning: warning && warningOf(warning, ttl), limit: 1, slot: 0 };
+  const once = { warning: warning && warningOf(warning, ttl), limit: 1, slot: 0, mode: 'exclusive' as const };
+  return { ...same, ttl, every, background, ...once };
 }
 
 function warningOf(warning: LeaseWarningOptions, ttl: number): LeaseTerms['warning'] {
@@ -449,6 +472,19 @@ function checkBackoff(backoff: unknown, name: string): Backoff {
   const { initial, max } = checked;
   if (max < initial) throw outOfRange(`${name}.max`, `at least ${name}.initial, ${initial}`, max);
   return checked;
+}
+
+function checkMode(mode: unknown, name: string): LockMode {
+  if (mode === 'exclusive' || mode === 'shared') return mode;
+  const isText = typeof mode === 'string';
+  throw (isText ? outOfRange : invalidArgType)(name, "'exclusive' or 'shared'", mode);
+}
+
+/** A group of readers has a name with the prefix `READERS`, so no other owner may have such a name. */
+function checkHolder(holder: unknown, name: string): string {
+  const checked = checkNonEmpty(holder, name);
+  if (!checked.startsWith(READERS)) return checked;
+  throw outOfRange(name, `a string that does not start with ${READERS}`, holder);
 }
 
 export function checkStore(store: unknown, name: string): LeaseStore {
