@@ -1,4 +1,5 @@
 import { localNow } from '../../common/elapsed.js';
+import { READERS } from '../../lease/contract/shared.js';
 import type { Operation } from '../requests.js';
 import type { TextRange } from '../exact-text.js';
 import {
@@ -12,6 +13,7 @@ import {
 import type {
   Attempt,
   Granted,
+  GrantedShared,
   StoredLease,
   Owned,
   Refused,
@@ -19,6 +21,7 @@ import type {
   Releasing,
   Renewing,
   Wanted,
+  WantedShared,
 } from '../server-store.js';
 import type { ReleaseFeed, ReleaseListener } from '../wakers.js';
 import { Batches, MOST_KEYS } from './batches.js';
@@ -54,6 +57,7 @@ import {
   type Grant,
 } from './keys.js';
 import type { EtcdSettings } from './options.js';
+import { SharedKeys } from './shared-keys.js';
 
 /** Milliseconds between requests while the servers elect a leader. */
 const PAUSE = 20;
@@ -113,7 +117,8 @@ export class EtcdBackend implements ListingBackend {
   readonly #names: KeyNames;
   readonly #base: TokenBase;
   readonly #leases: EtcdLeases;
-  readonly #held = new HeldKeys();
+  readonly #held: HeldKeys;
+  readonly #shared: SharedKeys;
   readonly #acquiring = new Batches<AttemptRequest, Granted | Refused>(
     MOST_ACQUIRING,
     (attempts, operation) => this.#acquireAll(attempts, operation),
@@ -133,6 +138,8 @@ export class EtcdBackend implements ListingBackend {
     this.#names = new KeyNames(settings.prefix);
     this.#base = new TokenBase(this.#cluster, this.#names.base);
     this.#leases = new EtcdLeases(this.#cluster, settings.drift);
+    this.#held = new HeldKeys(this.#leases);
+    this.#shared = new SharedKeys(this.#cluster, this.#names, this.#base, this.#leases, this.#held);
     this.releaseFeed = { retryAfter: RETRY, open: (listener) => this.#watch(listener) };
   }
 
@@ -150,6 +157,7 @@ export class EtcdBackend implements ListingBackend {
 
   renew(keys: readonly Renewing[], operation: Operation): Promise<readonly (boolean | undefined)[]> {
     return eachOf(keys, async ({ name, owner, length, info }) => {
+      if (owner.startsWith(READERS)) return this.#shared.renew(name, owner, length, operation);
       const [renewed] = await this.#renewing.add({ names: [name], owner, length, info }, operation);
       return renewed!;
     });
@@ -166,6 +174,18 @@ export class EtcdBackend implements ListingBackend {
       const [isFreed] = await this.#freeing.add({ names: [name], owner, tokens }, operation);
       return isFreed! ? 'freed' : 'not held';
     });
+  }
+
+  acquireShared(wanted: WantedShared, _: Attempt, operation: Operation): Promise<GrantedShared | Refused> {
+    return this.#shared.acquire(wanted, operation);
+  }
+
+  releaseShared(name: string, reader: string, operation: Operation): Promise<Release> {
+    return this.#shared.release(name, reader, operation);
+  }
+
+  putOffReaders(name: string, milliseconds: number, operation: Operation): Promise<boolean> {
+    return this.#shared.putOff(name, milliseconds, operation);
   }
 
   async inspect(name: string, operation: Operation): Promise<StoredLease | undefined> {
@@ -206,9 +226,8 @@ export class EtcdBackend implements ListingBackend {
     { owner, base, revision, info, lease }: Grant,
     operation: Operation,
   ): Promise<StoredLease | undefined> {
-    const { message } = await this.#cluster.call(operation, 'lease/timetolive', { ID: lease });
-    const seconds = Number(message.TTL ?? 0);
-    // The server reports whole seconds, rounded down. So with 0 seconds, the key may still be held.
+    const seconds = await this.#leases.secondsLeft(operation, lease);
+    // The seconds are rounded down. So with 0 seconds, the key may still be held.
     if (seconds < 0) return undefined;
     return { owner, token: tokenOf(base, revision), remaining: seconds * 1000, info };
   }
@@ -294,7 +313,7 @@ export class EtcdBackend implements ListingBackend {
         names.forEach((name, j) => {
           const lease = leases[j]!;
           // The key is no longer bound to the etcd lease of the owner's previous grant.
-          if (found[j] !== undefined && found[j].lease !== lease.id) this.#leave(name, found[j]);
+          if (found[j] !== undefined && found[j].lease !== lease.id) this.#held.leave(name, found[j]);
           const grant = { base, owner, revision: at, info, lease: lease.id };
           this.#held.set(name, { grant: { ...grant, kv: { value: values[i]!, mod_revision: at } }, lease });
         });
@@ -459,7 +478,7 @@ export class EtcdBackend implements ListingBackend {
       keys.forEach((key, i) => {
         key.isDone = written[i]!;
         if (written[i]) {
-          this.#leave(key.name, before[i]!);
+          this.#held.leave(key.name, before[i]!);
           this.#held.set(key.name, { grant: key.found!, lease: leases[i]! });
         } else {
           this.#leases.park(leases[i]!);
@@ -530,19 +549,16 @@ export class EtcdBackend implements ListingBackend {
       const { succeeded = false, responses } = parts[i]!;
       key.found = succeeded ? undefined : grantOf(kvOf(responses?.[0]));
       key.isDone = succeeded;
-      if (succeeded) this.#leave(key.name, before[i]!);
+      if (succeeded) this.#held.leave(key.name, before[i]!);
       const isGone = again && !succeeded && key.found?.lease !== before[i]!.lease;
       // Probably, an earlier copy of the request removed the key. If the key had expired instead, its etcd
-      // lease would no longer exist. The revocation shows whether this etcd lease still exists.
-      if (isGone) key.isDone = await this.#leases.revoke(operation, before[i]!.lease);
+      // lease would no longer exist. The revocation shows whether this etcd lease still exists. If readers held
+      // the key, another store may have bound another key to the etcd lease, so the lease is not revoked.
+      if (isGone) {
+        const ask = key.wanted.owner.startsWith(READERS) ? 'exists' : 'revoke';
+        key.isDone = await this.#leases[ask](operation, before[i]!.lease);
+      }
     }
-  }
-
-  /** Parks or revokes the etcd lease of a grant that was removed from the key. */
-  #leave(name: string, grant: Grant): void {
-    const lease = this.#held.take(name, grant.lease);
-    if (lease) this.#leases.park(lease);
-    else this.#leases.withdraw({ id: grant.lease });
   }
 
   /**

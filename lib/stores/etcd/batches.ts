@@ -32,6 +32,10 @@ export class Batches<R extends { readonly names: readonly string[] }, A> {
     this.#ask = ask;
   }
 
+  get isIdle(): boolean {
+    return this.#waiting.length === 0 && this.#underWay === 0;
+  }
+
   add(request: R, operation: Operation): Promise<A> {
     return new Promise((resolve, reject) => {
       this.#waiting.push({ request, operation, resolve, reject });

@@ -135,6 +135,17 @@ export class EtcdLeases {
     }
   }
 
+  /** Whether a lease exists. */
+  async exists(operation: Operation, id: string): Promise<boolean> {
+    return (await this.secondsLeft(operation, id)) >= 0;
+  }
+
+  /** The remaining time of a lease in whole seconds, rounded down; negative if the lease does not exist. */
+  async secondsLeft(operation: Operation, id: string): Promise<number> {
+    const { message } = await this.#cluster.call(operation, 'lease/timetolive', { ID: id });
+    return Number(message.TTL ?? 0);
+  }
+
   /** Revokes all parked leases, with one attempt for each. */
   async close(): Promise<void> {
     this.#closed = true;

@@ -67,7 +67,7 @@ export function fromBase64(bytes: string | undefined): string {
 
 /** A comparison that succeeds if the key does not exist. */
 export function isAbsent(key: string): object {
-  return { key, target: 'CREATE', create_revision: '0' };
+  return wasCreatedAt(key, '0');
 }
 
 /** A comparison that succeeds if the key has this value. */
@@ -81,7 +81,7 @@ export function hasValue(key: string, value: string): object {
  * therefore compared, too.
  */
 export function isUnchanged(key: string, { value, mod_revision }: KeyValue): object[] {
-  return [hasValue(key, value ?? ''), { key, target: 'MOD', mod_revision }];
+  return [hasValue(key, value ?? ''), hasRevision(key, mod_revision ?? '0')];
 }
 
 /**
@@ -89,7 +89,22 @@ export function isUnchanged(key: string, { value, mod_revision }: KeyValue): obj
  * The revision of a key that does not exist is 0.
  */
 export function isNotLaterThan(key: string, { mod_revision }: KeyValue): object {
-  return { key, target: 'MOD', result: 'LESS', mod_revision: String(BigInt(mod_revision ?? 0) + 1n) };
+  return isOlderThan(key, String(BigInt(mod_revision ?? 0) + 1n));
+}
+
+/** A comparison that succeeds if the last write of the key has this revision. It is 0 if the key does not exist. */
+export function hasRevision(key: string, mod_revision: string): object {
+  return { key, target: 'MOD', mod_revision };
+}
+
+/** A comparison that succeeds if the key was last written before this revision, or does not exist. */
+export function isOlderThan(key: string, mod_revision: string): object {
+  return { key, target: 'MOD', result: 'LESS', mod_revision };
+}
+
+/** A comparison that succeeds if the key was created by the write with this revision. */
+export function wasCreatedAt(key: string, create_revision: string): object {
+  return { key, target: 'CREATE', create_revision };
 }
 
 export function put(key: string, value: string, lease?: string): object {

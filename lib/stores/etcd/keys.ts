@@ -2,7 +2,7 @@ import { encodeText } from '../exact-text.js';
 import type { PageRange } from '../listing.js';
 import type { Operation } from '../requests.js';
 import type { Cluster } from './cluster.js';
-import type { EtcdLease } from './etcd-leases.js';
+import type { EtcdLease, EtcdLeases } from './etcd-leases.js';
 import {
   base64,
   fromBase64,
@@ -84,16 +84,23 @@ export function tokenOf(base: string, revision: string): bigint {
 /** The names that the server stores for keys: the prefix and the encoded key, in base64. */
 export class KeyNames {
   readonly #prefix: string;
+  readonly #putOff: string;
   /** The name of the key that stores the token base. */
   readonly base: string;
 
   constructor(prefix: string) {
     this.#prefix = `${prefix}lease/`;
+    this.#putOff = `${prefix}put-off/`;
     this.base = base64(`${prefix}base`);
   }
 
   of(key: string): string {
     return base64(this.#prefix + encodeText(key));
+  }
+
+  /** The name of the key that puts off new readers of the key with this name. */
+  putOff(name: string): string {
+    return base64(this.#putOff + this.textOf(name));
   }
 
   /** The range of keys whose texts are in the given range and greater than `after`. */
@@ -235,7 +242,12 @@ const REMEMBERED = 10_000;
  * transaction fail.
  */
 export class HeldKeys {
+  readonly #leases: EtcdLeases;
   readonly #keys = new Map<string, HeldKey>();
+
+  constructor(leases: EtcdLeases) {
+    this.#leases = leases;
+  }
 
   /** Undefined if the store has no entry for the key, or if the entry is for another owner. */
   of(name: string, owner: string): HeldKey | undefined {
@@ -259,6 +271,13 @@ export class HeldKeys {
     if (held?.lease.id !== id) return undefined;
     this.#keys.delete(name);
     return held.lease;
+  }
+
+  /** Parks or revokes the etcd lease of a grant that was removed from the key. */
+  leave(name: string, grant: Grant): void {
+    const lease = this.take(name, grant.lease);
+    if (lease) this.#leases.park(lease);
+    else this.#leases.withdraw({ id: grant.lease });
   }
 
   /** Removes the entry of this owner, because it is outdated or uncertain. Another owner's entry stays. */

@@ -7,6 +7,7 @@ import type {
 } from '../../lease/contract/lease-store.js';
 import type { ListingLeaseStore } from '../../lease/contract/listing.js';
 import type { SeveralKeysLeaseStore } from '../../lease/contract/several-keys.js';
+import type { SharedLeaseStore } from '../../lease/contract/shared.js';
 import { SeveralServerStore } from '../server-store.js';
 import { EtcdBackend } from './backend.js';
 import { resolveOptions, type EtcdLeaseStoreOptions } from './options.js';
@@ -30,6 +31,7 @@ export function etcdLeaseStore(
   InfoLeaseStore &
   ReopenableLeaseStore &
   ExactLeaseStore &
+  SharedLeaseStore &
   ListingLeaseStore &
   ClosableLeaseStore {
   const settings = resolveOptions(options);
