@@ -141,7 +141,7 @@ export class Acquisition implements Due, Abortable {
   wait(): Promise<Lease> {
     if (this.#wait.timeout === 0) return this.#onceOrTimeout();
     const { waiting, contention } = this.#grants;
-    if (contention.isOn) this.#profiled = new ProfiledCall(contention, this.#since);
+    if (contention.isOn) this.#profiled = new ProfiledCall(contention, this.#terms.mode, this.#since);
     waiting.acquisitions.add(this);
     waiting.schedule.set(this, this.endsAt);
     this.#join(this.#keys[0]!, false);

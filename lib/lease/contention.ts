@@ -1,4 +1,5 @@
 import { keyName } from '../common/errors.js';
+import type { LockMode } from '../common/types.js';
 import type { BegunLeaseWait, EndedLeaseWait, LeaseCall } from '../engine/contract/contention.js';
 import { OBSERVED_CELL, type ThreadCounts } from '../engine/contract/counts.js';
 import { OBSERVE_PROFILE } from '../engine/contract/layout.js';
@@ -60,14 +61,16 @@ export class ProfiledCall {
   readonly #contention: LeaseContention;
   readonly #call: LeaseCall | undefined;
   #wait: BegunLeaseWait | undefined = undefined;
+  readonly #mode: LockMode;
   #key = '';
 
   /**
    * Call this while the program's call is on the stack. `since`: when the call began, by
    * `performance.now()`.
    */
-  constructor(contention: LeaseContention, since: number) {
+  constructor(contention: LeaseContention, mode: LockMode, since: number) {
     this.#contention = contention;
+    this.#mode = mode;
     this.#call = leaseRecorder()?.call(since);
   }
 
@@ -86,9 +89,9 @@ export class ProfiledCall {
     const wait = this.#wait;
     if (wait === undefined) return;
     const key = this.#key;
-    const { name: lock } = this.#contention;
+    const [lock, mode] = [this.#contention.name, this.#mode];
     leaseRecorder()?.ended(wait, () => {
-      return { lock, key: keyName(key), mode: 'exclusive', outcome, ...(holdersOf?.(key) ?? NO_HOLDERS) };
+      return { lock, key: keyName(key), mode, outcome, ...(holdersOf?.(key) ?? NO_HOLDERS) };
     });
   }
 }

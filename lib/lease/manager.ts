@@ -86,7 +86,8 @@ export class LeaseManager {
     keys: string | readonly string[],
     options?: TryAcquireLeaseOptions,
   ): Promise<Lease | undefined> {
-    if (acquireStart.hasSubscribers) return this.#traced(keys, () => this.#checkAndTry(keys, options));
+    if (acquireStart.hasSubscribers)
+      return this.#traced(keys, options, () => this.#checkAndTry(keys, options));
     return this.#checkAndTry(keys, options);
   }
 
@@ -104,7 +105,8 @@ export class LeaseManager {
    * wait for each other in a cycle.
    */
   async acquire(keys: string | readonly string[], options?: AcquireLeaseOptions): Promise<Lease> {
-    if (acquireStart.hasSubscribers) return this.#traced(keys, () => this.#checkAndAcquire(keys, options));
+    if (acquireStart.hasSubscribers)
+      return this.#traced(keys, options, () => this.#checkAndAcquire(keys, options));
     return this.#checkAndAcquire(keys, options);
   }
 
@@ -136,7 +138,7 @@ export class LeaseManager {
     const lease = await (options === undefined
       ? this.acquire(keys)
       : acquireStart.hasSubscribers
-        ? this.#traced(keys, () => this.#acquireOrTry(keys, options))
+        ? this.#traced(keys, options, () => this.#acquireOrTry(keys, options))
         : this.#acquireOrTry(keys, options));
     if (!lease) return undefined;
     if (options?.signal?.aborted === true) {
@@ -205,9 +207,15 @@ export class LeaseManager {
   }
 
   /** Runs an acquisition, and publishes its span. */
-  #traced<T>(keys: string | readonly string[], acquire: () => Promise<T>): Promise<T> {
+  #traced<T>(
+    keys: string | readonly string[],
+    options: TryAcquireLeaseOptions | undefined,
+    acquire: () => Promise<T>,
+  ): Promise<T> {
     const lock = this.#settings.name;
-    const message = { lock, keys: shownKeys(keys), mode: 'exclusive', kind: 'async', threadId } as const;
+    // The options are checked only during the span.
+    const mode = options?.mode === 'shared' ? 'shared' : 'exclusive';
+    const message = { lock, keys: shownKeys(keys), mode, kind: 'async', threadId } as const;
     // An async function, because `tracePromise` would end the span of a call that throws without `asyncEnd`.
     return acquireTracing.tracePromise(async () => acquire(), message);
   }
