@@ -15,10 +15,10 @@ describe.each(mysqlLibraries)('a group of readers in MySQL, on %s', (library) =>
   async function begin(): Promise<[store: MysqlStore, table: string, row: () => Promise<unknown>]> {
     const table = scene.newTable();
     const row = async (): Promise<unknown> => {
-      const [found]: unknown[] = await scene.server.query(
+      const [found] = (await scene.server.query(
         `SELECT CAST(owner AS CHAR) AS owner, CAST(info AS CHAR) AS info, abandoned, CAST(expires = 0 AS CHAR) AS freed
           FROM ${table} WHERE name = 'key'`,
-      );
+      )) as unknown[];
       return found;
     };
     return [await scene.store(library, { table }), table, row];
