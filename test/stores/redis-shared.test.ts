@@ -27,7 +27,7 @@ describe.each(redisLibraries)('a group of readers in Redis, on %s', (library) =>
   it('is one value with all readers, has no mark, and leaves only the token of its bucket', async () => {
     const { token } = (await redis.store.tryAcquireShared('key', 'a', LONG))!;
     await redis.store.tryAcquireShared('key', 'b', LONG);
-    const text = `stripelock:readers:a${'\\x00'}${'0'.repeat(16)}+,a,b,`;
+    const text = `stripelock:readers:a\\x00${'0'.repeat(16)}+,a,b,`;
     const value = await redis.command(
       'EVAL',
       "return (redis.call('GET', KEYS[1]):gsub('%z', '\\\\x00'))",

@@ -200,12 +200,12 @@ export class RedisBackend implements ListingBackend {
     const keys = acquireNames(name, channel);
     const args = [reader, String(length), channel ?? '', String(attempt.known[0]! / MICROSECOND)];
     return this.#run(ACQUIRE_SHARED, keys, args, (reply) => {
-      const [first, group] = reply as unknown[];
+      const [first, group] = reply as [unknown, string?];
       if (group === undefined) {
         return { place: 0, wakeIn: Number(first), isRegistered: channel !== undefined };
       }
       const signed = BigInt(String(first));
-      return { token: signed < 0n ? -signed : signed, group: String(group), abandoned: signed < 0n };
+      return { token: signed < 0n ? -signed : signed, group, abandoned: signed < 0n };
     });
   }
 
