@@ -237,8 +237,8 @@ export class SharedKeys {
   }
 
   /**
-   * Extends the key's etcd lease, or takes another one, which is at least as long, because other readers may rely on
-   * that. Undefined if the length of the key's etcd lease is unknown.
+   * Extends the key's etcd lease, or takes a longer one. Never takes a shorter one, because other readers rely on its
+   * length. Undefined if that length is unknown.
    */
   async #bindingFor(
     grant: Grant | undefined,
@@ -246,16 +246,14 @@ export class SharedKeys {
     operation: Operation,
   ): Promise<Binding | undefined> {
     const id = grant?.lease;
-    let least = 0;
     if (id !== undefined) {
       if (isEnd || length === 0) return { id };
       const { term, seconds } = await this.#leases.extend(operation, [id]);
-      least = seconds[0]!;
-      if (least >= secondsFor(length)) return { id, term };
+      if (seconds[0]! >= secondsFor(length)) return { id, term };
       // The key may have expired. A new leader may also not know the etcd lease yet.
-      if (least === 0) return operation.pause(PAUSE).then(() => undefined);
+      if (seconds[0] === 0) return operation.pause(PAUSE).then(() => undefined);
     }
-    const [taken] = await this.#leases.take(operation, [Math.max(length, 1000 * least)]);
+    const [taken] = await this.#leases.take(operation, [length]);
     return { id: taken!.id, taken: taken! };
   }
 
