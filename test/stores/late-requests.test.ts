@@ -38,7 +38,7 @@ const SOON = { initial: 5, max: 50 };
 type Store = Omit<AbandonmentLeaseStore, 'takeBack'> &
   Partial<Pick<AbandonmentLeaseStore, 'takeBack'> & SeveralKeysLeaseStore>;
 /** The servers whose stores are tested in shared mode. */
-const SHARED = /^(?:PostgreSQL|MySQL|Redis)/;
+const SHARED = /^(?:PostgreSQL|MySQL|Redis|MongoDB|DynamoDB)/;
 
 interface Server {
   /** A store in which nothing is held. */
