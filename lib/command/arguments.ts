@@ -98,7 +98,7 @@ Options of run and inspect:
 Options of run:
   --key text                 what is locked in that file; other keys are free
                              (default: the empty key, or without --path the current folder)
-  --shared                   together with others that say --shared; they exclude those that do not
+  --shared                   together with other commands that say --shared, and not with those that do not
   --limit n                  up to n at once, 1 to ${MOST_PERMITS}; all commands that use the file must say the same number
                              (default file: .cache/stripelock/run-limit-n.lock)
   --timeout time             wait no longer than this: 500ms, 30s, 5m, 1h; a number alone is seconds

@@ -23,7 +23,7 @@ export async function runWithLease(request: StoreRunRequest): Promise<Ending> {
       store,
       ttl: request.ttl,
       minHold: request.minHold,
-      // Readers share the place of the text.
+      // A shared lease has no `info`.
       ...(request.mode === 'exclusive' && { info: infoOf(request) }),
     });
     try {

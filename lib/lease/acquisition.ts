@@ -19,6 +19,8 @@ import type { LeaseSource } from './lease-source.js';
 const ROUNDS = 3;
 /** If a timer is late by this many milliseconds or more, the event loop was blocked. */
 const BLOCKED = 5;
+/** The maximum number of readers that an acquisition gives back after failed attempts. */
+const MOST_UNSURE = 10;
 /** The minimum number of milliseconds between two requests that put off readers. */
 const PUT_OFF_EVERY = 500;
 /**
@@ -109,8 +111,11 @@ export class Acquisition implements Due, Abortable {
   /** The key that was refused last. `#refusedAt`: the time of that refusal, in milliseconds of real time. */
   #refused: string | undefined;
   #refusedAt: number | undefined;
-  /** In shared mode: earlier requesters to which the store may have granted a key, and since when. */
-  #unsure: { readonly requester: Requester; readonly since: number }[] = [];
+  /**
+   * In shared mode: earlier requesters to which the store may have granted a key, the last `MOST_UNSURE` of
+   * them. A reader that is forgotten leaves its group only when the group's lease expires.
+   */
+  #unsure: Requester[] | undefined;
   /** The time when this acquisition last put off readers, in milliseconds of real time. */
   #putOffAt = -Infinity;
   #failure: unknown;
@@ -285,6 +290,8 @@ export class Acquisition implements Due, Abortable {
 
   #answered(answer: Answer): boolean {
     this.#asking = false;
+    // An earlier reader of this acquisition may hold up a writer that this one has to wait for.
+    this.#giveBackUnsure();
     const granted = !('refused' in answer);
     if (granted) this.#wasGranted(answer);
     else this.#wasRefused(answer);
@@ -310,7 +317,8 @@ export class Acquisition implements Due, Abortable {
 
   #wasRefused({ refused: key }: Refusal): void {
     const now = this.#grants.waiting.schedule.now();
-    if (this.#at !== undefined && !this.isShared && this.limit === 1) this.#putOffReaders(key, now);
+    const mayPutOff = !this.#settled && this.#at !== undefined && !this.isShared && this.limit === 1;
+    if (mayPutOff) this.#putOffReaders(key, now);
     this.#refused = key;
     this.#refusedAt = now;
     this.#countWaiting();
@@ -391,20 +399,21 @@ export class Acquisition implements Due, Abortable {
   /**
    * Continues with a new owner. Call only while this acquisition has no holds, or only shared holds, which do
    * not depend on the requester. Keys that the old owner may still hold are given back; in shared mode only
-   * when this acquisition ends, so that a failing store does not get more requests.
+   * when the store answers again, or when this acquisition ends, so that a failing store does not get more
+   * requests.
    */
   #replaceRequester(): void {
-    const now = this.#grants.waiting.schedule.now();
     if (!this.isShared) this.#grants.giveBack(this.#requester, this.#terms);
-    else if (this.#requester.unsure !== undefined) this.#setAside(this.#requester, now);
+    else if (this.#requester.unsure !== undefined) {
+      this.#unsure = [...(this.#unsure ?? []), this.#requester].slice(-MOST_UNSURE);
+    }
     this.#requester = this.#grants.newRequester(this.#since, this.#terms.mode);
   }
 
-  /** Forgets requesters whose leases have expired anyway. */
-  #setAside(requester: Requester, now: number): void {
-    const { ttl } = this.#terms;
-    this.#unsure = this.#unsure.filter(({ since }) => now - since < ttl);
-    this.#unsure.push({ requester, since: now });
+  #giveBackUnsure(): void {
+    const unsure = this.#unsure;
+    this.#unsure = undefined;
+    if (unsure !== undefined) this.#grants.giveBackUnsure(unsure, this.#terms);
   }
 
   /** Ends the acquisition. False if it had already ended. `mayBeFree`: see `WaitingLines.leave`. */
@@ -429,7 +438,7 @@ export class Acquisition implements Due, Abortable {
    * was lost.
    */
   #giveBack(): void {
-    for (const { requester } of this.#unsure.splice(0)) this.#grants.giveBack(requester, this.#terms);
+    this.#giveBackUnsure();
     this.#grants.giveBack(this.#requester, this.#terms, this.#taken.splice(0));
   }
 }

@@ -46,12 +46,18 @@ export class LeaseContention {
   }
 }
 
+/** The source is hashed, because its options may contain a password, and may be large. */
 function storeIdOf(store: LeaseStore, name: string): string {
+  // `node:crypto` is loaded lazily; see `randomName`.
+  const { getBuiltinModule } = process as Partial<Pick<NodeJS.Process, 'getBuiltinModule'>>;
   try {
     const source = sourceOf(store);
-    if (source !== undefined) return JSON.stringify(source);
+    if (source !== undefined && getBuiltinModule !== undefined) {
+      const bytes = getBuiltinModule('node:v8').serialize({ ...source, module: String(source.module) });
+      return getBuiltinModule('node:crypto').createHash('sha256').update(bytes).digest('hex');
+    }
   } catch {
-    // The options of the source may be cyclic, for example.
+    // The options of the source may contain a function, for example.
   }
   return JSON.stringify(name);
 }

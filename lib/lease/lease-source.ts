@@ -21,6 +21,7 @@ import {
 } from './contract/errors.js';
 import {
   inspectingNow,
+  MAX_TTL,
   sourceOf,
   type FencingToken,
   type GrantDetails,
@@ -175,10 +176,17 @@ export class LeaseSource implements KnownGrants {
    */
   giveBack(requester: Requester, terms: LeaseTerms, holds: readonly Hold[] = []): void {
     for (let i = holds.length - 1; i >= 0; i--) void this.#leave(holds[i]!, requester, terms);
-    const { unsure } = requester;
-    if (unsure === undefined) return;
-    requester.unsure = undefined;
-    for (const key of unsure) this.#giveBackLater(key, requester.owner, terms.ttl, terms.mode);
+    this.giveBackUnsure([requester], terms);
+  }
+
+  /** Releases the keys that the store may have granted to the requesters in answers that were lost. */
+  giveBackUnsure(requesters: readonly Requester[], { ttl, mode }: LeaseTerms): void {
+    const keys = requesters.flatMap((requester) => {
+      const { owner, unsure = [] } = requester;
+      requester.unsure = undefined;
+      return [...unsure].map((key) => ({ key, owner }));
+    });
+    if (keys.length > 0) this.#giveBackLater(keys, ttl, mode);
   }
 
   /**
@@ -196,7 +204,7 @@ export class LeaseSource implements KnownGrants {
   putOffReaders(key: string): void {
     if (this.#sharing === undefined) return;
     const sharing = this.#sharing;
-    const time = Math.max(PUT_OFF_FOR, Math.ceil(2 * this.backoff.max));
+    const time = Math.min(Math.max(PUT_OFF_FOR, Math.ceil(2 * this.backoff.max)), MAX_TTL);
     const putOff = async (): Promise<unknown> => sharing.putOffReaders(key, time);
     void putOff().catch(() => undefined);
   }
@@ -458,7 +466,7 @@ export class LeaseSource implements KnownGrants {
       await hold.giveBack();
     } catch {
       requester.isSpent = true;
-      this.#giveBackLater(hold.name, hold.reader ?? hold.owner, ttl, hold.terms.mode);
+      this.#giveBackLater([{ key: hold.name, owner: hold.reader ?? hold.owner }], ttl, hold.terms.mode);
     }
   }
 
@@ -557,16 +565,23 @@ export class LeaseSource implements KnownGrants {
   }
 
   /**
-   * Releases a key after a failed attempt, because the store may have granted the key in an answer that was
-   * lost. If the release fails, it is repeated after growing pauses until the lease would have expired. When
+   * Releases keys after failed attempts, because the store may have granted the keys in answers that were
+   * lost. If a release fails, it is repeated after growing pauses until the lease would have expired. When
    * the manager closes, the release is sent only once more. The pauses do not keep the process alive.
    */
-  #giveBackLater(key: string, owner: string, ttl: number, mode: LockMode): void {
+  #giveBackLater(
+    keys: readonly { readonly key: string; readonly owner: string }[],
+    ttl: number,
+    mode: LockMode,
+  ): void {
     const isShared = mode === 'shared';
-    const send = (): Promise<boolean> =>
-      isShared ? this.#takeBack(key, owner, undefined, undefined, mode) : this.#releaseUnheld(key, owner);
-    const release = { send, endsAt: localNow() + ttl };
-    void this.#givingBack.add(this.#heartbeat.repeat([release], this.#closing.signal));
+    const endsAt = localNow() + ttl;
+    const releases = keys.map(({ key, owner }) => ({
+      send: () =>
+        isShared ? this.#takeBack(key, owner, undefined, undefined, mode) : this.#releaseUnheld(key, owner),
+      endsAt,
+    }));
+    void this.#givingBack.add(this.#heartbeat.repeat(releases, this.#closing.signal));
   }
 
   /**

@@ -240,8 +240,8 @@ class WaiterGroup implements Due, Answers {
     this.#asking = attempt;
     this.silentSince ??= this.#grants.waiting.schedule.now();
     head.attempt(this.#trying).then(
-      (granted) => this.#answered(attempt, granted, undefined),
-      (error: unknown) => this.#answered(attempt, false, error),
+      (granted) => this.#answered(attempt, head, granted, undefined),
+      (error: unknown) => this.#answered(attempt, head, false, error),
     );
   }
 
@@ -255,9 +255,7 @@ class WaiterGroup implements Due, Answers {
       // The head was granted, or has stopped waiting. So the group no longer waits for the answer to its
       // attempt.
       this.#asking = 0;
-      // If a reader was granted the key, the store also grants it to the next reader.
-      const mayJoin = waiter.isShared && this.#head!.isShared;
-      if (mayBeFree || mayJoin) this.wake(this.#leftBy(waiter));
+      if (mayBeFree) this.wake(this.#leftBy(waiter));
       else this.#pauseUnlessWoken();
     } else if (waiter === head) {
       this.#grants.waiting.schedule.set(this, Math.min(this.deadline, this.#lastChance()));
@@ -338,7 +336,7 @@ class WaiterGroup implements Due, Answers {
     else this.pause();
   }
 
-  #answered(attempt: number, granted: boolean, failure: unknown): void {
+  #answered(attempt: number, asked: Acquisition, granted: boolean, failure: unknown): void {
     this.failure = failure;
     this.silentSince = undefined;
     if (failure === undefined) this.answeredAt = this.#grants.waiting.schedule.now();
@@ -348,20 +346,19 @@ class WaiterGroup implements Due, Answers {
       // pause, because otherwise it would send thousands of requests per second.
       if (failure === undefined) this.#pauseUnlessWoken();
       else this.pause();
-    } else if (this.waiters.size > 0 && (isPermanent(failure) || this.#mayShare(granted))) {
-      // This is the answer to an earlier head. If the earlier head got the key, and the next waiter has the
-      // same owner, the store grants the key to the next waiter, too. A permanent failure also concerns the
-      // next waiter.
+    } else if (this.waiters.size > 0 && (isPermanent(failure) || (granted && this.#sharesWith(asked)))) {
+      // This is the answer to an earlier head. A permanent failure also concerns the next waiter.
       this.wake();
     }
   }
 
   /**
-   * Whether the store also grants the key to the next waiter after a grant to the head, because both waiters
-   * have the same owner. Always false if the key has a limit.
+   * Whether the store also grants the key to the next waiter after a grant to `granted`, because both are
+   * readers, or because both have the same owner. Always false if the key has a limit.
    */
-  #mayShare(granted: boolean): boolean {
-    return granted && this.limit === 1 && this.#grants.stableOwners;
+  #sharesWith(granted: Acquisition): boolean {
+    const { isShared } = this.#head!;
+    return this.limit === 1 && granted.isShared === isShared && (isShared || this.#grants.stableOwners);
   }
 
   /**

@@ -493,11 +493,11 @@ export class ServerStore<B extends Backend = Backend>
   }
 
   /**
-   * Removes a reader whose grant arrived after its attempt timed out. The reader uses another id since then.
-   * The result does not matter, because the group's lease expires anyway.
+   * Removes a reader whose grant arrived after its attempt timed out, also after `close`. Since then, the
+   * caller uses another id. Nothing waits for the result.
    */
   #giveBackShared({ name, reader }: WantedShared): void {
-    this.ask((operation) => this.backend.releaseShared!(name, reader, operation)).catch(() => undefined);
+    this.backend.releaseShared!(name, reader, new Operation(false)).catch(() => undefined);
   }
 
   /** The caller must have checked `keys`. */

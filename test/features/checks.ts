@@ -27,7 +27,7 @@ const TTL = 5000;
 
 const REASONS = {
   sharedLease:
-    "A cache cannot add a reader to a lease and extend it in one step. Acquisitions refuse `mode: 'shared'` with `ERR_LEASE_SHARED`.",
+    "The cache store keeps one owner for each key. Acquisitions refuse `mode: 'shared'` with `ERR_LEASE_SHARED`.",
   noBlocking: 'A store answers asynchronously, so a thread that is blocked cannot acquire a lease.',
   unknownEnd:
     'The store cannot distinguish a release from an expiry, so `lease.abandoned` is undefined. Compare tokens with your data.',

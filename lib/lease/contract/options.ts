@@ -99,7 +99,7 @@ export interface LeaseManagerOptions {
    */
   holder?: string;
   /**
-   * Whether acquisitions of the same key through this manager share one lease. The shared lease ends when all
+   * Whether acquisitions of the same key through this manager join one lease. The joined lease ends when all
    * of them have released it. Default false.
    */
   reentrant?: boolean;

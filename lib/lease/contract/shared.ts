@@ -11,14 +11,17 @@ export const READERS = 'stripelock:readers:';
 export interface SharedGrant {
   /** The token of the group: all readers that hold the key together have the same token. */
   readonly token: FencingToken;
-  /** The owner under which the store keeps the key for the group. `renew` with this owner renews the key. */
+  /**
+   * The owner under which the store keeps the key for the group. It starts with `stripelock:readers:`. `renew`
+   * with this owner renews the key.
+   */
   readonly group: string;
 }
 
 /**
  * A store that can grant a key in shared mode: several readers then hold the key together, as a group, and
  * exclude every other owner. For the other operations, the group is an owner like any other. Its lease
- * expires when the lease of each of its readers would have expired.
+ * expires when the last of its readers' leases would have expired.
  */
 export interface SharedLeaseStore extends LeaseStore {
   /**

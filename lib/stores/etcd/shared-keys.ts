@@ -283,6 +283,8 @@ export class SharedKeys {
       },
     ]);
     const { succeeded, responses } = outcome.parts[0]!;
+    // An earlier copy of this request may still be executed later, when the key is free.
+    if (outcome.again && taken !== undefined) taken.tainted = true;
     if (succeeded !== true) {
       this.#base.found(kvOf(responses?.[0]));
       // An earlier copy of the request may have bound the key to the etcd lease.

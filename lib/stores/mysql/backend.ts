@@ -4,7 +4,7 @@ import { storeDenied } from '../../lease/contract/errors.js';
 import type { FencingToken } from '../../lease/contract/lease-store.js';
 import { READERS } from '../../lease/contract/shared.js';
 import { polledReleases } from '../polled-releases.js';
-import { NEVER_LATE, type Operation, type TimeLimit } from '../requests.js';
+import { NEVER_LATE, Operation, type TimeLimit } from '../requests.js';
 import type { TextRange } from '../exact-text.js';
 import { listByPages, pageOf, type Ask, type ListingBackend, type StoredKey } from '../listing.js';
 import type {
@@ -182,8 +182,12 @@ export class MysqlBackend implements ListingBackend {
     if (id >= LOWEST_TOKEN) return { token: id, group: READERS + reader, abandoned: false };
     // The row is read even if the operation is late, because the store then gives the grant back.
     const lease = await this.inspect(name, NEVER_LATE);
-    // The lease may have expired or been revoked since the reader was granted the key.
-    if (lease === undefined || !isReader(lease, reader)) return { place: 0 };
+    if (lease === undefined || !isReader(lease, reader)) {
+      // The lease may have expired or been revoked since the reader was granted the key. Or a proxy has sent the
+      // read to another server, which does not have the reader yet.
+      this.releaseShared(name, reader, new Operation(false)).catch(() => undefined);
+      return { place: 0 };
+    }
     return { token: lease.token, group: lease.owner, abandoned: wasAbandoned(lease) };
   }
 

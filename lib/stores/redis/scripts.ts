@@ -338,15 +338,17 @@ return 1`);
 
 /**
  * KEYS: the lease, its waiters. ARGV: the channel of a store that no longer waits. That store was notified of
- * a release, or has a reservation. The script notifies the next waiting store instead.
+ * a release, or has a reservation. The script notifies the next waiting store instead. If readers hold the key, that store
+ * may be able to join them.
  */
-export const PASS_ON = script(`${HELD}${WAKE}
+export const PASS_ON = script(`${HELD}${GROUP}${WAKE}${NOTIFY_NEXT}
 call('ZREM', KEYS[2], ARGV[1])
 if held and string.sub(held, 20) == '~' .. ARGV[1] then
   call('DEL', KEYS[1])
   held = false
 end
 if not held and wake(KEYS[1], KEYS[2]) then return 2 end
+if groupIn(held) then notifyNext(KEYS[1], KEYS[2]) end
 return 1`);
 
 /**

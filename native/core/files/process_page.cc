@@ -141,6 +141,9 @@ void ProcessPage::enrol(std::uint64_t byte, const Wait& wait) {
   if (slot_ == kNoSlot) return;
   Cell* const cell = cellOf(slot_, byte);
   if (!cell) return newCell(byte, wait);
+  // A process that takes this slot's last owner for dead may clear the bit at any time (forget).
+  Number& waiting = rowAt(byte).waiting[slot_ / 64];
+  if ((waiting.load() & bitOf(slot_)) == 0) waiting.fetch_or(bitOf(slot_));
   write(*cell, wait);
   // A process that has missed its turn is no longer skipped, because it tries again now.
   std::uint64_t turn = cell->turn.load();
@@ -169,7 +172,7 @@ void ProcessPage::newCell(std::uint64_t byte, const Wait& wait) {
   cell.turn.store(0);
   cell.missed.store(0);
   cells.wanted[i].store(byte);
-  cells.used.store(used | (std::uint64_t{1} << i));
+  cells.used.fetch_or(std::uint64_t{1} << i);
   // This process tries to lock the byte after it has set this bit. If the attempt fails, the holder unlocks the byte
   // later, and then sees the bit in wakeNext().
   rowAt(byte).waiting[slot_ / 64].fetch_or(bitOf(slot_));
