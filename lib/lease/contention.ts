@@ -47,13 +47,16 @@ export class LeaseContention {
 }
 
 /** The source is hashed, because its options may contain a password, and may be large. */
-function storeIdOf(store: LeaseStore, name: string): string {
+export function storeIdOf(store: LeaseStore, name: string): string {
   // `node:crypto` is loaded lazily; see `randomName`.
   const { getBuiltinModule } = process as Partial<Pick<NodeJS.Process, 'getBuiltinModule'>>;
   try {
     const source = sourceOf(store);
     if (source !== undefined && getBuiltinModule !== undefined) {
-      const bytes = getBuiltinModule('node:v8').serialize({ ...source, module: String(source.module) });
+      const { module } = source;
+      // A URL cannot be cloned.
+      const url = module instanceof URL ? module.href : module;
+      const bytes = getBuiltinModule('node:v8').serialize({ ...source, module: url });
       return getBuiltinModule('node:crypto').createHash('sha256').update(bytes).digest('hex');
     }
   } catch {

@@ -19,6 +19,7 @@ import {
 } from 'stripelock/profile';
 import { DRAW_RECORDED } from '../../unbundled/engine/contract/contention.js';
 import { loadAddon } from '../../unbundled/engine/native/addon.js';
+import { storeIdOf } from '../../unbundled/lease/contention.js';
 import { FaultyStore } from '../leases/faulty-store.js';
 import { openLeaseStore } from '../support/open-lease-store.mjs';
 import { REDIS_ADVICE, redisCommand, RedisServer } from '../support/redis-server.mjs';
@@ -338,6 +339,16 @@ describe('a profile of contention, leases', () => {
     expect((await next.stop()).waits).toEqual([]);
   });
 
+  it('identifies a store by its source, without its password', () => {
+    const idOf = (password: string): string => {
+      const source = { module: 'stripelock/redis', name: 'open', options: { password } };
+      return storeIdOf({ source } as unknown as LeaseStore, 'name');
+    };
+    expect(idOf('secret')).toBe(idOf('secret'));
+    expect(idOf('secret')).not.toBe(idOf('another'));
+    expect(idOf('secret')).not.toContain('secret');
+  });
+
   it('forgets the wait of a thread that is terminated, so that it makes no release recorded any more', async () => {
     const store = new MemoryLeaseStore();
     const { leases } = managerOver(store);
@@ -348,8 +359,7 @@ describe('a profile of contention, leases', () => {
     const thread = startThread('profiled-lease.mjs', { place, name, key: 'key', holds: false });
     await isWaiting(name);
     const addon = loadAddon();
-    const isRecorded = (): boolean =>
-      addon.drawLeaseRelease(`${JSON.stringify(store.source)} key`) >= DRAW_RECORDED;
+    const isRecorded = (): boolean => addon.drawLeaseRelease(`${storeIdOf(store, '')} key`) >= DRAW_RECORDED;
     expect(isRecorded()).toBe(true);
     await thread.terminate();
     expect(isRecorded()).toBe(false);

@@ -2,7 +2,17 @@ import { beforeEach, describe, expect, it } from 'vitest';
 import { revokeLease } from 'stripelock';
 import { base64, hasEtcd } from '../support/etcd-server.mjs';
 import type { EtcdGateway, GatewayAnswer, Passing } from '../support/etcd-gateway.js';
-import { BEAT, EtcdScene, type EtcdStore, expectSoon, gate, GRANT, REVOKE, TXN } from './etcd-setup.js';
+import {
+  BEAT,
+  EtcdScene,
+  type EtcdStore,
+  expectSoon,
+  gate,
+  GRANT,
+  RANGE,
+  REVOKE,
+  TXN,
+} from './etcd-setup.js';
 
 const LONG = 60_000;
 /** Milliseconds of a store that gives up soon: enough for what does not hang, on a busy machine. */
@@ -82,9 +92,9 @@ describe.runIf(hasEtcd)('shared mode in the etcd store', () => {
     await store.renew('key', GROUP, LONG);
     expect(gateway.asked.splice(0)).toEqual([TXN, BEAT, TXN]);
     await store.putOffReaders('key', LONG);
-    expect(gateway.asked.splice(0)).toEqual([TXN, GRANT, TXN]);
+    expect(gateway.asked.splice(0)).toEqual([RANGE, TXN, GRANT, TXN]);
     await store.putOffReaders('key', LONG);
-    expect(gateway.asked.splice(0)).toEqual([TXN, BEAT]);
+    expect(gateway.asked.splice(0)).toEqual([RANGE, TXN, BEAT]);
     expect(await store.tryAcquireShared('key', 'r3', LONG)).toBeUndefined();
     expect(gateway.asked.splice(0)).toEqual([TXN]);
     for (const reader of ['r1', 'r2']) await store.releaseShared('key', reader);
@@ -98,6 +108,18 @@ describe.runIf(hasEtcd)('shared mode in the etcd store', () => {
     }
     expect(gateway.asked.filter((path) => path === GRANT).length).toBe(1);
     expect(gateway.asked).not.toContain(REVOKE);
+  });
+
+  it('does not reuse the etcd lease of a group whose request was sent twice', async () => {
+    let txns = 0;
+    // The first is a read. The first copy of the second may arrive later, and form a group again.
+    gateway.rule = ({ path, forward }) => (path === TXN && ++txns === 2 ? Promise.resolve('cut') : forward());
+    await store.tryAcquireShared('key', 'r1', 4000);
+    const lease = await leaseOf();
+    await store.releaseShared('key', 'r1');
+    await store.tryAcquire('other', 'me', 4000);
+    expect(txns).toBeGreaterThan(2);
+    expect((await etcd.entry('other'))!.lease).not.toBe(lease);
   });
 
   it('keeps the readers in the place of the info, and removes the key with the last one', async () => {

@@ -30,8 +30,7 @@ describe.runIf(hasEtcd)('waiting for a lease of the etcd store', () => {
   const waits = (key: string): Promise<void> =>
     expectSoon(async () => [
       gateway.watches > 0,
-      // A waiter also puts off readers, from its second refusal on.
-      gateway.asked.findLast((path) => path !== TXN),
+      gateway.asked.at(-1),
       await holder.inspect(key).then(Boolean),
     ]).toEqual([true, RANGE, true]);
 

@@ -23,6 +23,7 @@ import {
 import {
   execute,
   grantOf,
+  read,
   tokenOf,
   valueOf,
   type Grant,
@@ -131,6 +132,9 @@ export class SharedKeys {
    * transactions of new readers compare. The etcd lease is only ever extended, or replaced by a longer one.
    */
   async putOff(name: string, milliseconds: number, operation: Operation): Promise<boolean> {
+    // Usually the holder is no group, and this is the cheapest request.
+    const { grants } = await read(this.#cluster, operation, [name]);
+    if (!isGroup(grants[0])) return false;
     const key = this.#names.putOff(name);
     for (;;) {
       const seen = await this.#read(name, operation);
