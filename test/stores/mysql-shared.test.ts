@@ -4,6 +4,7 @@ import { LeaseManager, type GrantDetails } from 'stripelock';
 import { statementsOf } from '../../unbundled/stores/mysql/statements.js';
 import { turns, watch } from '../support/waiting.js';
 import { mysqlLibraries, MysqlScene, PATIENT, type MysqlStore } from './mysql-setup.js';
+import { expectNoGroup, expectRisingTokens } from './readers.js';
 
 const LONG = 600_000;
 const NOT_PUT_OFF = '0'.repeat(16);
@@ -87,17 +88,7 @@ describe.each(mysqlLibraries)('a group of readers in MySQL, on %s', (library) =>
 
   it('is no group if another owner has the key, whatever its info', async () => {
     const [store] = await begin();
-    await store.tryAcquire('key', 'stripelock:readers', LONG, `${NOT_PUT_OFF}+,a,`);
-    expect(await store.tryAcquireShared('key', 'b', LONG)).toBeUndefined();
-    expect(await store.releaseShared('key', 'a')).toBe(false);
-    expect(await store.putOffReaders('key', LONG)).toBe(false);
-    expect(await store.inspect('key')).toMatchObject({ info: `${NOT_PUT_OFF}+,a,` });
-    for (const info of [undefined, 'some info']) {
-      await store.tryAcquire('other', 'stripelock:readers:', LONG, info);
-      expect(await store.tryAcquireShared('other', 'b', LONG)).toBeUndefined();
-      expect(await store.releaseShared('other', 'b')).toBe(false);
-      expect(await store.putOffReaders('other', LONG)).toBe(false);
-    }
+    await expectNoGroup(store, `${NOT_PUT_OFF}+,a,`);
   });
 });
 
@@ -109,12 +100,7 @@ describe.skipIf(mysqlLibraries.length === 0)('readers in MySQL', () => {
   it('have a token above those that their client has seen, if the table was emptied and the clock set back', async () => {
     const table = scene.newTable();
     const store = await scene.store('mysql2 pool', { table });
-    await store.tryAcquireShared('key', 'a', LONG);
-    await store.releaseShared('key', 'a');
-    await scene.server.query(`UPDATE ${table} SET token = 9000000000000000000`);
-    expect((await store.tryAcquireShared('key', 'b', LONG))!.token).toBe(9000000000000000001n);
-    await scene.server.query(`TRUNCATE ${table}`);
-    expect((await store.tryAcquireShared('key', 'c', LONG))!.token).toBe(9000000000000000002n);
+    await expectRisingTokens(store, table, (sql) => scene.server.query(sql));
   });
 
   it('that are refused learn when they are no longer put off, or when the lease expires', async () => {
@@ -149,7 +135,7 @@ describe.skipIf(mysqlLibraries.length === 0)('readers in MySQL', () => {
       await locker.query(`UPDATE ${table} SET ${change}`);
       const asked = ['b', 'c'].map((reader) => store.tryAcquireShared('key', reader, LONG));
       const waiting = "SELECT 1 FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'";
-      // The server answers from a cache, which it renews only if nobody has read it for 100 ms.
+      // The server answers from a cache. It renews the cache only if no client has read it for 100 ms.
       await expect
         .poll(() => scene.server.query(waiting), { timeout: 20_000, interval: 250 })
         .toHaveLength(2);

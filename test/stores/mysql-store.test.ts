@@ -5,7 +5,7 @@ import { LeaseManager } from 'stripelock';
 import { mysqlLeaseStore } from 'stripelock/mysql';
 import { mysqlClients } from '../support/mysql-clients.mjs';
 import { Proxy } from '../support/proxy.mjs';
-import { expectReadersOrWriter } from './readers-or-writer.js';
+import { expectReadersOrWriter } from './readers.js';
 import { rejectionOf, thrownBy } from '../support/waiting.js';
 import {
   mysqlConnections,

@@ -4,6 +4,7 @@ import { LeaseManager, type GrantDetails } from 'stripelock';
 import { statementsOf, tableOf } from '../../unbundled/stores/postgres/statements.js';
 import { watch } from '../support/waiting.js';
 import { PATIENT, postgresLibraries, PostgresScene, type PostgresStore } from './postgres-setup.js';
+import { expectNoGroup, expectRisingTokens } from './readers.js';
 
 const LONG = 600_000;
 const NOT_PUT_OFF = '0'.repeat(19);
@@ -113,17 +114,7 @@ describe.each(postgresLibraries)('a group of readers in PostgreSQL, on %s', (lib
 
   it('is no group if another owner has the key, whatever its info', async () => {
     const [store] = await begin();
-    await store.tryAcquire('key', 'stripelock:readers', LONG, `${NOT_PUT_OFF}+,a,`);
-    expect(await store.tryAcquireShared('key', 'b', LONG)).toBeUndefined();
-    expect(await store.releaseShared('key', 'a')).toBe(false);
-    expect(await store.putOffReaders('key', LONG)).toBe(false);
-    expect(await store.inspect('key')).toMatchObject({ info: `${NOT_PUT_OFF}+,a,` });
-    for (const info of [undefined, 'some info']) {
-      await store.tryAcquire('other', 'stripelock:readers:', LONG, info);
-      expect(await store.tryAcquireShared('other', 'b', LONG)).toBeUndefined();
-      expect(await store.releaseShared('other', 'b')).toBe(false);
-      expect(await store.putOffReaders('other', LONG)).toBe(false);
-    }
+    await expectNoGroup(store, `${NOT_PUT_OFF}+,a,`);
   });
 });
 
@@ -133,12 +124,7 @@ describe.skipIf(postgresLibraries.length === 0)('readers in PostgreSQL', () => {
   it('have a token above those that their client has seen, if the table was emptied and the clock set back', async () => {
     const table = scene.newTable();
     const store = scene.storeOn(await scene.connect(), { table });
-    await store.tryAcquireShared('key', 'a', LONG);
-    await store.releaseShared('key', 'a');
-    await scene.server.query(`UPDATE ${table} SET token = 9000000000000000000`);
-    expect((await store.tryAcquireShared('key', 'b', LONG))!.token).toBe(9000000000000000001n);
-    await scene.server.query(`TRUNCATE ${table}`);
-    expect((await store.tryAcquireShared('key', 'c', LONG))!.token).toBe(9000000000000000002n);
+    await expectRisingTokens(store, table, (sql) => scene.server.query(sql));
   });
 
   it('that are refused learn when they are no longer put off, or when the lease expires', async () => {

@@ -5,7 +5,7 @@ import { LeaseManager, type GrantDetails } from 'stripelock';
 import { postgresLeaseStore } from 'stripelock/postgres';
 import { openPgLite } from '../support/postgres-clients.mjs';
 import { Proxy } from '../support/proxy.mjs';
-import { expectReadersOrWriter } from './readers-or-writer.js';
+import { expectReadersOrWriter } from './readers.js';
 import { rejectionOf, thrownBy, watch } from '../support/waiting.js';
 import { postgresLibraries, PostgresScene, type PostgresStore } from './postgres-setup.js';
 
