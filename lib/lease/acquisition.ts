@@ -443,7 +443,7 @@ export class Acquisition implements Due, Abortable {
   }
 }
 
-/** How a wait ended that was not granted. `reason` and `count` are those of {@link Acquisition.fail}. */
+/** The outcome of a wait that ended without a grant. The parameters are the same as for {@link Acquisition.fail}. */
 function outcomeOf(reason: unknown, count: Count | undefined): 'timeout' | 'aborted' | 'failed' {
   if (count === COUNT.timeouts) return 'timeout';
   return count === COUNT.aborts || isManagerClosed(reason) ? 'aborted' : 'failed';

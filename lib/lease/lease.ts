@@ -83,8 +83,8 @@ export class Lease implements AsyncDisposable {
   /**
    * The fencing token of the lease. It is higher than the tokens of all earlier holders of the key. With a
    * limit, it is only higher than the tokens of earlier holders of the same {@link slot}. Shared leases that
-   * hold the key together have the same token. Renewals do not change the token. Throws a LockError (ERR_LEASE_KEYS) if the lease has several keys, or none: tokens of
-   * different keys cannot be compared.
+   * hold the key together have the same token. Renewals do not change the token. Throws a LockError
+   * (ERR_LEASE_KEYS) if the lease has several keys, or none: tokens of different keys cannot be compared.
    */
   get token(): FencingToken {
     return singleHold('token', this.#holds).token;
@@ -127,9 +127,9 @@ export class Lease implements AsyncDisposable {
   }
 
   /**
-   * The number of leases that currently share the key, including this lease until it is released. Only
-   * leases of a manager with `reentrant` are shared. For several keys, the result is the number for the
-   * key that the most leases share.
+   * The number of leases that have joined each other at the key, including this lease until it is released.
+   * Only leases of a manager with `reentrant` join each other. For several keys, the result is the number for
+   * the key with the most leases.
    */
   get users(): number {
     if (this.#holds.length === 0) return this.#releasing === undefined ? 1 : 0;

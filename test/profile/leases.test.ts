@@ -146,7 +146,7 @@ describe.each(places)('a profile of contention, leases in %s', (kind, placeOf) =
   it('names the call of another thread that released, also after that thread has ended', async () => {
     const { leases, name } = managerOver(await open());
     const profiler = await start();
-    // On Node 20, the file has no source, so only the name tells that the store is the same.
+    // On Node 20, the file has no source, so a profile recognizes the store only by the name of its manager.
     const data = { place, name: kind === 'SQLite' ? name : 'elsewhere', key: 'key', holds: true };
     const thread = startThread('profiled-lease.mjs', data);
     const { threadId } = thread;

@@ -340,7 +340,8 @@ describe.runIf(hasEtcd)('a request of the etcd store', () => {
         await expectSoon(() => revoked.length).toBeGreaterThan(0);
         await revoked[0];
         expect(held).toHaveLength(1);
-        // The servers know the etcd lease of the transaction no more, or create the etcd lease that was revoked in vain.
+        // The etcd lease of the transaction was revoked. The etcd lease of the other request did not exist when it was
+        // revoked, so it is created now.
         expect(await held[0]!.forward()).toMatchObject({ status: path === TXN ? 404 : 200 });
         await expectSoon(async () => (await etcd.leases()).filter((id) => !before.has(id))).toEqual([]);
         expect(await etcd.entry('key')).toBeUndefined();

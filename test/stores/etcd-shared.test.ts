@@ -231,7 +231,7 @@ describe.runIf(hasEtcd)('shared mode in the etcd store', () => {
     for (const id of ['r1', 'r2']) await store.tryAcquireShared('key', id, LONG);
     await store.putOffReaders('key', LONG);
     await store.releaseShared('key', 'r1');
-    // The watch reports events in order, so it has reported those of the key when it reports this one.
+    // The watch reports events in order. So when it reports this event, it has reported all earlier events of the key.
     let last = 0;
     other.onRelease('last', () => last++);
     await store.tryAcquire('last', 'writer', LONG);

@@ -80,7 +80,7 @@ describe.each(mongodbDrivers)('shared mode in the MongoDB store on %s', (driver)
     await mongo.store.putOffReaders('key', LONG);
     await mongo.store.releaseShared('key', 'r1');
     await mongo.store.releaseShared('key', 'r2');
-    // The stream reports changes in order, so it has reported those of the key when it reports this one.
+    // The stream reports changes in order. So when it reports this change, it has reported all earlier changes of the key.
     let last = 0;
     other.onRelease('last', () => last++);
     await mongo.store.tryAcquire('last', 'writer', LONG);

@@ -62,8 +62,8 @@ export class EtcdLeases {
    *
    * No transaction may be sent before its etcd lease exists. Servers that execute such a transaction first
    * refuse it. But an etcd server that was killed executes the end of its log again when it restarts, on data
-   * that may already contain the etcd lease. It would then execute the refused transaction, and from there on its
-   * data would differ from that of other servers and from its own answers (seen with etcd 3.4.23).
+   * that may already contain the etcd lease. It then executes the refused transaction. After that, its data
+   * differs from the data of other servers, and from its own answers (seen with etcd 3.4.23).
    */
   async take(operation: Operation, lengths: readonly number[]): Promise<EtcdLease[]> {
     const taken = await Promise.allSettled(
