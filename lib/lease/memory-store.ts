@@ -164,7 +164,10 @@ export class MemoryLeaseStore
     return new MemoryLeaseStore(new OpenedTable(table, clock) as MemoryLeaseStoreOptions);
   }
 
-  /** The number of keys in the store, including expired keys that were not removed yet. */
+  /**
+   * The number of keys in the store, including expired keys that were not removed yet, and free keys that still
+   * put off readers.
+   */
   get size(): number {
     return this.#table.size;
   }
