@@ -45,9 +45,11 @@ import { wakeNext, WaitingLines } from './waiting-lines.js';
 const DRAIN_LOOK = 5;
 /**
  * The minimum number of milliseconds for which an exclusive waiter puts off new readers. The time is at least
- * twice the longest pause between two attempts, so that readers stay put off from one attempt to the next.
+ * twice the longest pause between two attempts, so that readers stay put off from one attempt to the next. With
+ * short pauses, it is twice `PUT_OFF_EVERY` of the acquisition, which repeats the request. It is not longer,
+ * because it also keeps readers from a free key if the waiter gives up.
  */
-const PUT_OFF_FOR = 2000;
+const PUT_OFF_FOR = 1000;
 /** While `#kept` has fewer entries than this, a release does not search it for entries to remove. */
 const FEW_KEPT = 100;
 /**

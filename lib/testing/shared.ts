@@ -419,22 +419,25 @@ export const puttingOff: readonly Sentence[] = [
     const grant = await join(on, 'r2');
     on.expect(await join(on, 'r3')).toEqual(grant);
   }),
-  sharingSentence('a group that expires or is revoked while readers are put off leaves the key free', async (on) => {
-    await join(on, 'r1', on.ttl);
-    await storeOf(on).putOffReaders('key', 100 * on.ttl);
-    await on.expire();
-    await expectFree(on);
-    await write(on);
-    on.expect(await on.store.release('key', 'writer')).toBe(true);
-    await join(on, 'r2');
-    on.expect(await storeOf(on).putOffReaders('key', LONG)).toBe(true);
-    on.expect(await revokeLease(on.store, 'key')).toBe(true);
-    await expectFree(on);
-    await write(on);
-    on.expect(await on.store.release('key', 'writer')).toBe(true);
-    const grant = await join(on, 'r3');
-    on.expect(await join(on, 'r4')).toEqual(grant);
-  }),
+  sharingSentence(
+    'a group that expires or is revoked while readers are put off leaves the key free',
+    async (on) => {
+      await join(on, 'r1', on.ttl);
+      await storeOf(on).putOffReaders('key', 100 * on.ttl);
+      await on.expire();
+      await expectFree(on);
+      await write(on);
+      on.expect(await on.store.release('key', 'writer')).toBe(true);
+      await join(on, 'r2');
+      on.expect(await storeOf(on).putOffReaders('key', LONG)).toBe(true);
+      on.expect(await revokeLease(on.store, 'key')).toBe(true);
+      await expectFree(on);
+      await write(on);
+      on.expect(await on.store.release('key', 'writer')).toBe(true);
+      const grant = await join(on, 'r3');
+      on.expect(await join(on, 'r4')).toEqual(grant);
+    },
+  ),
   sharingSentence('of a key that is free or has another holder it changes nothing', async (on) => {
     on.expect(await storeOf(on).putOffReaders('key', LONG)).toBe(false);
     await expectFree(on);

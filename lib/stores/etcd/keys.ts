@@ -46,8 +46,7 @@ export function groupValueOf(base: string, first: string, readers: string, revis
 }
 
 /** The id of the reader that formed the group. */
-export const firstReaderOf = (group: string): string =>
-  group.slice(READERS.length, group.lastIndexOf(':'));
+export const firstReaderOf = (group: string): string => group.slice(READERS.length, group.lastIndexOf(':'));
 
 /**
  * The value to write, in base64. `revision` is the revision of the grant. It is undefined for a new grant,
