@@ -215,7 +215,7 @@ export class LeaseSource implements KnownGrants {
    * Returns a text that says why the key was refused. The text names the holder if no request is needed to
    * find it. `isNamed`: true if the text must name the key, because the acquisition has other keys.
    */
-  whyRefused(key: string, limit: number, isNamed: boolean): string {
+  whyRefused(key: string, { limit, mode }: LeaseTerms, isNamed: boolean): string {
     const refused =
       limit > 1 ? `all ${limit} slots are held` : `${isNamed ? quotedKeys([key]) : 'it'} is held`;
     try {
@@ -223,7 +223,7 @@ export class LeaseSource implements KnownGrants {
       if (limit > 1)
         return own.length === 0 ? refused : `${refused}, ${own.length} of them by this LeaseManager`;
       const holder = own[0] ?? this.#inspectNow?.(key);
-      if (holder === undefined) return refused;
+      if (holder === undefined) return mode === 'shared' ? `${refused}, or readers are put off` : refused;
       const { owner, remaining } = holder;
       const left = `for ${Math.ceil(remaining)} ms unless it is renewed`;
       if (owner.startsWith(READERS))
