@@ -80,7 +80,8 @@ interface Binding {
 }
 
 /**
- * The keys that readers hold together. The owner of such a key is the group, and its value names the readers. Requests of this store for the same key share a transaction.
+ * The keys that readers hold together. The owner of such a key is the group, and its value names the readers. Requests
+ * of this store for the same key share a transaction.
  *
  * Every store writes the keys of groups. So a request that extends a lease first extends the key's etcd lease, and
  * then writes the key, even if the value stays the same. Any write that another store had prepared before then fails.
@@ -130,7 +131,8 @@ export class SharedKeys {
 
   /**
    * Writes a key that is bound to an etcd lease of this length. Its revision is later than that of the group, which the
-   * transactions of new readers compare. While it exists, no reader forms a group. The etcd lease is only ever extended, or replaced by a longer one.
+   * transactions of new readers compare. While it exists, no reader forms a group. The etcd lease is only ever extended,
+   * or replaced by a longer one.
    */
   async putOff(name: string, milliseconds: number, operation: Operation): Promise<boolean> {
     // Usually the holder is no group, and this is the cheapest request.

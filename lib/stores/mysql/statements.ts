@@ -257,10 +257,10 @@ function statementsForShared(
   return {
     /**
      * The insert id is the token of a new group, the milliseconds after which a retry may succeed, or
-     * {@link READ_ROW}. As in `acquire`, the old and the new values of the columns give the same result: if the
-     * row is free, `owner` is assigned first, and `token` second, from the old token. The new text and the new
-     * owner put off no readers, so `forms` stays true until `expires` is assigned. If the row is not free, the
-     * assignments do not change the value of `joins`.
+     * {@link READ_ROW}. As in `acquire`, the old and the new values of the columns give the same result. `info` is
+     * assigned first: the new text puts off no readers, so `forms` stays true until `expires` is assigned last.
+     * `owner` is assigned before `token`, because it contains the new token. If the row is not free, the assignments
+     * do not change the value of `joins`.
      */
     acquireShared({ name, reader, length }: WantedShared, known: FencingToken): string {
       const token = nextToken(floor, known);

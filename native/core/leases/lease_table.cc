@@ -164,9 +164,8 @@ bool LeaseTable::end(const Claim& claim, std::uint64_t token, Nanoseconds keepFo
 }
 
 bool LeaseTable::takeBack(const Claim& claim, std::uint64_t token, bool wasUsed, const LeaseWatches* self) {
-  return endBy(claim, token, true, self, [&](Entry& entry, Nanoseconds at) {
-    vacate(entry, at, entry.endsAbandoned(wasUsed));
-  });
+  return endBy(claim, token, true, self,
+               [&](Entry& entry, Nanoseconds at) { vacate(entry, at, entry.endsAbandoned(wasUsed)); });
 }
 
 void LeaseTable::callWatches(const KeyView& key, bool turn, WakeSet& wakes) {

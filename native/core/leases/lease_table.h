@@ -175,7 +175,9 @@ class LeaseTable {
     std::unique_ptr<Group> group;
 
     // Whether the key becomes abandoned when this entry ends without a release.
-    bool endsAbandoned(bool wasUsed = true) const { return group || vacant ? abandoned : !kept && (wasUsed || abandoned); }
+    bool endsAbandoned(bool wasUsed = true) const {
+      return group || vacant ? abandoned : !kept && (wasUsed || abandoned);
+    }
   };
   struct Lapsed : KeyNode<Lapsed> {
     using KeyNode::KeyNode;
