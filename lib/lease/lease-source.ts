@@ -45,9 +45,11 @@ import { wakeNext, WaitingLines } from './waiting-lines.js';
 const DRAIN_LOOK = 5;
 /**
  * The minimum number of milliseconds for which an exclusive waiter puts off new readers. The time is at least
- * twice the longest pause between two attempts, so that readers stay put off from one attempt to the next.
+ * twice the longest pause between two attempts, so that readers stay put off from one attempt to the next. With
+ * short pauses, it is twice `PUT_OFF_EVERY` of the acquisition, which repeats the request. It is not longer,
+ * because it also keeps readers from a free key if the waiter gives up.
  */
-const PUT_OFF_FOR = 2000;
+const PUT_OFF_FOR = 1000;
 /** While `#kept` has fewer entries than this, a release does not search it for entries to remove. */
 const FEW_KEPT = 100;
 /**
@@ -213,7 +215,7 @@ export class LeaseSource implements KnownGrants {
    * Returns a text that says why the key was refused. The text names the holder if no request is needed to
    * find it. `isNamed`: true if the text must name the key, because the acquisition has other keys.
    */
-  whyRefused(key: string, limit: number, isNamed: boolean): string {
+  whyRefused(key: string, { limit, mode }: LeaseTerms, isNamed: boolean): string {
     const refused =
       limit > 1 ? `all ${limit} slots are held` : `${isNamed ? quotedKeys([key]) : 'it'} is held`;
     try {
@@ -221,7 +223,7 @@ export class LeaseSource implements KnownGrants {
       if (limit > 1)
         return own.length === 0 ? refused : `${refused}, ${own.length} of them by this LeaseManager`;
       const holder = own[0] ?? this.#inspectNow?.(key);
-      if (holder === undefined) return refused;
+      if (holder === undefined) return mode === 'shared' ? `${refused}, or readers are put off` : refused;
       const { owner, remaining } = holder;
       const left = `for ${Math.ceil(remaining)} ms unless it is renewed`;
       if (owner.startsWith(READERS))

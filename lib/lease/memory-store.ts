@@ -87,8 +87,8 @@ class OpenedTable {
  *
  * Tokens have 64 bits. Each token is higher than all earlier tokens of the store, including the
  * tokens of other keys. The first token is the current time in nanoseconds since 1970. Released
- * leases are removed at once, and expired leases are removed during later operations. So memory is
- * bounded by the leases that are held.
+ * leases are removed at once, and expired leases are removed during later operations. If readers are put off when
+ * the last one releases, the key is removed after that time. So memory is bounded by the leases that are held.
  *
  * If the addon cannot be loaded, the store works within one thread. Other threads cannot open its handle
  * (LockError, code ERR_LOCK_ENGINE).
@@ -164,7 +164,10 @@ export class MemoryLeaseStore
     return new MemoryLeaseStore(new OpenedTable(table, clock) as MemoryLeaseStoreOptions);
   }
 
-  /** The number of keys in the store, including expired keys that were not removed yet. */
+  /**
+   * The number of keys in the store, including expired keys that were not removed yet, and free keys that still
+   * put off readers.
+   */
   get size(): number {
     return this.#table.size;
   }

@@ -430,7 +430,8 @@ export class ServerStore<B extends Backend = Backend>
   protected async extend(renewals: readonly Renewal[]): Promise<readonly (boolean | undefined)[]> {
     const keys = renewals.map(({ key, owner, ttl, info }): Renewing => {
       const { names, ...rest } = this.wanted([checkKey(key)], owner, ttl, info);
-      return { name: names[0]!, ...rest };
+      // A group keeps its readers in the place of the text.
+      return { name: names[0]!, ...rest, ...(owner.startsWith(READERS) && { info: undefined }) };
     });
     const operation = this.#begin();
     const renewed = await this.#requests.run(operation, () => this.backend.renew(keys, operation));

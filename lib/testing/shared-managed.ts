@@ -1,3 +1,6 @@
+import type { LeaseStore } from '../lease/contract/lease-store.js';
+import type { SharedLeaseStore } from '../lease/contract/shared.js';
+import type { Lease } from '../lease/lease.js';
 import { LeaseManager } from '../lease/manager.js';
 import { revokeLease } from '../lease/revoke.js';
 import type { Scene, Sentence } from './framework.js';
@@ -6,9 +9,25 @@ import { sharingSentence } from './shared.js';
 /** A TTL that does not expire in these tests, in milliseconds. */
 const LONG = 600_000;
 
+/** The number of turns of readers after which a writer that polls has waited too long. */
+const MOST_TURNS = 16;
+/** A writer puts off readers for twice the longest pause. That is longer than any turn, also on a slow machine. */
+const PATIENT = { initial: 5, max: 30_000 };
+
 /** A manager whose waiters poll often. */
 function managerOn(on: Scene): LeaseManager {
   return new LeaseManager({ store: on.store, ttl: LONG, backoff: { initial: 5, max: 20 } });
+}
+
+/** The store with other methods. Does not report releases, so that waiters poll. */
+function pollingStore(store: LeaseStore, methods: Partial<SharedLeaseStore>): SharedLeaseStore {
+  return new Proxy(store as SharedLeaseStore, {
+    get(target, name) {
+      if (name === 'onRelease' || name === 'source') return undefined;
+      const value: unknown = Reflect.get(methods, name) ?? Reflect.get(target, name, target);
+      return typeof value === 'function' ? (value.bind(target) as unknown) : value;
+    },
+  });
 }
 
 async function expectFree(on: Scene, key = 'key'): Promise<void> {
@@ -61,6 +80,48 @@ export const sharedManaged: readonly Sentence[] = [
     on.expect(writer.token > reader.token).toBe(true);
     on.expect(await writer.release()).toBe(true);
   }),
+  sharingSentence(
+    'a writer that polls has its turn although readers of several managers come before each of its attempts',
+    async (on) => {
+      const readers = [managerOn(on), managerOn(on), managerOn(on)];
+      const read = (): Promise<(Lease | undefined)[]> =>
+        Promise.all(
+          // A busy server may not answer in time.
+          readers.map((manager) => manager.tryAcquire('key', { mode: 'shared' }).catch(() => undefined)),
+        );
+      const shared = on.store as SharedLeaseStore;
+      const late = new AbortController();
+      let turns = 0;
+      let leases: (Lease | undefined)[] = [];
+      let puttingOff: Promise<unknown> = Promise.resolve();
+      const store = pollingStore(on.store, {
+        // Before each attempt, all readers leave, and others come at once.
+        tryAcquire: async (...request) => {
+          await puttingOff;
+          for (const lease of leases) await lease?.release();
+          leases = await read();
+          if (leases.some(Boolean) && ++turns > MOST_TURNS)
+            late.abort(new Error('readers overtook the writer'));
+          return shared.tryAcquire(...request);
+        },
+        putOffReaders: (...request) => {
+          const answer = shared.putOffReaders(...request);
+          puttingOff = answer.catch(() => undefined);
+          return answer;
+        },
+      });
+      const writers = new LeaseManager({ store, ttl: LONG, backoff: PATIENT });
+      const writer = await writers.acquire('key', { timeout: LONG, signal: late.signal });
+      on.expect(turns > 0).toBe(true);
+      on.expect(await read()).toEqual(readers.map(() => undefined));
+      on.expect(await writer.release()).toBe(true);
+      const next = await Promise.all(readers.map((manager) => manager.acquire('key', { mode: 'shared' })));
+      for (const reader of next) {
+        on.expect(reader.token).toBe(next[0]!.token);
+        on.expect(await reader.release()).toBe(true);
+      }
+    },
+  ),
   sharingSentence('a shared lease that is revoked is lost at its next renewal', async (on) => {
     const manager = new LeaseManager({ store: on.store, ttl: LONG, renew: false });
     const leases = [

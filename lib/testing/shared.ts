@@ -2,6 +2,7 @@ import {
   reportsReleases,
   type AbandonmentLeaseStore,
   type GrantDetails,
+  type InfoLeaseStore,
 } from '../lease/contract/lease-store.js';
 import { canList } from '../lease/contract/listing.js';
 import { canShare, READERS, type SharedGrant, type SharedLeaseStore } from '../lease/contract/shared.js';
@@ -378,22 +379,65 @@ export const puttingOff: readonly Sentence[] = [
       await on.expire();
       on.expect(await ask(on, 'r2')).toBe(undefined);
       on.expect(await leave(on, 'r1')).toBe(true);
+      await write(on);
+      on.expect(await on.store.release('key', 'writer')).toBe(true);
       await join(on, 'r1');
     }
   }),
-  sharingSentence('it ends with the group: by the last release, by expiry, and by revocation', async (on) => {
+  sharingSentence('a key that is free then refuses readers, until an owner was granted it', async (on) => {
+    for (const readers of [['r1'], ['r2', 'r3']]) {
+      for (const reader of readers) await join(on, reader);
+      on.expect(await storeOf(on).putOffReaders('key', LONG)).toBe(true);
+      for (const reader of readers) on.expect(await leave(on, reader)).toBe(true);
+      for (const reader of ['r4', ...readers]) {
+        on.expect(await ask(on, reader)).toBe(undefined);
+        on.expect(await leave(on, reader)).toBe(false);
+      }
+      await expectFree(on);
+      if (canList(on.store)) on.expect(await on.store.list()).toEqual([]);
+      on.expect(await revokeLease(on.store, 'key')).toBe(false);
+      on.expect(await storeOf(on).putOffReaders('key', LONG)).toBe(false);
+      on.expect(await ask(on, 'r4')).toBe(undefined);
+      await write(on);
+      on.expect(await ask(on, 'r4')).toBe(undefined);
+      on.expect(await on.store.release('key', 'writer')).toBe(true);
+      const grant = await join(on, 'r4');
+      on.expect(await join(on, 'r5')).toEqual(grant);
+      for (const reader of ['r4', 'r5']) on.expect(await leave(on, reader)).toBe(true);
+    }
     await join(on, 'r1');
-    on.expect(await storeOf(on).putOffReaders('key', LONG)).toBe(true);
-    on.expect(await leave(on, 'r1')).toBe(true);
-    await join(on, 'r2', on.ttl);
-    await storeOf(on).putOffReaders('key', LONG);
-    await on.expire();
-    await join(on, 'r3');
-    on.expect(await storeOf(on).putOffReaders('key', LONG)).toBe(true);
-    on.expect(await revokeLease(on.store, 'key')).toBe(true);
-    const grant = await join(on, 'r4');
-    on.expect(await join(on, 'r5')).toEqual(grant);
   }),
+  sharingSentence('a key that is free admits readers again after that time', async (on) => {
+    await join(on, 'r1');
+    const asked = on.now();
+    on.expect(await storeOf(on).putOffReaders('key', on.ttl)).toBe(true);
+    const left = await leave(on, 'r1');
+    const early = await ask(on, 'r2');
+    on.requireWithin(on.ttl, asked);
+    on.expect([left, early]).toEqual([true, undefined]);
+    await on.expire();
+    const grant = await join(on, 'r2');
+    on.expect(await join(on, 'r3')).toEqual(grant);
+  }),
+  sharingSentence(
+    'a group that expires or is revoked while readers are put off leaves the key free',
+    async (on) => {
+      await join(on, 'r1', on.ttl);
+      await storeOf(on).putOffReaders('key', 100 * on.ttl);
+      await on.expire();
+      await expectFree(on);
+      await write(on);
+      on.expect(await on.store.release('key', 'writer')).toBe(true);
+      await join(on, 'r2');
+      on.expect(await storeOf(on).putOffReaders('key', LONG)).toBe(true);
+      on.expect(await revokeLease(on.store, 'key')).toBe(true);
+      await expectFree(on);
+      await write(on);
+      on.expect(await on.store.release('key', 'writer')).toBe(true);
+      const grant = await join(on, 'r3');
+      on.expect(await join(on, 'r4')).toEqual(grant);
+    },
+  ),
   sharingSentence('of a key that is free or has another holder it changes nothing', async (on) => {
     on.expect(await storeOf(on).putOffReaders('key', LONG)).toBe(false);
     await expectFree(on);
@@ -430,6 +474,9 @@ export const sharedInputs: readonly Sentence[] = [
       on.expect(await ask(on, 'r3', LONG, key)).toBe(undefined);
       for (const reader of ['r1', 'r2']) on.expect(await leave(on, reader, key)).toBe(true);
       await expectFree(on, key);
+      on.expect(await ask(on, 'r3', LONG, key)).toBe(undefined);
+      on.expect(typeof (await on.store.tryAcquire(key, 'writer', LONG))).toBe('bigint');
+      on.expect(await on.store.release(key, 'writer')).toBe(true);
     }
   }),
   sharingSentence('bad input is refused, and changes nothing', async (on) => {
@@ -489,6 +536,28 @@ export const sharedInputs: readonly Sentence[] = [
     on.expect((await on.store.inspect('key'))?.token).toBe(token);
     on.expect(await on.store.release('key', 'writer')).toBe(true);
   }),
+  sharingSentence('the late copy of the request that formed a group forms another group', async (on) => {
+    const first = await join(on, 'r1');
+    on.expect(await revokeLease(on.store, 'key')).toBe(true);
+    await write(on);
+    on.expect(await on.store.release('key', 'writer')).toBe(true);
+    const copy = await join(on, 'r1');
+    on.expect(copy.group === first.group).toBe(false);
+    on.expect(await on.store.renew('key', first.group, LONG)).toBe(false);
+    on.expect(await on.store.release('key', first.group)).toBe(false);
+    on.expect(await on.store.renew('key', copy.group, LONG)).toBe(true);
+  }),
+  sharingSentence('a renewal by the group ignores an info text', async (on) => {
+    const { group, token } = await join(on, 'r1');
+    await join(on, 'r2');
+    const { store } = on as Scene & { readonly store: InfoLeaseStore };
+    on.expect(await store.renew('key', group, LONG, 'text')).toBe(true);
+    const state = await store.inspect('key');
+    on.expect([state?.token, state !== undefined && 'info' in state]).toEqual([token, false]);
+    on.expect(await join(on, 'r3')).toEqual({ group, token });
+    for (const reader of ['r1', 'r2', 'r3']) on.expect(await leave(on, reader)).toBe(true);
+    await expectFree(on);
+  }),
   sharingSentence(
     'a key that a group held is not abandoned, whether its readers left it or it expired',
     async (on) => {
@@ -515,7 +584,40 @@ export const sharedInputs: readonly Sentence[] = [
     await write(on, 'writer', on.ttl);
     await on.expire();
     for (const reader of ['r1', 'r2', 'r1']) on.expect(await abandonedOf(on, reader)).toBe(true);
-    for (const reader of ['r1', 'r2']) on.expect(await leave(on, reader)).toBe(true);
-    on.expect(await abandonedOf(on, 'r3')).toBe(false);
+  }),
+  sharingSentence('a key stays abandoned through groups, until an owner has released it', async (on) => {
+    if (!on.reportsAbandonment) return;
+    const ends: ((grant: SharedGrant) => Promise<unknown>)[] = [
+      () => leave(on, 'r1'),
+      () => on.expire(),
+      () => revokeLease(on.store, 'key'),
+      ({ group, token }) => (on.store as AbandonmentLeaseStore).takeBack('key', group, token, false),
+      async () => {
+        await storeOf(on).putOffReaders('key', LONG);
+        await leave(on, 'r1');
+      },
+    ];
+    for (const end of ends) {
+      await write(on, 'gone', on.ttl);
+      await on.expire();
+      for (let groups = 0; groups < 2; groups++) {
+        const details: GrantDetails = {};
+        const grant = await storeOf(on).tryAcquireShared('key', 'r1', on.ttl, details);
+        // Readers may still be put off by the previous group.
+        if (grant === undefined) continue;
+        on.expect(details.abandoned).toEqual([true]);
+        await end(grant);
+        await expectFree(on);
+      }
+      for (const abandoned of [true, false]) {
+        const details: GrantDetails = {};
+        const store = on.store as AbandonmentLeaseStore;
+        await store.tryAcquire('key', 'writer', LONG, undefined, details);
+        on.expect(details.abandoned).toEqual([abandoned]);
+        on.expect(await on.store.release('key', 'writer')).toBe(true);
+      }
+      on.expect(await abandonedOf(on, 'r2')).toBe(false);
+      on.expect(await leave(on, 'r2')).toBe(true);
+    }
   }),
 ];

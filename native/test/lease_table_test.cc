@@ -196,8 +196,8 @@ TEST(LeaseTable, IsFreedByTheLastReader) {
   const LeaseTable::SharedGrant second = leases.join("key", "r2");
   ASSERT_NE(first.token, 0u);
   EXPECT_EQ(second.token, first.token);
-  EXPECT_EQ(first.group, "r1");
-  EXPECT_EQ(second.group, "r1");
+  EXPECT_EQ(first.group, "r1:" + std::to_string(first.token));
+  EXPECT_EQ(second.group, first.group);
   EXPECT_EQ(leases.acquire("key", "writer"), 0u);
   EXPECT_FALSE(leases.leave("key", "r3"));
   EXPECT_TRUE(leases.leave("key", "r1"));
@@ -225,7 +225,7 @@ TEST(LeaseTable, CountsAReaderOnce) {
 
 TEST(LeaseTable, LastsForAGroupUntilTheLatestExpiryOfItsReaders) {
   Leases leases;
-  leases.join("key", "r1", 100);
+  const std::string group = leases.join("key", "r1", 100).group;
   leases.join("key", "r2", 10);
   EXPECT_EQ(leases.inspect("key")->remaining, 100);
   leases.time = 50;
@@ -233,34 +233,30 @@ TEST(LeaseTable, LastsForAGroupUntilTheLatestExpiryOfItsReaders) {
   EXPECT_EQ(leases.inspect("key")->remaining, 100);
   EXPECT_TRUE(leases.leave("key", "r1"));
   EXPECT_EQ(leases.inspect("key")->remaining, 100) << "a reader that leaves shortens nothing";
-  EXPECT_TRUE(leases.renew("key", "r1", 200)) << "the group has the name of its first reader";
+  EXPECT_TRUE(leases.renew("key", group, 200));
   EXPECT_FALSE(leases.renew("key", "r2", 200)) << "a reader is not an owner";
   EXPECT_EQ(leases.inspect("key")->remaining, 200);
   leases.time = 250;
   EXPECT_FALSE(leases.leave("key", "r2"));
-  const LeaseTable::SharedGrant next = leases.join("key", "r3");
-  EXPECT_EQ(next.group, "r3");
+  const LeaseTable::SharedGrant next = leases.join("key", "r1");
+  EXPECT_NE(next.group, group);
+  EXPECT_FALSE(leases.renew("key", group, 200)) << "a new group has another name";
   EXPECT_FALSE(leases.leave("key", "r2")) << "a new group has none of the old readers";
 }
 
 TEST(LeaseTable, RefusesNewReadersWhileTheyArePutOff) {
   Leases leases;
   EXPECT_FALSE(leases.putOff("key", 10));
-  leases.join("key", "r1");
+  const std::string group = leases.join("key", "r1").group;
   EXPECT_TRUE(leases.putOff("key", 100));
   EXPECT_TRUE(leases.putOff("key", 10)) << "shortens nothing";
   EXPECT_EQ(leases.join("key", "r2").retryAfter, 100);
   EXPECT_NE(leases.join("key", "r1").token, 0u) << "a reader of the group";
-  EXPECT_TRUE(leases.renew("key", "r1"));
+  EXPECT_TRUE(leases.renew("key", group));
   leases.time = 99;
   EXPECT_EQ(leases.join("key", "r2").retryAfter, 1);
   leases.time = 100;
   EXPECT_NE(leases.join("key", "r2").token, 0u);
-  EXPECT_TRUE(leases.putOff("key", 100));
-  EXPECT_TRUE(leases.leave("key", "r1"));
-  EXPECT_TRUE(leases.leave("key", "r2"));
-  EXPECT_NE(leases.join("key", "r3").token, 0u);
-  EXPECT_NE(leases.join("key", "r4").token, 0u) << "it has ended with the group";
   EXPECT_TRUE(leases.putOff("key", kAnHour));
   EXPECT_EQ(leases.join("key", "r5").retryAfter, kTtl) << "no later than the group's expiry";
   leases.time += kTtl;
@@ -269,6 +265,66 @@ TEST(LeaseTable, RefusesNewReadersWhileTheyArePutOff) {
   leases.time += kTtl;
   leases.acquire("key", "writer");
   EXPECT_FALSE(leases.putOff("key", 10));
+}
+
+TEST(LeaseTable, PutsOffReadersOfAFreeKey) {
+  Leases leases;
+  leases.join("key", "r1");
+  leases.putOff("key", 100);
+  leases.time = 10;
+  EXPECT_TRUE(leases.leave("key", "r1"));
+  EXPECT_EQ(leases.join("key", "r1").retryAfter, 90);
+  EXPECT_FALSE(leases.inspect("key").has_value());
+  EXPECT_FALSE(leases.putOff("key", kAnHour));
+  EXPECT_FALSE(leases.leave("key", "r1"));
+  leases.time = 99;
+  EXPECT_EQ(leases.join("key", "r2").retryAfter, 1);
+  EXPECT_NE(leases.acquire("key", "writer"), 0u);
+  leases.release("key", "writer");
+  EXPECT_NE(leases.join("key", "r2").token, 0u) << "the writer had its turn";
+  leases.putOff("key", 100);
+  EXPECT_TRUE(leases.leave("key", "r2"));
+  leases.time = 199;
+  EXPECT_NE(leases.join("key", "r3").token, 0u) << "its time has passed";
+  EXPECT_NE(leases.join("key", "r4").token, 0u);
+  leases.putOff("key", 10);
+  EXPECT_TRUE(leases.leave("key", "r3"));
+  EXPECT_TRUE(leases.leave("key", "r4"));
+  EXPECT_EQ(leases.table.size(), 1u);
+  leases.time += 10;
+  leases.acquire("other", "a");  // sweeps the entry
+  EXPECT_EQ(leases.table.size(), 1u);
+}
+
+TEST(LeaseTable, StaysAbandonedThroughGroups) {
+  Leases leases;
+  const auto form = [&] {
+    const LeaseTable::SharedGrant grant = leases.join("key", "r1");
+    EXPECT_TRUE(grant.abandoned);
+    return grant;
+  };
+  leases.acquire("key", "gone");
+  leases.time += kTtl;
+  form();
+  EXPECT_TRUE(leases.leave("key", "r1"));
+  form();
+  leases.time += kTtl;
+  form();
+  leases.time += kTtl;
+  leases.acquire("other", "a");  // sweeps the entry
+  const LeaseTable::SharedGrant revoked = form();
+  EXPECT_TRUE(leases.table.takeBack(leases.claim("key", revoked.group), revoked.token, false, nullptr));
+  form();
+  leases.putOff("key", 10);
+  EXPECT_TRUE(leases.leave("key", "r1"));
+  leases.time += 10;
+  leases.acquire("other", "a");  // sweeps the entry
+  form();
+  leases.putOff("key", 10);
+  EXPECT_TRUE(leases.leave("key", "r1"));
+  EXPECT_TRUE(leases.table.tryAcquire(leases.claim("key", "b"), kTtl, "", leases.somebody.watches).abandoned);
+  leases.release("key", "b");
+  EXPECT_FALSE(leases.join("key", "r1").abandoned);
 }
 
 TEST(LeaseTable, ReportsNoAbandonmentByAGroup) {
@@ -280,10 +336,7 @@ TEST(LeaseTable, ReportsNoAbandonmentByAGroup) {
     leases.release("key", owner);
     return granted.abandoned;
   };
-  leases.acquire("key", "gone");
-  leases.time += kTtl;
-  EXPECT_TRUE(leases.join("key", "r1").abandoned);
-  EXPECT_TRUE(leases.join("key", "r2").abandoned) << "the group keeps the value";
+  leases.join("key", "r1");
   leases.time += kTtl;
   EXPECT_FALSE(isAbandoned("a")) << "the entry has expired";
   leases.join("key", "r1");
@@ -291,7 +344,7 @@ TEST(LeaseTable, ReportsNoAbandonmentByAGroup) {
   leases.acquire("other", "a");  // sweeps the entry
   EXPECT_FALSE(isAbandoned("b"));
   const LeaseTable::SharedGrant revoked = leases.join("key", "r1");
-  EXPECT_TRUE(leases.table.takeBack(leases.claim("key", "r1"), revoked.token, true, nullptr));
+  EXPECT_TRUE(leases.table.takeBack(leases.claim("key", revoked.group), revoked.token, true, nullptr));
   EXPECT_FALSE(leases.leave("key", "r1"));
   EXPECT_FALSE(isAbandoned("c"));
 }
@@ -316,15 +369,15 @@ TEST(LeaseTable, ReadersWaitForTheTurnOfAnotherThread) {
 
 TEST(LeaseTable, ForgetsTheReadersOfAGroupThatIsKeptOrReplaced) {
   Leases leases;
-  const std::uint64_t token = leases.join("key", "r1").token;
+  const LeaseTable::SharedGrant grant = leases.join("key", "r1");
   leases.join("key", "r2");
-  EXPECT_TRUE(leases.table.end(leases.claim("key", "r1"), token, kTtl, nullptr));
+  EXPECT_TRUE(leases.table.end(leases.claim("key", grant.group), grant.token, kTtl, nullptr));
   EXPECT_FALSE(leases.leave("key", "r2"));
   EXPECT_EQ(leases.join("key", "r3").token, 0u);
   leases.time += kTtl;
-  leases.join("key", "r4");
+  const std::string group = leases.join("key", "r4").group;
   leases.join("key", "r5");
-  leases.acquire("key", "r4");
+  leases.acquire("key", group);
   EXPECT_FALSE(leases.leave("key", "r5"));
 }
 

@@ -255,6 +255,10 @@ export const mutants = {
     'LeaseTable.ReleasesAndKeepsOnlyTheGrant*',
   ],
   'lease-joined-while-put-off': ['', 'LeaseTable.RefusesNewReadersWhileTheyArePutOff*'],
+  'lease-put-off-ends-with-its-group': [
+    'const bool isPutOff = false;',
+    'LeaseTable.PutsOffReadersOfAFreeKey*',
+  ],
   'lease-freed-while-read': ['', 'LeaseTable.IsFreedByTheLastReader*'],
   'gate-counted-twice': ['', 'FencingGate.IsNotForgottenForOne*'],
   'gate-forgets': ['', 'FencingGate.ForgetsTheLowest*'],

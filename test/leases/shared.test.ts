@@ -83,6 +83,19 @@ describe.each(PLACES)('shared leases over $name', ({ start }) => {
     expect(await reader.release()).toBe(true);
   });
 
+  it('a reader that is put off times out, although the key is free, and its error does not blame a holder', async () => {
+    const store = open();
+    const manager = managerOn(store);
+    const reader = await manager.acquire('key', SHARED);
+    await store.putOffReaders('key', PATIENT);
+    expect(await reader.release()).toBe(true);
+    const error = await rejectionOf(manager.acquire('key', { ...SHARED, timeout: 30 }));
+    expect(error).toMatchObject({ code: 'ERR_LOCK_TIMEOUT' });
+    expect(String(error)).toMatch(/it is held, or readers are put off$/);
+    expect(await (await manager.acquire('key')).release()).toBe(true);
+    expect(await (await manager.acquire('key', SHARED)).release()).toBe(true);
+  });
+
   it('a reader that is aborted while it waits leaves nothing behind', async () => {
     const manager = managerOn(open());
     const writer = await manager.acquire('key');
@@ -212,7 +225,7 @@ describe.each(PLACES)('shared leases over $name', ({ start }) => {
     expect((await store.inspect('key'))?.token).toBe(token);
   });
 
-  it('a reader sees that a writer abandoned the key, and abandons none itself', async () => {
+  it('a reader sees that a writer abandoned the key, and only an exclusive release ends that', async () => {
     const clock = new FixedClock(Date.now());
     const store = open(clock);
     const manager = managerOn(open(clock), { clock, ttl: TTL, renew: false });
@@ -221,11 +234,28 @@ describe.each(PLACES)('shared leases over $name', ({ start }) => {
     const readers = [await manager.acquire('key', SHARED), await manager.acquire('key', SHARED)];
     expect(readers.map(({ abandoned }) => abandoned)).toEqual([true, true]);
     for (const reader of readers) expect(await reader.release()).toBe(true);
-    await manager.acquire('key', SHARED);
+    for (const isAbandoned of [true, false]) {
+      await manager.acquire('key', SHARED);
+      clock.advance(2 * TTL);
+      await turns();
+      const writer = await manager.acquire('key');
+      expect(writer.abandoned).toBe(isAbandoned);
+      expect(await writer.release()).toBe(true);
+    }
+  });
+
+  it('keep the key abandoned if they are given back, because another key was refused', async () => {
+    const clock = new FixedClock(Date.now());
+    const store = open(clock);
+    const manager = managerOn(open(clock), { clock, ttl: TTL, renew: false });
+    await store.tryAcquire('a', 'gone', TTL);
     clock.advance(2 * TTL);
-    await turns();
-    const writer = await manager.acquire('key');
-    expect(writer.abandoned).toBe(false);
+    const writer = await manager.acquire('b');
+    expect(await manager.tryAcquire(['a', 'b'], SHARED)).toBeUndefined();
+    await expect.poll(() => store.inspect('a')).toBeUndefined();
+    const reader = await manager.acquire('a', SHARED);
+    expect(reader.abandoned).toBe(true);
+    expect(await reader.release()).toBe(true);
     expect(await writer.release()).toBe(true);
   });
 
@@ -455,7 +485,7 @@ describe('an exclusive waiter', () => {
     expect(asked).toEqual([]);
     const writing = watch(manager.acquire('key', { timeout: PATIENT }));
     await until(() => asked.length > 0, 'readers are put off');
-    expect(asked[0]).toEqual(['key', 2000]);
+    expect(asked[0]).toEqual(['key', 1000]);
     expect(await reader.release()).toBe(true);
     expect(await (await writing.promise).release()).toBe(true);
   });

@@ -5,6 +5,7 @@ import { StandIn } from '../support/dynamodb/stand-in.mjs';
 import { HeldRequests } from '../support/held-requests.js';
 import { RECIPES_ADVICE } from '../support/recipe-packages.mjs';
 import { reportMissing } from '../support/requirements.js';
+import { expectNoGroup } from './readers.js';
 
 const TTL = 60_000;
 const SKEW = 1000;
@@ -61,7 +62,8 @@ function describeStore(): void {
     await store.tryAcquireShared('key', 'r2', TTL);
     // A second, because the time is rounded down, and the margin of a TTL, which is rounded up.
     const ends = START + TTL + SKEW + 1000 + 1;
-    const item = { name: 'key', token: String(grant!.token), owner: 'stripelock:readers:r1' };
+    const item = { name: 'key', token: String(grant!.token), owner: grant!.group };
+    expect(grant!.group).toBe(`stripelock:readers:r1:${grant!.token}`);
     expect(itemOf()).toMatchObject({
       ...item,
       ends: String(ends),
@@ -73,8 +75,18 @@ function describeStore(): void {
     await store.releaseShared('key', 'r1');
     expect(itemOf()['info']).toBe('2026-01-01T00:00:07.000Z 0,r2,');
     await store.releaseShared('key', 'r2');
+    const free = { name: 'key', token: String(grant!.token), ends: String(START) };
     const { removeAt: _, ...released } = itemOf();
-    expect(released).toEqual({ name: 'key', token: String(grant!.token), ends: String(START) });
+    expect(released).toEqual({ ...free, info: '2026-01-01T00:00:07.000Z' });
+    server.now = () => START + 7000;
+    const later = await store.tryAcquireShared('key', 'r3', TTL);
+    await store.releaseShared('key', 'r3');
+    const { removeAt: __, ...last } = itemOf();
+    expect(last).toEqual({ ...free, token: String(later!.token), ends: String(START + 7000) });
+  });
+
+  it('is no group if another owner has the key, whatever its info', async () => {
+    await expectNoGroup(open(), '2026-01-01T00:00:00.000Z 0,a,');
   });
 
   it('puts readers off for at least the time on every machine of the service, and not much longer', async () => {

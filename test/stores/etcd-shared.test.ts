@@ -13,11 +13,13 @@ import {
   REVOKE,
   TXN,
 } from './etcd-setup.js';
+import { expectNoGroup } from './readers.js';
 
 const LONG = 60_000;
 /** Milliseconds of a store that gives up soon: enough for what does not hang, on a busy machine. */
 const HASTE = 1500;
-const GROUP = 'stripelock:readers:r1';
+/** The owner in the value of a group that `r1` formed. The name of the group also has the token. */
+const OWNER = 'stripelock:readers:r1';
 
 /** Whether the request is a transaction that may write. */
 const isWrite = ({ path, body }: Passing): boolean => path === TXN && body.includes('compare');
@@ -41,11 +43,12 @@ describe.runIf(hasEtcd)('shared mode in the etcd store', () => {
     gateway.asked.length = 0;
   });
 
-  async function valueOf(key = 'key'): Promise<{ owner: string; info?: string } | undefined> {
+  async function valueOf(key = 'key'): Promise<{ owner: string; readers?: string } | undefined> {
     const entry = await etcd.entry(key);
     return entry && (JSON.parse(Buffer.from(entry.value, 'base64').toString()) as { owner: string });
   }
-  const readers = async (): Promise<string | undefined> => (await valueOf())?.info;
+  const readers = async (): Promise<string | undefined> => (await valueOf())?.readers;
+  const groupOf = async (): Promise<string> => (await other.inspect('key'))!.owner;
   const leaseOf = async (): Promise<string | undefined> => (await etcd.entry('key'))?.lease;
 
   async function putOffKey(): Promise<{ value: string; lease: string } | undefined> {
@@ -89,7 +92,7 @@ describe.runIf(hasEtcd)('shared mode in the etcd store', () => {
     expect(gateway.asked.splice(0)).toEqual([TXN, GRANT, TXN]);
     await store.tryAcquireShared('key', 'r2', LONG);
     expect(gateway.asked.splice(0)).toEqual([TXN, BEAT, TXN]);
-    await store.renew('key', GROUP, LONG);
+    await store.renew('key', await groupOf(), LONG);
     expect(gateway.asked.splice(0)).toEqual([TXN, BEAT, TXN]);
     await store.putOffReaders('key', LONG);
     expect(gateway.asked.splice(0)).toEqual([RANGE, TXN, GRANT, TXN]);
@@ -125,10 +128,10 @@ describe.runIf(hasEtcd)('shared mode in the etcd store', () => {
   it('keeps the readers in the place of the info, and removes the key with the last one', async () => {
     await store.tryAcquireShared('key', 'r1', LONG);
     await other.tryAcquireShared('key', 'r2', LONG);
-    expect(await valueOf()).toMatchObject({ owner: GROUP, info: 'r1,r2,' });
+    expect(await valueOf()).toMatchObject({ owner: OWNER, readers: 'r1,r2,' });
     const lease = await leaseOf();
     await other.releaseShared('key', 'r1');
-    expect(await valueOf()).toMatchObject({ owner: GROUP, info: 'r2,' });
+    expect(await valueOf()).toMatchObject({ owner: OWNER, readers: 'r2,' });
     expect(await leaseOf()).toBe(lease);
     await other.releaseShared('key', 'r2');
     expect(await etcd.entry('key')).toBeUndefined();
@@ -141,7 +144,8 @@ describe.runIf(hasEtcd)('shared mode in the etcd store', () => {
     const grants = await Promise.all(ids.map((id) => store.tryAcquireShared('key', id, LONG)));
     for (const grant of grants) expect(grant).toEqual(grants[0]);
     expect(gateway.asked.splice(0)).toEqual([TXN, GRANT, TXN]);
-    const renewed = await Promise.all(ids.map(() => store.renew('key', GROUP, LONG)));
+    const { group } = grants[0]!;
+    const renewed = await Promise.all(ids.map(() => store.renew('key', group, LONG)));
     expect(renewed).toEqual(ids.map(() => true));
     expect(gateway.asked.splice(0)).toEqual([TXN, BEAT, TXN]);
     const left = await Promise.all(ids.map((id) => store.releaseShared('key', id)));
@@ -170,7 +174,7 @@ describe.runIf(hasEtcd)('shared mode in the etcd store', () => {
     expect(second).not.toBe(first);
     await expectSoon(() => etcd.leases()).not.toContain(first);
     await store.tryAcquireShared('key', 'r3', 5000);
-    expect(await store.renew('key', GROUP, 5000)).toBe(true);
+    expect(await store.renew('key', await groupOf(), 5000)).toBe(true);
     expect(await leaseOf()).toBe(second);
     expect((await store.inspect('key'))!.remaining).toBeGreaterThan(LONG / 2);
   });
@@ -196,7 +200,7 @@ describe.runIf(hasEtcd)('shared mode in the etcd store', () => {
     expect(order).toEqual(['granted', 'binding', 'granted', 'binding', 'granted', 'binding']);
   });
 
-  it('puts readers off by a key with an etcd lease, which does not matter to the next group', async () => {
+  it('puts readers off by a key with an etcd lease, which outlasts the group, and a writer removes', async () => {
     await store.tryAcquireShared('key', 'r1', LONG);
     expect(await putOffKey()).toBeUndefined();
     await store.putOffReaders('key', 30_000);
@@ -206,7 +210,11 @@ describe.runIf(hasEtcd)('shared mode in the etcd store', () => {
     await other.putOffReaders('key', LONG);
     expect((await putOffKey())!.lease).not.toBe(first.lease);
     await store.releaseShared('key', 'r1');
+    expect(await store.tryAcquireShared('key', 'r2', LONG)).toBeUndefined();
     expect(await putOffKey()).toBeDefined();
+    await other.tryAcquire('key', 'writer', LONG);
+    expect(await putOffKey()).toBeUndefined();
+    await other.release('key', 'writer');
     const next = await store.tryAcquireShared('key', 'r2', LONG);
     expect(await other.tryAcquireShared('key', 'r3', LONG)).toEqual(next);
     expect(await other.putOffReaders('key', 30_000)).toBe(true);
@@ -222,6 +230,35 @@ describe.runIf(hasEtcd)('shared mode in the etcd store', () => {
     };
     expect(await store.tryAcquireShared('key', 'r2', LONG)).toBeUndefined();
     expect(await readers()).toBe('r1,');
+  });
+
+  it('refuses a reader if a group has come and gone between its read and its transaction, and puts off readers', async () => {
+    let count = 0;
+    gateway.rule = async (request) => {
+      if (isWrite(request) && count++ === 0) {
+        await other.tryAcquireShared('key', 'r1', LONG);
+        await other.putOffReaders('key', LONG);
+        await other.releaseShared('key', 'r1');
+      }
+      return request.forward();
+    };
+    expect(await store.tryAcquireShared('key', 'r2', LONG)).toBeUndefined();
+    expect(await etcd.entry('key')).toBeUndefined();
+  });
+
+  it('gives a group that is formed late another name', async () => {
+    const form = await holdWrite((hasty) => hasty.tryAcquireShared('key', 'r1', LONG));
+    const { group } = (await other.tryAcquireShared('key', 'r1', LONG))!;
+    await revokeLease(other, 'key');
+    await form.forward();
+    expect(await readers()).toBe('r1,');
+    expect(await groupOf()).not.toBe(group);
+    expect(await other.renew('key', group, LONG)).toBe(false);
+    expect(await other.renew('key', await groupOf(), LONG)).toBe(true);
+  });
+
+  it('is no group if another owner has the key, whatever its info', async () => {
+    await expectNoGroup(store, 'a,');
   });
 
   it('notifies a waiter only of the release of the last reader', async () => {
@@ -252,7 +289,7 @@ describe.runIf(hasEtcd)('shared mode in the etcd store', () => {
       return { status, text: isStale ? text.replace(/"raft_term":"\d+"/g, '"raft_term":"1"') : text };
     };
     gateway.asked.length = 0;
-    expect(await store.renew('key', GROUP, LONG)).toBe(true);
+    expect(await store.renew('key', await groupOf(), LONG)).toBe(true);
     expect(gateway.asked.splice(0)).toEqual([TXN, BEAT, TXN, TXN, BEAT, TXN]);
     beats = 0;
     expect(await store.tryAcquireShared('key', 'r2', LONG)).toBeDefined();
@@ -279,7 +316,8 @@ describe.runIf(hasEtcd)('shared mode in the etcd store', () => {
     it('forms one group, and joins and leaves it once', async () => {
       loseAnswers();
       const grant = await store.tryAcquireShared('key', 'r1', LONG);
-      expect(await store.inspect('key')).toMatchObject({ owner: GROUP, token: grant!.token });
+      expect(grant!.group).toBe(`${OWNER}:${grant!.token}`);
+      expect(await store.inspect('key')).toMatchObject({ owner: grant!.group, token: grant!.token });
       loseAnswers();
       expect(await store.tryAcquireShared('key', 'r2', LONG)).toEqual(grant);
       expect(await readers()).toBe('r1,r2,');
@@ -300,7 +338,7 @@ describe.runIf(hasEtcd)('shared mode in the etcd store', () => {
       loseAnswers();
       await store.tryAcquireShared('key', 'r2', LONG);
       expect(await etcd.leases()).toContain(await leaseOf());
-      expect(await store.renew('key', GROUP, LONG)).toBe(true);
+      expect(await store.renew('key', await groupOf(), LONG)).toBe(true);
     });
 
     it('does not end a group that other readers have joined since, if the reader that forms it gives up', async () => {
@@ -310,9 +348,9 @@ describe.runIf(hasEtcd)('shared mode in the etcd store', () => {
       await forming.forward();
       expect(await readers()).toBe('r1,');
       const grant = await other.tryAcquireShared('key', 'r2', LONG);
-      expect(grant!.group).toBe(GROUP);
+      expect(grant!.group).toMatch(`${OWNER}:`);
       const lease = await leaseOf();
-      expect(await other.renew('key', GROUP, LONG)).toBe(true);
+      expect(await other.renew('key', await groupOf(), LONG)).toBe(true);
       expect(await etcd.leases()).toContain(lease);
     });
 
@@ -335,11 +373,11 @@ describe.runIf(hasEtcd)('shared mode in the etcd store', () => {
     it('does not change the key by a transaction that was prepared before another one', async () => {
       await other.tryAcquireShared('key', 'r1', LONG);
       const join = await holdWrite((hasty) => hasty.tryAcquireShared('key', 'r2', LONG));
-      expect(await other.renew('key', GROUP, LONG)).toBe(true);
+      expect(await other.renew('key', await groupOf(), LONG)).toBe(true);
       const move = await holdWrite((hasty) => hasty.tryAcquireShared('key', 'r3', 2 * LONG));
-      expect(await other.renew('key', GROUP, LONG)).toBe(true);
+      expect(await other.renew('key', await groupOf(), LONG)).toBe(true);
       const leave = await holdWrite((hasty) => hasty.releaseShared('key', 'r1'));
-      expect(await other.renew('key', GROUP, LONG)).toBe(true);
+      expect(await other.renew('key', await groupOf(), LONG)).toBe(true);
       const before = await etcd.entry('key');
       for (const late of [join, move, leave]) {
         expect(JSON.parse((await late.forward()).text)).not.toHaveProperty('succeeded');

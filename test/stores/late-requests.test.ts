@@ -308,10 +308,10 @@ describe.each(Object.entries(servers))('a request that comes late to %s', (name,
       await late(() => readers().tryAcquireShared('key', 'r1', LONG));
       await requests.letGo();
       await isFree();
-      await readers().tryAcquireShared('key', 'r2', LONG);
+      const grant = await readers().tryAcquireShared('key', 'r2', LONG);
       await late(() => readers().tryAcquireShared('key', 'r1', LONG));
       await requests.letGo();
-      expect((await store.inspect('key'))!.owner).toBe('stripelock:readers:r2');
+      expect((await store.inspect('key'))!.owner).toBe(grant!.group);
       expect(await readers().releaseShared('key', 'r2')).toBe(true);
       await isFree();
     });
@@ -323,7 +323,7 @@ describe.each(Object.entries(servers))('a request that comes late to %s', (name,
       });
       requests.holdsAnswers = false;
       const grant = await readers().tryAcquireShared('key', 'r2', LONG);
-      expect(grant!.group).toBe('stripelock:readers:r1');
+      expect(grant!.group).toMatch(/^stripelock:readers:r1:/);
       await requests.letGo();
       await turns();
       await requests.settled();

@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { mongodbLeaseStore } from 'stripelock/mongodb';
 import { HeldRequests } from '../support/held-requests.js';
 import { MongodbScene, mongodbDrivers } from './mongodb-setup.js';
+import { expectNoGroup } from './readers.js';
 
 const LONG = 60_000;
 /** Milliseconds of a store whose requests are held. */
@@ -33,7 +34,7 @@ describe.each(mongodbDrivers)('shared mode in the MongoDB store on %s', (driver)
     const { leaseEnds: _, info, ...rest } = documentOf();
     expect(rest).toEqual({
       _id: 'key',
-      owner: 'stripelock:readers:r1',
+      owner: `stripelock:readers:r1:${grant!.token}`,
       token: grant!.token,
       abandoned: null,
     });
@@ -44,6 +45,22 @@ describe.each(mongodbDrivers)('shared mode in the MongoDB store on %s', (driver)
     const { leaseEnds, ...released } = documentOf();
     expect(released).toEqual({ _id: 'key', owner: '', token: grant!.token, info: '', abandoned: null });
     expect((leaseEnds as Date).getTime()).toBeLessThanOrEqual(Date.now());
+  });
+
+  it('keeps the time in the free document, for one exclusive grant', async () => {
+    await mongo.store.tryAcquireShared('key', 'r1', LONG);
+    await mongo.store.putOffReaders('key', LONG);
+    await mongo.store.releaseShared('key', 'r1');
+    expect(documentOf()).toMatchObject({ owner: '', abandoned: null });
+    expect(documentOf()['info']).toMatch(new RegExp(`^${TIME}$`));
+    expect(await mongo.store.tryAcquireShared('key', 'r2', LONG)).toBeUndefined();
+    await mongo.store.tryAcquire('key', 'writer', LONG);
+    await mongo.store.release('key', 'writer');
+    expect(documentOf()).toMatchObject({ owner: '', info: '', abandoned: null });
+  });
+
+  it('is no group if another owner has the key, whatever its info', async () => {
+    await expectNoGroup(mongo.store, '2026-01-01T00:00:00.000Z 0,a,');
   });
 
   it('writes nothing if it is refused, or puts off no one', async () => {
@@ -63,7 +80,13 @@ describe.each(mongodbDrivers)('shared mode in the MongoDB store on %s', (driver)
   it('leaves a document alone that is not a lease', async () => {
     const leaseEnds = new Date(Date.now() + LONG);
     const owner = 'stripelock:readers:r1';
-    for (const fields of [{ name: 'r1' }, { owner }, { owner, leaseEnds, info: 5 }]) {
+    const readers = '2026-01-01T00:00:00.000Z 0,r1,';
+    for (const fields of [
+      { name: 'r1' },
+      { owner },
+      { owner, leaseEnds, info: 5 },
+      { owner: `${owner}:`, leaseEnds, info: readers },
+    ]) {
       mongo.server.data.change(NAMESPACE, 'key', { _id: 'key', ...fields });
       const asked = mongo.store.tryAcquireShared('key', 'r1', LONG);
       await expect(asked).rejects.toMatchObject({ code: 'ERR_LEASE_STORE' });

@@ -27,18 +27,36 @@ describe.each(mysqlLibraries)('a group of readers in MySQL, on %s', (library) =>
 
   it('is one row with all readers, which the last one frees', async () => {
     const [store, , row] = await begin();
-    const group = { owner: 'stripelock:readers:a', abandoned: null, freed: '0' };
-    await store.tryAcquireShared('key', 'a', LONG);
+    const { group: owner, token } = (await store.tryAcquireShared('key', 'a', LONG))!;
+    expect(owner).toBe(`stripelock:readers:a:${token}`);
+    const group = { owner, abandoned: null, freed: '0' };
     expect(await row()).toEqual({ ...group, info: `${NOT_PUT_OFF}+,a,` });
     await store.tryAcquireShared('key', 'b', LONG);
     await store.tryAcquireShared('key', 'a', LONG);
     expect(await row()).toEqual({ ...group, info: `${NOT_PUT_OFF}+,a,b,` });
-    await store.renew('key', group.owner, 2 * LONG);
+    await store.renew('key', owner, 2 * LONG);
     expect(await row()).toEqual({ ...group, info: `${NOT_PUT_OFF}+,a,b,` });
     await store.releaseShared('key', 'a');
     expect(await row()).toEqual({ ...group, info: `${NOT_PUT_OFF}+,b,` });
     await store.releaseShared('key', 'b');
     expect(await row()).toEqual({ owner: '', info: null, abandoned: null, freed: '1' });
+    // The row exists now, so that the group gets its name from another part of the statement.
+    const again = (await store.tryAcquireShared('key', 'a', LONG))!;
+    expect(again.group).toBe(`stripelock:readers:a:${again.token}`);
+    expect(await store.inspect('key')).toMatchObject({ owner: again.group, token: again.token });
+  });
+
+  it('keeps the time in the free row, for one exclusive grant', async () => {
+    const [store, , row] = await begin();
+    await store.tryAcquireShared('key', 'a', LONG);
+    await store.putOffReaders('key', LONG);
+    await store.releaseShared('key', 'a');
+    const free = { owner: '', abandoned: null, freed: '1' };
+    expect(await row()).toEqual({ ...free, info: expect.stringMatching(/^\d{16}\+$/) as string });
+    expect(await store.tryAcquireShared('key', 'b', LONG)).toBeUndefined();
+    await store.tryAcquire('key', 'writer', LONG);
+    await store.release('key', 'writer');
+    expect(await row()).toEqual({ ...free, info: null });
   });
 
   it('puts off readers until a time of the server’s clock', async () => {
@@ -70,7 +88,7 @@ describe.each(mysqlLibraries)('a group of readers in MySQL, on %s', (library) =>
     await manager.close();
   });
 
-  it('ends an abandonment, and gives its readers the answer of the first one', async () => {
+  it('keeps an abandonment, and gives its readers the answer of the first one', async () => {
     const [store, table, row] = await begin();
     await store.tryAcquire('key', 'gone', LONG);
     await scene.server.query(`UPDATE ${table} SET expires = ${CLOCK}`);
@@ -79,11 +97,14 @@ describe.each(mysqlLibraries)('a group of readers in MySQL, on %s', (library) =>
       await store.tryAcquireShared('key', reader, LONG, details);
       expect(details.abandoned).toEqual([true]);
     }
-    expect(await row()).toMatchObject({ info: `${NOT_PUT_OFF}-,a,b,`, abandoned: null });
-    await scene.server.query(`UPDATE ${table} SET expires = ${CLOCK}`);
+    expect(await row()).toMatchObject({ info: `${NOT_PUT_OFF}-,a,b,`, abandoned: 1 });
+    for (const reader of ['a', 'b']) await store.releaseShared('key', reader);
+    expect(await row()).toMatchObject({ owner: '', info: null, abandoned: 1, freed: '0' });
     const details: GrantDetails = {};
     await store.tryAcquire('key', 'next', LONG, undefined, details);
-    expect(details.abandoned).toEqual([false]);
+    expect(details.abandoned).toEqual([true]);
+    await store.release('key', 'next');
+    expect(await row()).toMatchObject({ owner: '', abandoned: null, freed: '1' });
   });
 
   it('is no group if another owner has the key, whatever its info', async () => {
@@ -118,6 +139,11 @@ describe.skipIf(mysqlLibraries.length === 0)('readers in MySQL', () => {
       expect(insertId).toBeGreaterThan(1000);
       expect(insertId).toBeLessThanOrEqual(60_061);
       await store.releaseShared('key', 'a');
+      const [{ insertId: left }] = await client.query<ResultSetHeader>(sql);
+      expect(left).toBeGreaterThan(1000);
+      expect(left).toBeLessThanOrEqual(times[1]);
+      await store.tryAcquire('key', 'writer', LONG);
+      await store.release('key', 'writer');
     }
   });
 

@@ -266,7 +266,7 @@ describe.skipIf(mysqlLibraries.length === 0)('the MySQL store', () => {
     expect(await store.tryAcquireAll(['b\\', 'a'], 'you', LONG)).toHaveLength(2);
     const details = {};
     const group = (await store.tryAcquireShared('c', 'r1', LONG, details))!;
-    expect(group.group).toBe('stripelock:readers:r1');
+    expect(group.group).toBe(`stripelock:readers:r1:${group.token}`);
     expect(details).toEqual({ abandoned: [false] });
     expect(await store.tryAcquireShared('c', 'r2', LONG)).toEqual(group);
     expect(await store.putOffReaders('c', LONG)).toBe(true);
@@ -274,10 +274,12 @@ describe.skipIf(mysqlLibraries.length === 0)('the MySQL store', () => {
     expect(await store.tryAcquireShared('c', 'r2', LONG)).toEqual(group);
     expect(await store.releaseShared('c', 'r3')).toBe(false);
     for (const reader of ['r1', 'r2']) expect(await store.releaseShared('c', reader)).toBe(true);
+    expect(await store.tryAcquireShared('c', 'r3', LONG)).toBeUndefined();
     await store.tryAcquire('c', 'gone', 1);
     await expect.poll(() => store.inspect('c')).toBeUndefined();
     const next = (await store.tryAcquireShared('c', 'r4', LONG, details))!;
     expect(next.token > group.token).toBe(true);
+    expect(next.group).toBe(`stripelock:readers:r4:${next.token}`);
     expect(details).toEqual({ abandoned: [true] });
     expect(await store.tryAcquireShared('c', 'r5', 2 * LONG, details)).toEqual(next);
     expect(details).toEqual({ abandoned: [true] });

@@ -26,13 +26,14 @@ describe.each(postgresLibraries)('a group of readers in PostgreSQL, on %s', (lib
 
   it('is one row with all readers, which the last one frees', async () => {
     const [store, , row] = await begin();
-    const group = { owner: 'stripelock:readers:a', abandoned: null, waited: false, freed: 'false' };
-    await store.tryAcquireShared('key', 'a', LONG);
+    const { group: owner, token } = (await store.tryAcquireShared('key', 'a', LONG))!;
+    expect(owner).toBe(`stripelock:readers:a:${token}`);
+    const group = { owner, abandoned: null, waited: false, freed: 'false' };
     expect(await row()).toEqual({ ...group, info: `${NOT_PUT_OFF}+,a,` });
     await store.tryAcquireShared('key', 'b', LONG);
     await store.tryAcquireShared('key', 'a', LONG);
     expect(await row()).toEqual({ ...group, info: `${NOT_PUT_OFF}+,a,b,` });
-    await store.renew('key', group.owner, 2 * LONG);
+    await store.renew('key', owner, 2 * LONG);
     expect(await row()).toEqual({ ...group, info: `${NOT_PUT_OFF}+,a,b,` });
     await store.releaseShared('key', 'a');
     expect(await row()).toEqual({ ...group, info: `${NOT_PUT_OFF}+,b,` });
@@ -52,6 +53,19 @@ describe.each(postgresLibraries)('a group of readers in PostgreSQL, on %s', (lib
     expect(await store.tryAcquireShared('key', 'b', LONG)).toBeUndefined();
     await scene.server.query(`UPDATE ${table} SET info = overlay(info PLACING '${NOT_PUT_OFF}' FROM 1)`);
     expect(await store.tryAcquireShared('key', 'b', LONG)).toBeDefined();
+  });
+
+  it('keeps the time in the free row, for one exclusive grant', async () => {
+    const [store, , row] = await begin();
+    await store.tryAcquireShared('key', 'a', LONG);
+    await store.putOffReaders('key', LONG);
+    await store.releaseShared('key', 'a');
+    const free = { owner: '', abandoned: null, freed: 'true' };
+    expect(await row()).toMatchObject({ ...free, info: expect.stringMatching(/^\d{19}\+$/) as string });
+    expect(await store.tryAcquireShared('key', 'b', LONG)).toBeUndefined();
+    await store.tryAcquire('key', 'writer', LONG);
+    await store.release('key', 'writer');
+    expect(await row()).toMatchObject({ ...free, info: null });
   });
 
   it('wakes a waiting writer of another client when the last reader has left', async () => {
@@ -95,7 +109,7 @@ describe.each(postgresLibraries)('a group of readers in PostgreSQL, on %s', (lib
     expect(new Set(groups).size).toBe(1);
   });
 
-  it('ends an abandonment, and gives its readers the answer of the first one', async () => {
+  it('keeps an abandonment, and gives its readers the answer of the first one', async () => {
     const [store, table, row] = await begin();
     await store.tryAcquire('key', 'gone', LONG);
     await scene.server.query(`UPDATE ${table} SET expires = now(), waited = true`);
@@ -105,11 +119,14 @@ describe.each(postgresLibraries)('a group of readers in PostgreSQL, on %s', (lib
       expect(details.abandoned).toEqual([true]);
     }
     // The waiters of the earlier lease ask again when it expires.
-    expect(await row()).toMatchObject({ info: `${NOT_PUT_OFF}-,a,b,`, abandoned: null, waited: false });
-    await scene.server.query(`UPDATE ${table} SET expires = now()`);
+    expect(await row()).toMatchObject({ info: `${NOT_PUT_OFF}-,a,b,`, abandoned: true, waited: false });
+    for (const reader of ['a', 'b']) await store.releaseShared('key', reader);
+    expect(await row()).toMatchObject({ info: `${NOT_PUT_OFF}-,`, abandoned: true, freed: 'false' });
     const details: GrantDetails = {};
     await store.tryAcquire('key', 'next', LONG, undefined, details);
-    expect(details.abandoned).toEqual([false]);
+    expect(details.abandoned).toEqual([true]);
+    await store.release('key', 'next');
+    expect(await row()).toMatchObject({ owner: '', info: null, abandoned: null, freed: 'true' });
   });
 
   it('is no group if another owner has the key, whatever its info', async () => {
@@ -150,6 +167,11 @@ describe.skipIf(postgresLibraries.length === 0)('readers in PostgreSQL', () => {
       expect(Number(rows[0]!.remaining)).toBeGreaterThan(1000);
       expect(Number(rows[0]!.remaining)).toBeLessThanOrEqual(60_061);
       await store.releaseShared('key', 'a');
+      const left = await client.query<{ remaining: string }>(text, ['key', 'b', '1000', '0', '1s', 'true']);
+      expect(Number(left.rows[0]!.remaining)).toBeGreaterThan(1000);
+      expect(Number(left.rows[0]!.remaining)).toBeLessThanOrEqual(times[1]);
+      await store.tryAcquire('key', 'writer', LONG);
+      await store.release('key', 'writer');
     }
   });
 

@@ -30,14 +30,17 @@ export async function expectReadersOrWriter(
   expect(await stores[0]!.inspect('shared')).toBeUndefined();
 }
 
-/** Checks that a lease is no group unless its owner and its text are those of one. `text`: a group's text with the reader `a`. */
+/**
+ * Checks that a lease is no group unless its owner and its text are those of one. `text`: a group's text with the
+ * reader `a`.
+ */
 export async function expectNoGroup(store: SharedLeaseStore & InfoLeaseStore, text: string): Promise<void> {
   await store.tryAcquire('key', 'stripelock:readers', LONG, text);
   expect(await store.tryAcquireShared('key', 'b', LONG)).toBeUndefined();
   expect(await store.releaseShared('key', 'a')).toBe(false);
   expect(await store.putOffReaders('key', LONG)).toBe(false);
   expect(await store.inspect('key')).toMatchObject({ info: text });
-  for (const info of [undefined, 'some info']) {
+  for (const info of [undefined, 'some info', text]) {
     await store.tryAcquire('other', 'stripelock:readers:', LONG, info);
     expect(await store.tryAcquireShared('other', 'b', LONG)).toBeUndefined();
     expect(await store.releaseShared('other', 'b')).toBe(false);

@@ -13,7 +13,7 @@ import type {
 } from '../../lib/stores/server-store.js';
 import type { ReleaseFeed } from '../../lib/stores/wakers.js';
 import { compareKeys } from '../../unbundled/common/key-order.js';
-import { READERS } from '../../unbundled/lease/contract/shared.js';
+import { groupName } from '../../unbundled/lease/contract/shared.js';
 import { encodeText, isInRange, type TextRange } from '../../unbundled/stores/exact-text.js';
 import { listByPages, pageOf } from '../../unbundled/stores/listing.js';
 
@@ -28,7 +28,7 @@ interface Row {
   info: string;
   /** Whether the last holder left the key without a release; undefined once the holder has ended the lease. */
   abandoned: boolean | undefined;
-  /** Exists while a group holds the key. */
+  /** Exists if a group holds the key, or was the last to hold it. */
   group?: { readonly readers: Set<string>; putOffUntil: number };
 }
 
@@ -51,21 +51,30 @@ export class MapServer {
   wasAbandoned(name: string): boolean {
     const row = this.rows.get(name);
     if (row?.abandoned === undefined) return false;
-    return this.held(name) === undefined ? row.group === undefined : row.abandoned;
+    return row.abandoned || (row.group === undefined && this.held(name) === undefined);
   }
 
   free(name: string, owner: string, token?: bigint, wasUsed?: boolean): boolean {
     const row = this.held(name);
     if (row?.owner !== owner || (token !== undefined && row.token !== token)) return false;
     const stays =
-      row.group === undefined &&
       wasUsed !== undefined &&
       row.abandoned !== undefined &&
-      (wasUsed || row.abandoned);
+      (row.abandoned || (wasUsed && row.group === undefined));
     if (stays) row.expires = this.now();
     else this.rows.delete(name);
     for (const heard of this.listeners) heard(name);
     return true;
+  }
+
+  /** Removes a reader from the group that holds the key. The row of a group without readers has expired. */
+  leave(name: string, reader: string): Release {
+    const row = this.held(name);
+    if (row?.group?.readers.delete(reader) !== true) return 'not held';
+    if (row.group.readers.size > 0) return 'unnotified';
+    row.expires = this.now();
+    for (const heard of this.listeners) heard(name);
+    return 'freed';
   }
 }
 
@@ -151,16 +160,17 @@ export class MapBackend implements ListingBackend {
     const now = server.now();
     const held = server.held(name);
     const group = held?.group;
-    const isPutOff = group !== undefined && group.putOffUntil > now && !group.readers.has(reader);
-    if (held !== undefined && (group === undefined || isPutOff)) {
-      const until = isPutOff ? Math.min(group.putOffUntil, held.expires) : held.expires;
-      return { place: 0, wakeIn: until - now, isRegistered: true };
+    const isIn = group?.readers.has(reader) === true;
+    const putOffUntil = server.rows.get(name)?.group?.putOffUntil ?? now;
+    if (putOffUntil > now && !isIn) return { place: 0, wakeIn: putOffUntil - now, isRegistered: true };
+    if (held !== undefined && group === undefined) {
+      return { place: 0, wakeIn: held.expires - now, isRegistered: true };
     }
     const abandoned = server.wasAbandoned(name);
     if (held === undefined) {
       server.token = known.reduce((highest, one) => (one > highest ? one : highest), server.token) + 1n;
       server.rows.set(name, {
-        owner: READERS + reader,
+        owner: groupName(reader, server.token),
         token: server.token,
         expires: now + length,
         info: '',
@@ -177,11 +187,7 @@ export class MapBackend implements ListingBackend {
 
   async releaseShared(name: string, reader: string): Promise<Release> {
     await turn();
-    const held = this.#server.held(name);
-    if (held?.group?.readers.delete(reader) !== true) return 'not held';
-    if (held.group.readers.size > 0) return 'unnotified';
-    this.#server.free(name, held.owner);
-    return 'freed';
+    return this.#server.leave(name, reader);
   }
 
   async putOffReaders(name: string, milliseconds: number): Promise<boolean> {

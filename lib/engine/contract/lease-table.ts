@@ -28,7 +28,7 @@ export interface SharedLeaseGrant {
 export interface LeaseTable {
   /** Identifies the table in a handle. */
   readonly number: number;
-  /** The number of entries, including expired entries that are not removed yet. */
+  /** The number of entries, including those of free keys that are not removed yet. */
   readonly size: number;
   /**
    * Returns a fencing token if the lease is granted. Otherwise returns a delay in milliseconds: the caller
@@ -41,8 +41,8 @@ export interface LeaseTable {
    */
   tryAcquire(key: string, owner: string, ttl: number, at: number, info: string): bigint | number;
   /**
-   * Extends the lease to `ttl` from now; never shortens it. If `info` is given, it replaces the stored text.
-   * Returns false if the owner does not hold the key.
+   * Extends the lease to `ttl` from now; never shortens it. If `info` is given, it replaces the stored text,
+   * but not that of a group. Returns false if the owner does not hold the key.
    */
   renew(key: string, owner: string, ttl: number, at: number, info?: string): boolean;
   /**
@@ -59,7 +59,7 @@ export interface LeaseTable {
   takeBack(key: string, owner: string, token: bigint, wasUsed: boolean, at: number): boolean;
   /**
    * Grants the key in shared mode, or returns a delay as `tryAcquire` does. The first reader of a free key
-   * forms a group, which gets the reader's name and owns the key. A reader that joins never shortens the
+   * forms a group, which gets the name `reader:token` and owns the key. A reader that joins never shortens the
    * group's lease. While readers are put off, only readers of the group are granted the key.
    */
   join(key: string, reader: string, ttl: number, at: number): SharedLeaseGrant | number;
@@ -69,8 +69,9 @@ export interface LeaseTable {
    */
   leave(key: string, reader: string, at: number): boolean;
   /**
-   * Refuses new readers for `time` milliseconds, or longer if they are already put off for longer. Returns
-   * false if no group holds the key.
+   * Refuses new readers for `time` milliseconds, or longer if they are already put off for longer. This
+   * outlasts the last {@link leave}, but not a grant of {@link tryAcquire}. Returns false if no group holds the
+   * key.
    */
   putOffReaders(key: string, time: number, at: number): boolean;
   inspect(key: string, at: number): LeaseInfo | undefined;

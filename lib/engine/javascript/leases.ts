@@ -63,7 +63,7 @@ function unknownNumber(): LockError {
 }
 
 interface Entry {
-  readonly owner: string;
+  owner: string;
   readonly token: bigint;
   expiresAt: number;
   info: string;
@@ -71,6 +71,8 @@ interface Entry {
   abandoned: boolean;
   /** Whether the holder has ended the lease, but the key stays unavailable until `expiresAt`. */
   kept: boolean;
+  /** Whether the key is free, and the entry only puts off readers until `expiresAt`. */
+  vacant: boolean;
   /** The readers that hold the key together. Undefined if an owner holds the key. */
   readonly group: Group | undefined;
 }
@@ -109,9 +111,8 @@ class JavaScriptLeaseTable implements LeaseTable {
 
   tryAcquire(key: string, owner: string, ttl: number, at: number, info: string): bigint | number {
     const now = this.#tend(at);
-    const last = this.#entries.get(key);
-    const isHeld = last !== undefined && last.expiresAt > now;
-    if (isHeld && last.owner !== owner) return last.expiresAt - now;
+    const last = this.#held(key, now);
+    if (last !== undefined && last.owner !== owner) return last.expiresAt - now;
     const lease = { owner, expiresAt: now + ttl, info, group: undefined };
     const { token, abandoned } = this.#grant(key, lease, now);
     return abandoned ? -token : token;
@@ -122,7 +123,7 @@ class JavaScriptLeaseTable implements LeaseTable {
     const entry = this.#held(key, now);
     if (entry?.owner !== owner) return false;
     entry.expiresAt = Math.max(entry.expiresAt, now + ttl);
-    if (info !== undefined) entry.info = info;
+    if (info !== undefined && entry.group === undefined) entry.info = info;
     return true;
   }
 
@@ -143,17 +144,18 @@ class JavaScriptLeaseTable implements LeaseTable {
     const entry = this.#held(key, now);
     if (entry?.owner !== owner || entry.token !== token) return false;
     this.#entries.delete(key);
-    if (!endsReleased(entry) && (wasUsed || entry.abandoned)) this.#lapse(key);
+    if (endsAbandoned(entry, wasUsed)) this.#lapse(key);
     this.#callWatches(key);
     return true;
   }
 
   join(key: string, reader: string, ttl: number, at: number): SharedLeaseGrant | number {
     const now = this.#tend(at);
-    let entry = this.#held(key, now);
-    if (entry === undefined) {
+    let entry = this.#entries.get(key);
+    if (entry === undefined || entry.expiresAt <= now) {
       const group = { readers: new Set([reader]), putOffUntil: -Infinity };
       entry = this.#grant(key, { owner: reader, expiresAt: now + ttl, info: '', group }, now);
+      entry.owner += `:${entry.token}`;
     } else {
       const { group } = entry;
       if (group === undefined) return entry.expiresAt - now;
@@ -168,10 +170,17 @@ class JavaScriptLeaseTable implements LeaseTable {
   }
 
   leave(key: string, reader: string, at: number): boolean {
-    const readers = this.#held(key, this.#tend(at))?.group?.readers;
-    if (readers?.delete(reader) !== true) return false;
+    const now = this.#tend(at);
+    const entry = this.#held(key, now);
+    if (entry?.group?.readers.delete(reader) !== true) return false;
+    const { readers, putOffUntil } = entry.group;
     if (readers.size > 0) return true;
-    this.#entries.delete(key);
+    if (putOffUntil > now) {
+      Object.assign(entry, { expiresAt: putOffUntil, vacant: true, group: undefined });
+    } else {
+      this.#entries.delete(key);
+      if (entry.abandoned) this.#lapse(key);
+    }
     this.#callWatches(key);
     return true;
   }
@@ -194,7 +203,7 @@ class JavaScriptLeaseTable implements LeaseTable {
     const now = timeOf(at);
     const first = new FirstKeys<[key: string, entry: Entry]>(most, ([key]) => key);
     for (const [key, entry] of this.#entries) {
-      if (entry.expiresAt > now && key.startsWith(prefix)) first.add([key, entry]);
+      if (entry.expiresAt > now && !entry.vacant && key.startsWith(prefix)) first.add([key, entry]);
     }
     return first.sorted().map(([key, entry]) => ({ key, ...infoOf(entry, now) }));
   }
@@ -212,16 +221,16 @@ class JavaScriptLeaseTable implements LeaseTable {
   /** Grants a key that is free, or that the same owner holds. */
   #grant(key: string, lease: Pick<Entry, 'owner' | 'expiresAt' | 'info' | 'group'>, now: number): Entry {
     const last = this.#entries.get(key);
-    const hasLapsed = this.#lapsed.delete(key) || (last !== undefined && !endsReleased(last));
-    const abandoned = last !== undefined && last.expiresAt > now ? last.abandoned : hasLapsed;
-    const entry = { ...lease, token: this.#nextToken++, abandoned, kept: false };
+    const hasLapsed = this.#lapsed.delete(key) || (last !== undefined && endsAbandoned(last));
+    const abandoned = this.#held(key, now)?.abandoned ?? hasLapsed;
+    const entry = { ...lease, token: this.#nextToken++, abandoned, kept: false, vacant: false };
     this.#entries.set(key, entry);
     return entry;
   }
 
   #held(key: string, now: number): Entry | undefined {
     const entry = this.#entries.get(key);
-    return entry !== undefined && entry.expiresAt > now ? entry : undefined;
+    return entry !== undefined && entry.expiresAt > now && !entry.vacant ? entry : undefined;
   }
 
   #callWatches(key: string): void {
@@ -244,7 +253,7 @@ class JavaScriptLeaseTable implements LeaseTable {
       const [key, entry] = value;
       if (entry.expiresAt > now) continue;
       this.#entries.delete(key);
-      if (!endsReleased(entry)) this.#lapse(key);
+      if (endsAbandoned(entry)) this.#lapse(key);
     }
     return now;
   }
@@ -257,9 +266,9 @@ class JavaScriptLeaseTable implements LeaseTable {
   }
 }
 
-/** Whether the key counts as released when the entry expires, so that no abandonment is reported. */
-function endsReleased({ kept, group }: Entry): boolean {
-  return kept || group !== undefined;
+/** Whether the key becomes abandoned when the entry ends without a release. */
+function endsAbandoned({ abandoned, kept, vacant, group }: Entry, wasUsed = true): boolean {
+  return vacant || group !== undefined ? abandoned : !kept && (wasUsed || abandoned);
 }
 
 function infoOf({ owner, token, expiresAt, info }: Entry, now: number): LeaseInfo {

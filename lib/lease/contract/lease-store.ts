@@ -155,7 +155,8 @@ export interface AbandonmentLeaseStore extends ExactLeaseStore {
   /**
    * Frees the key of a grant that its holder did not release. In all other respects, this is like `release`.
    * The next grant of the key is marked as abandoned if this grant was used, or if this grant was itself
-   * marked so. After a `keep`, this grant counts as released.
+   * marked so. After a `keep`, this grant counts as released. The grant of a group of readers never counts as
+   * used.
    */
   takeBack(key: string, owner: string, token: FencingToken, wasUsed: boolean): Promise<boolean>;
 }

@@ -2,18 +2,29 @@ import { outOfRange } from '../../common/errors.js';
 import { checkNonEmpty, type FencingToken, type GrantDetails, type LeaseStore } from './lease-store.js';
 
 /**
- * The owners of keys that are held in shared mode start with this text. The rest is the id of the reader that
- * formed the group.
+ * The owners of keys that are held in shared mode start with this text. The rest is the name of the group; see
+ * {@link groupName}.
  */
 export const READERS = 'stripelock:readers:';
+
+/**
+ * The owner of a key that a group holds. It contains the token of the group, because the request of the reader that
+ * formed the group may be executed again later. The group that this request then forms has another name.
+ */
+export const groupName = (reader: string, token: FencingToken | string): string =>
+  `${READERS}${reader}:${token}`;
+
+/** Whether the owner of a key is a group that has this token. Only a store knows the token before it grants the key. */
+export const isGroupName = (owner: string, token: FencingToken): boolean =>
+  owner.startsWith(READERS) && owner.endsWith(`:${token}`);
 
 /** A grant in shared mode. */
 export interface SharedGrant {
   /** The token of the group: all readers that hold the key together have the same token. */
   readonly token: FencingToken;
   /**
-   * The owner under which the store keeps the key for the group. It starts with `stripelock:readers:`. `renew`
-   * with this owner renews the key.
+   * The owner under which the store keeps the key for the group. It starts with `stripelock:readers:`, and no
+   * other group has the same one. `renew` with this owner renews the key, and ignores its argument `info`.
    */
   readonly group: string;
 }
@@ -26,13 +37,14 @@ export interface SharedGrant {
 export interface SharedLeaseStore extends LeaseStore {
   /**
    * Grants the key to the reader for at least `ttl` milliseconds if the key is free, if its lease has expired,
-   * or if a group holds the key and readers are not put off. A join never shortens the group's lease. If the
-   * reader is already in the group, it can ask again at any time. Resolves to undefined if the key is refused.
+   * or if a group holds the key; but not while readers are put off. A join never shortens the group's lease. If
+   * the reader is already in the group, it can ask again at any time. Resolves to undefined if the key is refused.
    *
    * `reader`: an id that no other acquisition has: letters, digits, `:`, `-` and `_`. If the promise rejects,
    * use another id for the next attempt, because the store removes a reader whose grant arrives too late.
    * `details`: see {@link AbandonmentLeaseStore}. The readers that join a group get the value of the reader
-   * that formed it.
+   * that formed it. If that value is true, the key stays abandoned when the group ends, whether by its last
+   * release or by the expiry of its lease.
    */
   tryAcquireShared(
     key: string,
@@ -43,14 +55,16 @@ export interface SharedLeaseStore extends LeaseStore {
   /**
    * Removes the reader from the group that holds the key. The last reader to leave frees the key; waiters are
    * then notified as after any release. Resolves to true if the reader was in the group. A late or repeated
-   * call never affects another reader. A group that ends by its last release, or whose lease expires, does not
-   * leave its key abandoned.
+   * call never affects another reader. The end of a group does not make its key abandoned; see `details` of
+   * {@link tryAcquireShared}.
    */
   releaseShared(key: string, reader: string): Promise<boolean>;
   /**
    * Refuses new readers for `milliseconds` from now, if a group holds the key, so that an exclusive waiter does
-   * not starve. A later call may extend that time, and never shortens it. It ends with the group. Resolves to
-   * true if a group holds the key.
+   * not starve. A later call may extend that time, and never shortens it. After the last reader has left, the
+   * free key still refuses readers until that time, so that the waiter can acquire the key with its next attempt.
+   * An exclusive grant ends the refusal. If the group's lease expires or is revoked, the store may end it earlier.
+   * Resolves to true if a group holds the key. Otherwise changes nothing.
    */
   putOffReaders(key: string, milliseconds: number): Promise<boolean>;
 }

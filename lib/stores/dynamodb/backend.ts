@@ -3,9 +3,9 @@ import { LockError } from '../../common/errors.js';
 import { FirstKeys } from '../../common/key-order.js';
 import { LeaseStoreError, storeDenied } from '../../lease/contract/errors.js';
 import type { FencingToken } from '../../lease/contract/lease-store.js';
-import { READERS } from '../../lease/contract/shared.js';
+import { groupName } from '../../lease/contract/shared.js';
 import { isInRange, type TextRange } from '../exact-text.js';
-import { groupIn, groupText, type Group } from '../group-text.js';
+import { groupIn, groupText, putOffUntilIn, type Group } from '../group-text.js';
 import { inGroups, type Ask, type ListingBackend, type StoredKey } from '../listing.js';
 import { NEVER_LATE, NOT_ASKED, type TimeLimit } from '../requests.js';
 import type {
@@ -145,10 +145,16 @@ export class DynamodbBackend implements ListingBackend {
     const seen = await this.#read(name);
     const ends = this.#endOf(seen, length);
     if (!isHeld(seen)) {
+      const putOffUntil = seen.entry?.owner === undefined ? putOffUntilIn(seen.entry?.info) : undefined;
+      if (putOffUntil !== undefined && putOffUntil > seen.at) {
+        return { place: 0, wakeIn: putOffUntil - seen.at };
+      }
       const abandoned = isAbandoned(seen);
-      const [token, owner] = [tokenAfter(seen, known[0]!), READERS + reader];
+      const token = tokenAfter(seen, known[0]!);
+      const owner = groupName(reader, token);
       const info = groupText({ putOffUntil: seen.at, abandoned, readers: [reader] });
-      await this.#write([{ ...seen, after: { token, ends, owner, info, abandoned: undefined } }], operation);
+      const after = { token, ends, owner, info, abandoned: abandoned || undefined };
+      await this.#write([{ ...seen, after }], operation);
       return { token, group: owner, abandoned };
     }
     const { entry, at } = seen;
@@ -168,7 +174,9 @@ export class DynamodbBackend implements ListingBackend {
     const left = this.#changeGroup(name, operation, (lease, group) => {
       if (!group.readers.includes(reader)) return undefined;
       const readers = group.readers.filter((one) => one !== reader);
-      return readers.length === 0 ? freed(lease) : { ...lease.entry, info: groupText({ ...group, readers }) };
+      if (readers.length > 0) return { ...lease.entry, info: groupText({ ...group, readers }) };
+      const info = group.putOffUntil > lease.at ? new Date(group.putOffUntil).toISOString() : undefined;
+      return { ...freed(lease), info, abandoned: lease.entry.abandoned };
     });
     return releaseOf(left);
   }

@@ -11,8 +11,10 @@ import type { Item } from './client.js';
  * item is kept because it contains the key's last token. `abandoned` is true if the previous holder left the
  * key without a release, else false. The attribute is removed when the current holder ends the lease. So if
  * an expired item has the attribute, the key was abandoned. While readers hold the key together, `owner` is the
- * name of their group, `info` is the group's state (see `group-text.ts`), and `abandoned` does not exist. Every write sets a new `version`. A write is
- * refused unless the item still has the version that was read.
+ * name of their group, `info` is the group's state (see `group-text.ts`), and `abandoned` exists, and is true, only if
+ * the key was abandoned when the group was formed. If readers are put off when the last one leaves, `info` is the time
+ * until which the free key refuses readers. Every write sets a new `version`. A write is refused unless the item still
+ * has the version that was read.
  */
 
 /** Seconds (one day) for which a token is kept after its lease ended. */

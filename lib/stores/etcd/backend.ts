@@ -335,7 +335,11 @@ export class EtcdBackend implements ListingBackend {
       grant === undefined ? isAbsent(name) : isNotLaterThan(name, grant.kv);
     return {
       compare: [hasValue(key, base64(base)), ...names.map((name, i) => isNotLater(name, found[i]))],
-      success: names.map((name, i) => put(name, value, leases[i]!.id)),
+      success: [
+        ...names.map((name, i) => put(name, value, leases[i]!.id)),
+        // Readers are no longer put off, because an exclusive waiter had its turn.
+        ...names.map((name) => remove(this.#names.putOff(name))),
+      ],
       failure: [range(key), ...names.map(range)],
     };
   }

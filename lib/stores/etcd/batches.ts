@@ -3,8 +3,9 @@ import { NOT_ASKED, Operation } from '../requests.js';
 import { EtcdFailure } from './gateway.js';
 
 /**
- * The maximum number of keys in a transaction. By default, etcd allows 128 comparisons in a transaction. A
- * transaction needs up to two comparisons for each key, and one for the token base.
+ * The maximum number of keys in a transaction. By default, etcd allows 128 comparisons or operations in a
+ * transaction. A transaction needs up to two comparisons or operations for each key, and one comparison for the
+ * token base. If transactions share a request, each of them counts as one more operation.
  */
 export const MOST_KEYS = 63;
 

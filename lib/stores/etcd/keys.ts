@@ -1,3 +1,4 @@
+import { groupName, READERS } from '../../lease/contract/shared.js';
 import { encodeText } from '../exact-text.js';
 import type { PageRange } from '../listing.js';
 import type { Operation } from '../requests.js';
@@ -28,11 +29,24 @@ export interface Grant {
   readonly revision: string;
   /** Empty for a lease without info. */
   readonly info: string;
+  /** If readers hold the key: `reader1,reader2,`. The owner is then the name of their group. */
+  readonly readers?: string | undefined;
   /** The id of the etcd lease that the key is bound to. */
   readonly lease: string;
   /** The key as the server stores it. */
   readonly kv: KeyValue;
 }
+
+/**
+ * The value to write for a key that readers hold, in base64. `revision` as for {@link valueOf}. The value contains
+ * the id of the reader that formed the group, because the token in the group's name depends on the revision.
+ */
+export function groupValueOf(base: string, first: string, readers: string, revision?: string): string {
+  return base64(JSON.stringify({ base, owner: READERS + first, revision, readers }));
+}
+
+/** The id of the reader that formed the group. */
+export const firstReaderOf = (group: string): string => group.slice(READERS.length, group.lastIndexOf(':'));
 
 /**
  * The value to write, in base64. `revision` is the revision of the grant. It is undefined for a new grant,
@@ -64,9 +78,13 @@ export function parse(kv: KeyValue): Grant | undefined {
       owner,
       revision = mod_revision,
       info = '',
+      readers,
     } = JSON.parse(fromBase64(value)) as { [name: string]: unknown };
     const areTexts = typeof owner === 'string' && typeof info === 'string';
-    if (areTexts && isNumber(base) && isNumber(revision)) return { base, owner, revision, info, lease, kv };
+    if (!areTexts || !isNumber(base) || !isNumber(revision)) return undefined;
+    if (typeof readers !== 'string') return { base, owner, revision, info, lease, kv };
+    const group = groupName(owner.slice(READERS.length), tokenOf(base, revision));
+    return { base, owner: group, revision, info, readers, lease, kv };
   } catch {
     // Not JSON.
   }

@@ -1,4 +1,4 @@
-import { READERS } from '../../lease/contract/shared.js';
+import { groupName } from '../../lease/contract/shared.js';
 import { Operation } from '../requests.js';
 import type { GrantedShared, Refused, Release, WantedShared } from '../server-store.js';
 import { Batches } from './batches.js';
@@ -22,10 +22,11 @@ import {
 } from './gateway.js';
 import {
   execute,
+  firstReaderOf,
   grantOf,
+  groupValueOf,
   read,
   tokenOf,
-  valueOf,
   type Grant,
   type HeldKeys,
   type KeyNames,
@@ -53,13 +54,14 @@ interface Pending {
 /** A key as it was read. */
 interface Seen {
   readonly grant: Grant | undefined;
-  /** The key that puts off the readers of this group, or of an earlier group. */
+  /** The key that puts off new readers. It outlasts its group, and the grant of an owner removes it. */
   readonly putOff: KeyValue | undefined;
 }
 
 /** The state of a key to write. */
 interface Next {
-  readonly owner: string | undefined;
+  /** The id of the reader that forms a group. Undefined if the key is held, or if no reader forms a group. */
+  readonly first: string | undefined;
   readonly readers: ReadonlySet<string>;
   readonly hasNewReader: boolean;
   /** Whether the last reader has left. */
@@ -78,8 +80,8 @@ interface Binding {
 }
 
 /**
- * The keys that readers hold together. The owner of such a key is the group, and the `info` text in its value names
- * the readers: `reader1,reader2,`. Requests of this store for the same key share a transaction.
+ * The keys that readers hold together. The owner of such a key is the group, and its value names the readers. Requests
+ * of this store for the same key share a transaction.
  *
  * Every store writes the keys of groups. So a request that extends a lease first extends the key's etcd lease, and
  * then writes the key, even if the value stays the same. Any write that another store had prepared before then fails.
@@ -129,7 +131,8 @@ export class SharedKeys {
 
   /**
    * Writes a key that is bound to an etcd lease of this length. Its revision is later than that of the group, which the
-   * transactions of new readers compare. The etcd lease is only ever extended, or replaced by a longer one.
+   * transactions of new readers compare. While it exists, no reader forms a group. The etcd lease is only ever extended,
+   * or replaced by a longer one.
    */
   async putOff(name: string, milliseconds: number, operation: Operation): Promise<boolean> {
     // Usually the holder is no group, and this is the cheapest request.
@@ -197,8 +200,8 @@ export class SharedKeys {
   /** Answers the requests that change nothing. Returns the state of the key after the other requests. */
   async #plan(pending: readonly Pending[], seen: Seen, operation: Operation): Promise<Next> {
     const { grant } = seen;
-    const readers = new Set(isGroup(grant) ? grant.info.split(',').slice(0, -1) : []);
-    let [owner, length] = [grant?.owner, 0];
+    const readers = new Set(isGroup(grant) ? grant.readers.split(',').slice(0, -1) : []);
+    let [first, length]: [string | undefined, number] = [undefined, 0];
     let hasNewReader = false;
     let hasLeft = false;
     for (const one of pending) {
@@ -209,21 +212,21 @@ export class SharedKeys {
         continue;
       }
       if ('renews' in request) {
-        if (owner !== request.renews) one.answer = false;
+        if (grant?.owner !== request.renews) one.answer = false;
         else length = Math.max(length, request.length);
         continue;
       }
       const isNew = !readers.has(request.joins);
-      if (isNew && grant !== undefined && (!isGroup(grant) || isPutOff(seen))) {
+      if (isNew && ((grant !== undefined && !isGroup(grant)) || isPutOff(seen))) {
         one.answer = { place: 0, isRegistered: operation.isSubscribed };
         continue;
       }
       hasNewReader ||= isNew;
-      owner ??= READERS + request.joins;
+      if (grant === undefined) first ??= request.joins;
       readers.add(request.joins);
       length = Math.max(length, request.length);
     }
-    return { owner, readers, hasNewReader, isEnd: hasLeft && readers.size === 0, length };
+    return { first, readers, hasNewReader, isEnd: hasLeft && readers.size === 0, length };
   }
 
   /**
@@ -265,19 +268,20 @@ export class SharedKeys {
   async #write(
     name: string,
     before: Grant | undefined,
-    { owner, readers, hasNewReader, isEnd }: Next,
+    { first, readers, hasNewReader, isEnd }: Next,
     { id, taken, term }: Binding,
     open: readonly Pending[],
     operation: Operation,
   ): Promise<void> {
     const base = before?.base ?? (await this.#base.get(operation));
-    const info = readers.size === 0 ? (before?.info ?? '') : [...readers, ''].join(',');
-    const value = valueOf(base, owner!, info, before?.revision);
+    const list = [...readers, ''].join(',');
+    const former = first ?? firstReaderOf(before!.owner);
+    const value = groupValueOf(base, former, list, before?.revision);
     const outcome = await execute(this.#cluster, operation, [
       {
         compare:
           before === undefined
-            ? [hasValue(this.#names.base, base64(base)), isAbsent(name)]
+            ? [hasValue(this.#names.base, base64(base)), isAbsent(name), isAbsent(this.#names.putOff(name))]
             : [
                 ...isUnchanged(name, before.kv),
                 ...(hasNewReader ? [isOlderThan(this.#names.putOff(name), before.revision)] : []),
@@ -298,17 +302,19 @@ export class SharedKeys {
     }
     if (before !== undefined && (isEnd || taken !== undefined)) this.#held.leave(name, before);
     const revision = before?.revision ?? outcome.revision;
+    const token = tokenOf(base, revision);
+    const group = groupName(former, token);
     if (taken !== undefined) {
       const kv = { value, mod_revision: outcome.revision };
-      this.#held.set(name, { grant: { base, owner: owner!, revision, info, lease: id, kv }, lease: taken });
+      const grant = { base, owner: group, revision, info: '', readers: list, lease: id, kv };
+      this.#held.set(name, { grant, lease: taken });
     }
     // The answers of different Raft terms do not prove that the etcd lease was extended.
     const isExtended = taken !== undefined || term === outcome.term;
-    const token = tokenOf(base, revision);
     if (before === undefined) this.#base.seen(token);
     for (const one of open) {
       if ('leaves' in one.request) one.answer = true;
-      else if (isExtended && !isEnd) one.answer = 'renews' in one.request || { token, group: owner! };
+      else if (isExtended && !isEnd) one.answer = 'renews' in one.request || { token, group };
     }
     if (term !== undefined && !isExtended) await operation.pause(PAUSE);
   }
@@ -321,13 +327,14 @@ export class SharedKeys {
   }
 }
 
-/** Whether readers hold the key. Another owner may have passed such a name itself. */
-function isGroup(grant: Grant | undefined): grant is Grant {
-  return grant !== undefined && grant.owner.startsWith(READERS) && grant.info.endsWith(',');
+/** Whether readers hold the key. */
+function isGroup(grant: Grant | undefined): grant is Grant & { readonly readers: string } {
+  return grant?.readers !== undefined;
 }
 
 function isPutOff({ grant, putOff }: Seen): boolean {
-  return putOff !== undefined && BigInt(putOff.mod_revision!) > BigInt(grant!.revision);
+  if (putOff === undefined) return false;
+  return grant === undefined || BigInt(putOff.mod_revision!) > BigInt(grant.revision);
 }
 
 /** Records that a transaction may have been executed, for the readers that leave. */

@@ -5,7 +5,7 @@ import { messageOf, storeDenied } from '../../lease/contract/errors.js';
 import { NOT_ASKED, type Operation } from '../requests.js';
 import { cannotList } from '../../lease/contract/listing.js';
 import type { TextRange } from '../exact-text.js';
-import { groupIn } from '../group-text.js';
+import { groupIn, putOffUntilIn } from '../group-text.js';
 import {
   listByPages,
   pageOf,
@@ -158,8 +158,10 @@ export class MongodbBackend implements ListingBackend {
     const group = groupIn(found);
     if (group?.readers.includes(reader) === true) return { token, group: owner, abandoned: group.abandoned };
     const { now } = document as { readonly now?: unknown };
-    const isPutOff = group !== undefined && now instanceof Date;
-    const wakeIn = isPutOff ? Math.min(remaining, group.putOffUntil - now.getTime()) : remaining;
+    const isFree = owner === NO_OWNER;
+    const until = isFree ? putOffUntilIn(found.info) : group?.putOffUntil;
+    const putOffFor = until === undefined || !(now instanceof Date) ? remaining : until - now.getTime();
+    const wakeIn = isFree ? Math.max(putOffFor, 0) : Math.min(remaining, putOffFor);
     return { place: 0, wakeIn, isRegistered: operation.isSubscribed };
   }
 

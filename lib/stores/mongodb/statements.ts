@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { LeaseStoreError } from '../../lease/contract/errors.js';
 import type { FencingToken } from '../../lease/contract/lease-store.js';
-import { READERS } from '../../lease/contract/shared.js';
+import { groupName, READERS } from '../../lease/contract/shared.js';
 import { encodeText, MARK } from '../exact-text.js';
 import { HEAD_LENGTH, TIME_LENGTH } from '../group-text.js';
 import type { PageRange } from '../listing.js';
@@ -19,7 +19,8 @@ import type { StoredLease } from '../server-store.js';
  * the key was abandoned.
  *
  * While readers hold the key together, `owner` is the name of their group, `info` is the group's state (see
- * `group-text.ts`), and `abandoned` is null.
+ * `group-text.ts`), and `abandoned` is true if the key was abandoned when the group was formed, else null. If readers
+ * are put off when the last one leaves, `info` is the time until which the free key refuses readers.
  *
  * A caller's text may look like an operator, so a pipeline contains each caller's text as a `$literal`. A
  * filter does not need this, because it compares texts unchanged.
@@ -68,10 +69,20 @@ const IS_LEASE = {
 /** An expression that is true if the last holder did not end its lease. That lease may have expired. */
 const NOT_ENDED = { $gt: ['$abandoned', null] };
 
-/** Expressions that are true if the owner is a group. */
-const IS_GROUP = [{ $gte: ['$owner', READERS] }, { $lt: ['$owner', READERS_END] }];
+/**
+ * Expressions that are true if the owner is a group. Another owner may pass such a name to `tryAcquire` itself, but
+ * does not know its token before the grant.
+ */
+const TOKEN_SUFFIX = { $concat: [':', { $toString: '$token' }] };
+const IS_GROUP = [
+  IS_LEASE,
+  { $gte: ['$owner', READERS] },
+  { $lt: ['$owner', READERS_END] },
+  { $ne: ['$owner', { $replaceOne: { input: '$owner', find: TOKEN_SUFFIX, replacement: '' } }] },
+];
 /** An expression for the time until which new readers are put off. Times as texts are ordered like times. */
 const PUT_OFF_UNTIL = { $substrCP: ['$info', 0, TIME_LENGTH] };
+const IS_OPEN = { $lte: [PUT_OFF_UNTIL, { $toString: '$$NOW' }] };
 
 /**
  * The `_id` of a key: the encoded key, or its hash if the key is long. A list of leases contains the hash
@@ -131,16 +142,16 @@ function tokenAbove(above: FencingToken): object {
  * The id of a reader needs no `$literal`, because it contains no `$`.
  */
 export function acquiringShared(reader: string, milliseconds: number, above: FencingToken): object[] {
-  const isFree = { $or: [{ $eq: ['$owner', NO_OWNER] }, { $lte: ['$leaseEnds', '$$NOW'] }] };
+  const isFree = { $cond: [{ $eq: ['$owner', NO_OWNER] }, IS_OPEN, { $lte: ['$leaseEnds', '$$NOW'] }] };
   const forms = { $or: [IS_NEW, { $and: [IS_LEASE, isFree] }] };
-  const isOpen = { $lte: [PUT_OFF_UNTIL, { $toString: '$$NOW' }] };
-  const joins = { $and: [IS_LEASE, ...IS_GROUP, { $or: [isReader(reader), isOpen] }] };
+  const joins = { $and: [...IS_GROUP, { $or: [isReader(reader), IS_OPEN] }] };
+  const token = tokenAbove(above);
   const formed = {
-    owner: READERS + reader,
+    owner: { $concat: [groupName(reader, ''), { $toString: token }] },
     leaseEnds: inTime(milliseconds),
-    token: tokenAbove(above),
+    token,
     info: { $concat: [{ $toString: '$$NOW' }, { $cond: [NOT_ENDED, ' 1', ' 0'] }, `,${reader},`] },
-    abandoned: null,
+    abandoned: { $cond: [NOT_ENDED, true, null] },
   };
   const joined = {
     leaseEnds: { $max: ['$leaseEnds', inTime(milliseconds)] },
@@ -158,7 +169,7 @@ export function heldByGroup(_id: string, reader?: string): object {
 /** A pipeline that removes a reader from its group. If no other reader is left, the lease is released. */
 export function leaving(reader: string): object[] {
   const isAlone = { $eq: ['$info', { $concat: [{ $substrCP: ['$info', 0, HEAD_LENGTH] }, `,${reader},`] }] };
-  const freed = { owner: NO_OWNER, leaseEnds: '$$NOW', info: '' };
+  const freed = { owner: NO_OWNER, leaseEnds: '$$NOW', info: { $cond: [IS_OPEN, '', PUT_OFF_UNTIL] } };
   return changing({ $cond: [isAlone, freed, { info: without(reader) }] });
 }
 

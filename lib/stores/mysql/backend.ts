@@ -2,7 +2,7 @@ import { LockError } from '../../common/errors.js';
 import { warnOnce } from '../../common/warnings.js';
 import { storeDenied } from '../../lease/contract/errors.js';
 import type { FencingToken } from '../../lease/contract/lease-store.js';
-import { READERS } from '../../lease/contract/shared.js';
+import { groupName } from '../../lease/contract/shared.js';
 import { polledReleases } from '../polled-releases.js';
 import { NEVER_LATE, Operation, type TimeLimit } from '../requests.js';
 import type { TextRange } from '../exact-text.js';
@@ -179,7 +179,7 @@ export class MysqlBackend implements ListingBackend {
     const { id } = await this.#run(this.#statements.acquireShared(wanted, known[0]!), operation);
     if (id < READ_ROW) return { place: 0, wakeIn: Number(id) };
     this.#granted(1);
-    if (id >= LOWEST_TOKEN) return { token: id, group: READERS + reader, abandoned: false };
+    if (id >= LOWEST_TOKEN) return { token: id, group: groupName(reader, id), abandoned: false };
     // The row is read even if the operation is late, because the store then gives the grant back.
     const lease = await this.inspect(name, NEVER_LATE);
     if (lease === undefined || !isReader(lease, reader)) {

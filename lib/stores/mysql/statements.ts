@@ -1,5 +1,5 @@
 import type { FencingToken } from '../../lease/contract/lease-store.js';
-import { READERS } from '../../lease/contract/shared.js';
+import { isGroupName, READERS } from '../../lease/contract/shared.js';
 import type { PageRange } from '../listing.js';
 import type { Releasing, Renewing, StoredLease, Wanted, WantedShared } from '../server-store.js';
 
@@ -222,58 +222,74 @@ function statementForAcquire(rows: string, floor: string) {
 }
 
 /** Whether a lease is a group whose readers include this one. See {@link statementsForShared}. */
-export const isReader = ({ owner, info }: Pick<StoredLease, 'owner' | 'info'>, reader: string): boolean =>
-  owner.startsWith(READERS) && info.includes(`,${reader},`);
+export const isReader = (
+  { owner, token, info }: Pick<StoredLease, 'owner' | 'token' | 'info'>,
+  reader: string,
+): boolean => isGroupName(owner, token) && info.includes(`,${reader},`);
 
 /** Whether the key was abandoned when this group was formed. */
 export const wasAbandoned = ({ info }: Pick<StoredLease, 'info'>): boolean => info[16] === '-';
 
 /**
- * The statements for groups of readers. A group is a lease whose owner starts with {@link READERS}. In the
- * place of the `info` text, it has 16 digits: the time in microseconds until which new readers are put off.
- * After that follow '-' if the key was abandoned when the group was formed, else '+'; and the ids of the
- * readers: ',' and for each reader its id and ','. The column `abandoned` of a group is NULL, so its end
- * never makes the key abandoned.
+ * The statements for groups of readers. A group is a lease whose owner starts with {@link READERS} and ends with
+ * ':' and the token. In the place of the `info` text, it has 16 digits: the time in microseconds until which new
+ * readers are put off. After that follow '-' if the key was abandoned when the group was formed, else '+'; and the
+ * ids of the readers: ',' and for each reader its id and ','. The column `abandoned` of a group is 1 if the key was
+ * abandoned when the group was formed, else NULL. So the end of the group does not change whether the key is
+ * abandoned.
+ *
+ * If readers are put off when the last reader leaves, the free row keeps the 16 digits and the sign. Until that
+ * time, such a row and the row of an expired group refuse readers. A purge may delete the row earlier.
  */
 function statementsForShared(
   rows: string,
   floor: string,
   changeWhere: (columns: string, condition: string) => string,
 ) {
-  // Every owner and every text is possible in a lease of `tryAcquire`, so this also checks the form of the text.
-  const isGroup = `LEFT(owner, ${READERS.length}) = ${text(READERS)} AND LOCATE(',', info) = 18`;
+  // Every owner and every text is possible in a lease of `tryAcquire`, so this also checks the token in the owner's
+  // name, which no owner knows before its grant. A renewal does not change the text of such an owner.
+  const isGroup = `LEFT(owner, ${READERS.length}) = ${text(READERS)} AND LOCATE(',', info) = 18
+    AND RIGHT(owner, CHAR_LENGTH(token) + 1) = CONCAT(':', token)`;
   const until = 'CAST(LEFT(info, 16) AS SIGNED)';
+  // A free row has a text only if readers were put off.
+  const isPutOff = `(COALESCE(${isGroup} OR (LENGTH(owner) = 0 AND LENGTH(info) = 17), 0) AND ${until} > ${CLOCK})`;
   const isIn = (reader: string): string => `LOCATE(${text(`,${reader},`)}, info) > 0`;
   return {
     /**
      * The insert id is the token of a new group, the milliseconds after which a retry may succeed, or
-     * {@link READ_ROW}. As in `acquire`, the order of the assignments does not matter: `expires` is assigned
-     * last, and the other assignments do not change the values of `isFree` and of `admits` where `isFree` is
-     * false.
+     * {@link READ_ROW}. As in `acquire`, the old and the new values of the columns give the same result. `info` is
+     * assigned first: the new text puts off no readers, so `forms` stays true until `expires` is assigned last.
+     * `owner` is assigned before `token`, because it contains the new token. If the row is not free, the assignments
+     * do not change the value of `joins`.
      */
     acquireShared({ name, reader, length }: WantedShared, known: FencingToken): string {
-      const group = text(READERS + reader);
       const token = nextToken(floor, known);
+      const next = `GREATEST(token + 1, ${token})`;
+      const group = (of: string): string => `CONCAT(${text(`${READERS}${reader}:`)}, ${of})`;
       const infoWith = (sign: string): string => text(`${'0'.repeat(16)}${sign},${reader},`);
-      const isFree = `(expires <= ${CLOCK})`;
-      const admits = `(${isGroup} AND (${isIn(reader)} OR ${until} <= ${CLOCK}))`;
-      const wait = `IF(${isGroup}, LEAST(${LEFT}, GREATEST(CEIL((${until} - ${CLOCK}) / 1000), 1)), ${LEFT})`;
+      const forms = `(expires <= ${CLOCK} AND NOT ${isPutOff})`;
+      const joins = `(${NOT_EXPIRED} AND ${isGroup} AND (${isIn(reader)} OR NOT ${isPutOff}))`;
+      const putOffFor = `GREATEST(CEIL((${until} - ${CLOCK}) / 1000), 1)`;
+      const wait = `IF(${isPutOff}, IF(${NOT_EXPIRED}, LEAST(${LEFT}, ${putOffFor}), ${putOffFor}), ${LEFT})`;
       return `INSERT INTO ${rows} (name, owner, token, expires, info, abandoned)
-        VALUES (${text(name)}, ${group}, LAST_INSERT_ID(${token}), ${later(length)}, ${infoWith('+')}, NULL)
-        ON DUPLICATE KEY UPDATE token = IF(${isFree},
-            GREATEST(token + 1, ${token}) + 0 * LAST_INSERT_ID(IF(abandoned IS NULL, GREATEST(token + 1, ${token}), ${READ_ROW})),
-            token + 0 * LAST_INSERT_ID(IF(${admits}, ${READ_ROW}, ${wait}))),
-          info = IF(${isFree}, IF(abandoned IS NULL, ${infoWith('+')}, ${infoWith('-')}),
-            IF(${admits} AND NOT ${isIn(reader)}, CONCAT(info, ${text(`${reader},`)}), info)),
-          owner = IF(${isFree}, ${group}, owner), abandoned = IF(${isFree}, NULL, abandoned),
-          expires = IF(${isFree}, ${later(length)}, IF(${admits}, GREATEST(expires, ${later(length)}), expires))`;
+        VALUES (${text(name)}, ${group(token)}, LAST_INSERT_ID(${token}), ${later(length)}, ${infoWith('+')}, NULL)
+        ON DUPLICATE KEY UPDATE info = IF(${forms}, IF(abandoned IS NULL, ${infoWith('+')}, ${infoWith('-')}),
+            IF(${joins} AND NOT ${isIn(reader)}, CONCAT(info, ${text(`${reader},`)}), info)),
+          owner = IF(${forms}, ${group(next)}, owner),
+          token = IF(${forms}, ${next} + 0 * LAST_INSERT_ID(IF(abandoned IS NULL, ${next}, ${READ_ROW})),
+            token + 0 * LAST_INSERT_ID(IF(${joins}, ${READ_ROW}, ${wait}))),
+          abandoned = IF(${forms}, IF(abandoned IS NULL, NULL, 1), abandoned),
+          expires = IF(${forms}, ${later(length)}, IF(${joins}, GREATEST(expires, ${later(length)}), expires))`;
     },
-    /** The last reader frees the row as `release` does. `info` is assigned last, because the others read it. */
+    /**
+     * The last reader frees the row as `release` does, or as `takeBack` if the key is abandoned. `info` is assigned
+     * last, because the others read it.
+     */
     releaseShared(name: string, reader: string): string {
       const isLast = `SUBSTR(info, 18) = ${text(`,${reader},`)}`;
       return changeWhere(
-        `owner = IF(${isLast}, ${text('')}, owner), expires = IF(${isLast}, 0, expires),
-          info = IF(${isLast}, NULL, REPLACE(info, ${text(`,${reader},`)}, ','))`,
+        `owner = IF(${isLast}, ${text('')}, owner), expires = IF(${isLast}, IF(abandoned IS NULL, 0, ${CLOCK}), expires),
+          info = IF(${isLast}, IF(${until} > ${CLOCK}, LEFT(info, 17), NULL), REPLACE(info, ${text(`,${reader},`)}, ','))`,
         `name = ${text(name)} AND ${isGroup} AND ${isIn(reader)}`,
       );
     },

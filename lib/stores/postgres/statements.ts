@@ -271,22 +271,32 @@ function statementsForSeveral(table: Table) {
 }
 
 /**
- * The statements for groups of readers. A group is a lease whose owner starts with {@link READERS}. In the
- * place of the `info` text, it has 19 digits: the time in nanoseconds until which new readers are put off.
- * After that follow '-' if the key was abandoned when the group was formed, else '+'; and the ids of the
- * readers: ',' and for each reader its id and ','. The column `abandoned` of a group is NULL, so its end
- * never makes the key abandoned.
+ * The statements for groups of readers. A group is a lease whose owner starts with {@link READERS} and ends with
+ * ':' and the token. In the place of the `info` text, it has 19 digits: the time in nanoseconds until which new
+ * readers are put off. After that follow '-' if the key was abandoned when the group was formed, else '+'; and the
+ * ids of the readers: ',' and for each reader its id and ','. The column `abandoned` of a group is true if the key
+ * was abandoned when the group was formed, else NULL. So the end of the group does not change whether the key is
+ * abandoned.
+ *
+ * If readers are put off when the last reader leaves, the free row keeps the 19 digits and the sign. Until that
+ * time, such a row and the row of an expired group refuse readers. A purge may delete the row earlier.
  */
 function statementsForShared(table: Table) {
   const { rows } = table;
-  // Every owner and every text is possible in a lease of `tryAcquire`, so this also checks the form of the text.
+  // Every owner and every text is possible in a lease of `tryAcquire`, so this also checks the token in the owner's
+  // name, which no owner knows before its grant. A renewal does not change the text of such an owner.
   const isGroup = (row: string): string =>
-    `(starts_with(${row}.owner, '${READERS}') AND strpos(${row}.info, ',') = 21)`;
+    `(starts_with(${row}.owner, '${READERS}') AND right(${row}.owner, length(${row}.token::text) + 1) = ':' || ${row}.token
+      AND ${row}.info ~ '^[0-9]{19}[+-],')`;
   const until = (row: string): string => `substr(${row}.info, 1, 19)::bigint`;
+  // The time until which readers are put off; null if they are not.
+  const putOffUntil = (row: string): string =>
+    `CASE WHEN ${isGroup(row)} OR (${row}.owner = '' AND ${row}.info ~ '^[0-9]{19}[+-]$') THEN ${until(row)} END`;
   // $2 the reader's id.
   const isIn = (row: string): string => `strpos(${row}.info, ',' || $2::text || ',') > 0`;
-  const admits = `CASE WHEN ${isGroup('l')} THEN ${isIn('l')} OR ${until('l')} <= ${CLOCK} ELSE false END`;
-  const refuses = `l.key = $1 AND l.${NOT_EXPIRED} AND NOT ${admits}`;
+  const isOpen = `coalesce(${putOffUntil('l')} <= ${CLOCK}, l.expires <= ${NOW})`;
+  const admits = `CASE WHEN l.expires <= ${NOW} THEN ${isOpen} ELSE ${isGroup('l')} AND (${isIn('l')} OR ${isOpen}) END`;
+  const refuses = `l.key = $1 AND NOT (${admits})`;
   const isLast = `substr(info, 21) = ',' || $2::text || ','`;
   return {
     // As `acquire`, but a group that admits the reader does not hold the key against it. A put-off that ends
@@ -294,32 +304,38 @@ function statementsForShared(table: Table) {
     // on it. $1 key, $2 the reader's id, $3 length, $4 known token, $5 lock timeout, $6 whether this store
     // listens.
     acquireShared: statement(`WITH held AS MATERIALIZED (
-        SELECT ceil(least(extract(epoch FROM l.expires - ${NOW}) * 1000,
-          CASE WHEN ${isGroup('l')} THEN (${until('l')} - ${CLOCK}) / 1e6 END))::bigint::text AS remaining, waited
+        SELECT ceil(greatest(least(CASE WHEN l.${NOT_EXPIRED} THEN extract(epoch FROM l.expires - ${NOW}) * 1000 END,
+          (${putOffUntil('l')} - ${CLOCK}) / 1e6), 0))::bigint::text AS remaining, waited
           FROM ${rows} l WHERE ${refuses}),
       mark AS (UPDATE ${rows} l SET waited = true FROM ${limited('$5')}
         WHERE $6::text::boolean AND ${refuses} AND NOT l.waited AND EXISTS (SELECT FROM held) RETURNING 1),
       won AS (INSERT INTO ${rows} AS l (${COLUMNS})
-        SELECT $1::text, '${READERS}' || $2::text, ${nextToken(table, '$4')}, ${later('$3')}, repeat('0', 19) || '+,' || $2::text || ',', NULL
-          FROM ${limited('$5')} WHERE NOT EXISTS (SELECT FROM held)
+        SELECT $1::text, '${READERS}' || $2::text || ':' || token, token, ${later('$3')}, repeat('0', 19) || '+,' || $2::text || ',', NULL::boolean
+          FROM ${limited('$5')}, (SELECT ${nextToken(table, '$4')} AS token OFFSET 0) AS next WHERE NOT EXISTS (SELECT FROM held)
         ON CONFLICT (key) DO UPDATE SET (owner, token, expires, info, waited, abandoned) = (SELECT
-            CASE WHEN is_free THEN excluded.owner ELSE l.owner END,
-            CASE WHEN is_free THEN greatest(l.token + 1, excluded.token) ELSE l.token END,
+            CASE WHEN is_free THEN '${READERS}' || $2::text || ':' || next ELSE l.owner END,
+            CASE WHEN is_free THEN next ELSE l.token END,
             greatest(l.expires, ${later('$3')}),
-            CASE WHEN is_free THEN overlay(excluded.info PLACING CASE WHEN l.owner <> '' AND l.abandoned IS NOT NULL THEN '-' ELSE '+' END FROM 20)
+            CASE WHEN is_free THEN overlay(excluded.info PLACING CASE WHEN was_abandoned THEN '-' ELSE '+' END FROM 20)
               WHEN ${isIn('l')} THEN l.info ELSE l.info || $2::text || ',' END,
-            l.waited AND NOT is_free, NULL::boolean
-            FROM (SELECT l.expires <= ${NOW} AS is_free) AS now)
-          WHERE l.expires <= ${NOW} OR ${admits}
+            l.waited AND NOT is_free,
+            CASE WHEN is_free THEN CASE WHEN was_abandoned THEN true END ELSE l.abandoned END
+            FROM (SELECT l.expires <= ${NOW} AS is_free, greatest(l.token + 1, excluded.token) AS next,
+              l.owner <> '' AND l.abandoned IS NOT NULL AS was_abandoned OFFSET 0) AS now)
+          WHERE ${admits}
         RETURNING token::text AS token, owner, (substr(info, 20, 1) = '-')::text AS abandoned, ${DURABLE})
       SELECT token, owner, abandoned, NULL AS remaining, NULL AS marked FROM won
       UNION ALL SELECT NULL, NULL, NULL, remaining, (waited OR EXISTS (SELECT FROM mark))::text FROM held`),
-    // The last reader frees the row as `release` does. $1 key, $2 the reader's id, $3 lock timeout.
+    // The last reader frees the row as `release` does. If the key is abandoned, the row is left as if the lease had
+    // expired. $1 key, $2 the reader's id, $3 lock timeout.
     releaseShared:
-      statement(`WITH gone AS (UPDATE ${rows} l SET owner = CASE WHEN ${isLast} THEN '' ELSE owner END,
-          expires = CASE WHEN ${isLast} THEN '-infinity' ELSE expires END,
-          info = CASE WHEN ${isLast} THEN NULL ELSE replace(info, ',' || $2::text || ',', ',') END FROM ${limited('$3')}
-        WHERE key = $1 AND ${NOT_EXPIRED} AND ${isGroup('l')} AND ${isIn('l')} RETURNING key, waited AND owner = '' AS waited)
+      statement(`WITH gone AS (UPDATE ${rows} l SET owner = CASE WHEN ${isLast} AND abandoned IS NULL THEN '' ELSE owner END,
+          expires = CASE WHEN NOT ${isLast} THEN expires WHEN abandoned IS NULL THEN '-infinity' ELSE ${NOW} END,
+          info = CASE WHEN NOT ${isLast} THEN replace(info, ',' || $2::text || ',', ',')
+            WHEN abandoned IS NOT NULL THEN substr(info, 1, 21)
+            WHEN ${until('l')} > ${CLOCK} THEN substr(info, 1, 20) END FROM ${limited('$3')}
+        WHERE key = $1 AND ${NOT_EXPIRED} AND ${isGroup('l')} AND ${isIn('l')}
+        RETURNING key, waited AND (info IS NULL OR length(info) < 22) AS waited)
       SELECT waited::text, ${QUICK}, ${notify(table, 'key')} FROM gone`),
     // $1 key, $2 length of the put-off in milliseconds, $3 lock timeout.
     putOffReaders: statement(`WITH done AS (UPDATE ${rows} l SET info = overlay(info PLACING

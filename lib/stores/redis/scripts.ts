@@ -30,7 +30,9 @@ const MARK_STAYS = 86_400_000;
  * waiter is registered, else ':'.
  *
  * With the mark '~', the value is a reservation, not a lease. A reservation contains the name of the waiting
- * store's channel instead of an owner.
+ * store's channel instead of an owner. In the place of the token, it has the time in microseconds until which
+ * readers are refused, or zeros. If no store waits, the channel is empty: such a value only refuses readers, and
+ * for any other owner the key is free.
  *
  * The server does nothing else while a script runs, so the usual case makes as few calls as possible. If the
  * caller is the owner, the value is not validated, because a matching owner proves that the value is a lease.
@@ -129,7 +131,7 @@ ${NEW_TOKEN}if not KEYS[4] and call('SET', KEYS[1], token .. ':' .. owner, 'NX',
 end
 local held = call('GET', KEYS[1])
 local mark = held and string.sub(held, 20, 20)
-if held and not isOwn(held, mark == '~' and ARGV[3] or ARGV[1]) then${REFUSE_FOREIGN}
+if held and string.sub(held, 20) ~= '~' and not isOwn(held, mark == '~' and ARGV[3] or ARGV[1]) then${REFUSE_FOREIGN}
   local ends = call('PTTL', KEYS[1])
   if KEYS[4] then register(KEYS[1], KEYS[4], mark, string.sub(token, 1, 16), ARGV[3], ends) end
   return {ends}
@@ -177,7 +179,8 @@ return call('PEXPIRE', KEYS[1], ARGV[2])`);
 /**
  * Notifies the first waiting store that is still connected, and reserves the key for that store. Without the
  * reservation, the store that released the key would usually win the key again. PUBLISH returns how many
- * clients received the message, so the loop can skip dead stores.
+ * clients received the message, so the loop can skip dead stores. `till`: the time in microseconds until which
+ * readers are refused, or nil. If the store does not use its reservation, readers are refused no longer than that.
  *
  * In a cluster, a node does not know the number of recipients. So the key is reserved for the first waiting
  * store there, even if that store is dead. The other stores are notified, too, so that they retry after the
@@ -185,7 +188,7 @@ return call('PEXPIRE', KEYS[1], ARGV[2])`);
  * it by polling.
  */
 const WAKE = `
-local function wake(lease, waiters)
+local function wake(lease, waiters, till)
   local kept = false
   for _ = 1, 32 do
     local first = redis.pcall('ZPOPMIN', waiters)[1]
@@ -193,7 +196,7 @@ local function wake(lease, waiters)
     local heard = redis.pcall('PUBLISH', first, lease)
     local known = string.sub(first, -1) ~= '${OF_CLUSTER}'
     if not kept and (not known or (type(heard) == 'number' and heard > 0)) then
-      redis.call('PSETEX', lease, ${RESERVED_FOR}, '${'0'.repeat(19)}~' .. first)
+      redis.call('PSETEX', lease, ${RESERVED_FOR}, string.format('%016.0f', till or 0) .. '000~' .. first)
       kept = true
     end
     if kept and known then break end
@@ -223,17 +226,34 @@ if string.sub(held, 20, 20) == ';' and wake(KEYS[1], KEYS[2]) then return 2 end
 return 1`);
 
 /**
- * A group of readers is a lease whose owner starts with {@link READERS}. In the place of the `info` text, it
- * has 16 digits: the time in microseconds until which new readers are put off. After that follow '-' if the
- * key was abandoned when the group was formed, else '+'; and the ids of the readers: ',' and for each reader
- * its id and ','. A group has no mark, so its end never makes the key abandoned.
+ * A group of readers is a lease whose owner starts with {@link READERS} and ends with ':' and the token. In the
+ * place of the `info` text, it has 16 digits: the time in microseconds until which new readers are put off. After
+ * that follow '-' if the key was abandoned when the group was formed, else '+'; and the ids of the readers: ',' and
+ * for each reader its id and ','. A group has a mark only if the key was abandoned when the group was formed, so its
+ * end does not change whether the key is abandoned.
  *
- * Parses the value of a lease. Returns nil if the value is not a group. The pattern has %c for
+ * `groupIn` parses the value of a lease. Returns nil if the value is not a group. The pattern has %c for
  * {@link BEFORE_INFO}, because a pattern must not contain this character in Lua 5.1.
+ *
+ * `putOff` keeps a free key from readers until `till`, if that time has not passed.
  */
 const GROUP = `
 local function groupIn(held)
-  return string.match(held or '', '^%d+[:;](${READERS}[%w_:%-]+)%c(%d+)([+-])(,.*)$')
+  local token, owner, till, sign, ids =
+    string.match(held or '', '^(%d+)[:;](${READERS}[%w_:%-]+)%c(%d+)([+-])(,[%w_:,%-]*)$')
+  if token and #token == 19 and #till == 16 and string.sub(owner, -20) == ':' .. token then
+    return owner, till, sign, ids
+  end
+end
+local function clock()
+  local time = redis.call('TIME')
+  return time[1] .. string.sub('00000' .. time[2], -6)
+end
+local function putOff(lease, till)
+  local left = math.ceil((till - clock()) / 1000)
+  if left > 0 then
+    redis.call('PSETEX', lease, string.format('%.0f', left), string.format('%016.0f', till) .. '000~')
+  end
 end
 local function textOf(owner, till, sign, ids)
   return owner .. '\\0' .. string.format('%016.0f', till) .. sign .. ids
@@ -263,30 +283,44 @@ end
  *
  * Replies with {signed token, owner of the group}, where the sign is '-' if the key was abandoned when the
  * group was formed, else '+'. If the key is refused, replies with {milliseconds after which a retry may
- * succeed}, and registers the caller as `ACQUIRE` does.
+ * succeed}, and registers the caller as `ACQUIRE` does. If the key is reserved for the caller, but readers are put
+ * off, the script passes the reservation on.
  */
-export const ACQUIRE_SHARED = script(`${HELD}${GROUP}${REGISTER}${NOTIFY_NEXT}
+export const ACQUIRE_SHARED = script(`${HELD}${GROUP}${REGISTER}${WAKE}${NOTIFY_NEXT}
 local channel = ARGV[3]
 local owner, till, sign, ids = groupIn(held)
-local isFree = not held or string.sub(held, 20) == '~' .. channel
+local isOurs = held and channel ~= '' and string.sub(held, 20) == '~' .. channel
+if held and string.sub(held, 20, 20) == '~' then till = string.sub(held, 1, 16) end
 local isIn = owner and string.find(ids, ',' .. ARGV[1] .. ',', 1, true)
-local left = isFree and 0 or call('PTTL', KEYS[1])
-local mark = isFree and ':' or string.sub(held, 20, 20)
-if not isFree and not isIn then${REFUSE_FOREIGN}
-  local time = call('TIME')
-  local now = time[1] .. string.sub('00000' .. time[2], -6)
-  local wait = owner and math.min(left, math.ceil((till - now) / 1000)) or left
-  if not owner or wait > 0 then
-    if KEYS[4] then register(KEYS[1], KEYS[4], mark, now, channel, left) end
+local left = held and call('PTTL', KEYS[1]) or 0
+local mark = held and string.sub(held, 20, 20) or ':'
+if held and not isIn then${REFUSE_FOREIGN}
+  local now = clock()
+  local putOffFor = till and math.ceil((till - now) / 1000) or 0
+  local wait = left
+  if owner then wait = math.min(left, putOffFor) end
+  if isOurs then
+    wait = putOffFor
+    if wait > 0 then
+      call('DEL', KEYS[1])
+      if not wake(KEYS[1], KEYS[4], till) then putOff(KEYS[1], till) end
+    end
+  end
+  if wait > 0 or not (owner or isOurs) then
+    if KEYS[4] then register(KEYS[1], KEYS[4], isOurs and '~' or mark, now, channel, math.max(left, wait)) end
     return {wait}
   end
 end
+local isFree = not owner
 if isFree then
-${NEW_TOKEN}  held, owner, till, ids = token, '${READERS}' .. ARGV[1], 0, ','
-  sign = call('DEL', KEYS[3]) == 1 and '-' or '+'
+  left, mark = 0, ':'
+${NEW_TOKEN}  held, owner, till, ids = token, '${READERS}' .. ARGV[1] .. ':' .. token, 0, ','
+  sign = call('EXISTS', KEYS[3]) == 1 and '-' or '+'
 end
 if not isIn then ids = ids .. ARGV[1] .. ',' end
-left = string.format('%.0f', math.max(left, tonumber(ARGV[2])))
+left = math.max(left, tonumber(ARGV[2]))
+if sign == '-' then call('SET', KEYS[3], '1', 'PX', string.format('%.0f', left + ${MARK_STAYS})) end
+left = string.format('%.0f', left)
 if KEYS[4] then
   local waited = call('ZREM', KEYS[4], channel) == 1
   if call('PEXPIRE', KEYS[4], left) == 1 then
@@ -317,7 +351,8 @@ if ids ~= ',' then
   return 1
 end
 call('DEL', KEYS[1])
-if string.sub(held, 20, 20) == ';' and wake(KEYS[1], KEYS[2]) then return 2 end
+putOff(KEYS[1], till)
+if string.sub(held, 20, 20) == ';' and wake(KEYS[1], KEYS[2], till) then return 2 end
 return 1`);
 
 /**
@@ -330,9 +365,7 @@ local owner, till = groupIn(held)
 if not owner then${REFUSE_FOREIGN}
   return 0
 end
-local time = call('TIME')
-local now = time[1] .. string.sub('00000' .. time[2], -6)
-till = math.max(tonumber(till), now + 1000 * ARGV[1])
+till = math.max(tonumber(till), clock() + 1000 * ARGV[1])
 call('SETRANGE', KEYS[1], 21 + #owner, string.format('%016.0f', till))
 return 1`);
 
@@ -343,11 +376,14 @@ return 1`);
  */
 export const PASS_ON = script(`${HELD}${GROUP}${WAKE}${NOTIFY_NEXT}
 call('ZREM', KEYS[2], ARGV[1])
-if held and string.sub(held, 20) == '~' .. ARGV[1] then
+local till
+if held and (string.sub(held, 20) == '~' or string.sub(held, 20) == '~' .. ARGV[1]) then
+  till = string.sub(held, 1, 16)
   call('DEL', KEYS[1])
+  putOff(KEYS[1], till)
   held = false
 end
-if not held and wake(KEYS[1], KEYS[2]) then return 2 end
+if not held and wake(KEYS[1], KEYS[2], till) then return 2 end
 if groupIn(held) then notifyNext(KEYS[1], KEYS[2]) end
 return 1`);
 
@@ -378,7 +414,7 @@ return {string.sub(held, 20), string.sub(held, 1, 19), call('PTTL', KEYS[1])}`);
  * reserved for the caller's channel is passed on to the next waiter for that key. All steps that can fail are
  * done before the first write of a lease.
  */
-export const ACQUIRE_ALL = script(`${IS_OWN}${REGISTER}${WAKE}${SET_MARK}
+export const ACQUIRE_ALL = script(`${IS_OWN}${GROUP}${REGISTER}${WAKE}${SET_MARK}
 local call = redis.call
 local channel = ARGV[4]
 local names = channel == '' and 3 or 4
@@ -392,13 +428,16 @@ for i = 1, count do
   local held = call('GET', lease)
   if held then${refuseForeign('lease')}
     marks[i] = string.sub(held, 20, 20)
-    if not isOwn(held, marks[i] == '~' and channel or ARGV[1]) then
+    if string.sub(held, 20) ~= '~' and not isOwn(held, marks[i] == '~' and channel or ARGV[1]) then
       local ends = call('PTTL', lease)
       if channel ~= '' then register(lease, nameOf(i, 4), marks[i], time, channel, ends) end
       for j = 1, i - 1 do
-        if marks[j] == '~' then
+        local reserved = marks[j] == '~' and call('GET', nameOf(j, 1))
+        if reserved and #reserved > 20 then
+          local till = string.sub(reserved, 1, 16)
           call('DEL', nameOf(j, 1))
-          wake(nameOf(j, 1), nameOf(j, 4))
+          putOff(nameOf(j, 1), till)
+          wake(nameOf(j, 1), nameOf(j, 4), till)
         end
       end
       return {0, i - 1, ends}

@@ -1,8 +1,8 @@
-import { READERS } from '../../lease/contract/shared.js';
+import { isGroupName } from '../../lease/contract/shared.js';
 import type { SqliteRow } from './database.js';
 
 /** See {@link textOf}. */
-const TEXT = /^(\d+) ([01]) (.+)$/;
+const TEXT = /^(\d+) ([01]) ([\w:,-]+)$/;
 
 /** The readers that hold a key together, as a row keeps them in its column `info`. */
 export interface Group {
@@ -10,17 +10,17 @@ export interface Group {
   readonly name: string;
   /** New readers are refused until this time, on the store's clock. */
   readonly putOffUntil: bigint;
-  /** Whether the key was abandoned when the group was formed. */
+  /** Whether the key was abandoned when the group was formed. The row's column `abandoned` is then 1. */
   readonly abandoned: boolean;
   readonly readers: ReadonlySet<string>;
 }
 
 /** The group that holds the row's key. Undefined if the key is free, reserved, or held by another owner. */
 export function groupOf(row: SqliteRow | undefined, now: bigint): Group | undefined {
-  const name = row?.['owner'] as string | undefined;
-  if (name?.startsWith(READERS) !== true || (row!['expires'] as bigint) <= now) return undefined;
-  const [, time, abandoned, readers] = TEXT.exec(String(row!['info'])) ?? [];
-  // The owner passed this name to `tryAcquire` itself.
+  if (row === undefined || (row['expires'] as bigint) <= now) return undefined;
+  const name = row['owner'] as string;
+  if (!isGroupName(name, row['token'] as bigint)) return undefined;
+  const [, time, abandoned, readers] = TEXT.exec(String(row['info'])) ?? [];
   if (readers === undefined) return undefined;
   return {
     name,

@@ -1,6 +1,6 @@
 import { randomName } from '../../common/random-name.js';
 import { MARK } from '../exact-text.js';
-import { READERS } from '../../lease/contract/shared.js';
+import { groupName } from '../../lease/contract/shared.js';
 import { cannotList } from '../../lease/contract/listing.js';
 import type { PageRange, StoredKey } from '../listing.js';
 import type {
@@ -28,6 +28,8 @@ const NANOSECONDS = 1_000_000n;
 const REMEMBERED = 86_400_000n;
 /** The token of a row that reserves its key for a waiting store. Every lease has a higher token. */
 const RESERVED = 0n;
+/** The owner of a reservation that only refuses readers. */
+const NO_STORE = '';
 /**
  * Milliseconds for which a released key is reserved for a waiting store: about three times the longest pause
  * between polls. If that store hangs or has died, it delays the other stores by this time, but only once.
@@ -62,12 +64,17 @@ export interface WaiterRow {
  * the key was abandoned, else NULL.
  *
  * If readers hold a key together, their group is the row's owner, and `info` contains the readers; see
- * {@link Group}. `abandoned` is then NULL, because the end of a group leaves no key abandoned.
+ * {@link Group}. `abandoned` is 1 if the key was abandoned when the group was formed, else NULL. So the end of the
+ * group does not change whether the key is abandoned.
  *
  * A release deletes the record of the first waiting store, and reserves the key for that store. So stores
  * take turns. A reservation is a row with the token {@link RESERVED}, and with the store instead of an owner.
  * It expires after {@link RESERVED_FOR} milliseconds. A store that died while it had a record delays the
  * other stores only once.
+ *
+ * If a group ends while its readers are put off, `info` of the reservation is the time until which readers are
+ * refused. If no store waits, the row has the owner {@link NO_STORE} and expires at that time. For an exclusive
+ * acquisition, the key of such a row is free.
  *
  * The store's clock follows the wall clock. If the wall clock is adjusted, {@link StoreClock} continues on
  * monotonic time. The wall clock is read inside the transaction, so the readings have the same order as the
@@ -202,15 +209,16 @@ export class LeaseRows {
         const token = row!['token'] as bigint;
         const joined = { ...held, readers: new Set([...held.readers, reader]) };
         statements.setClock.run(now, wall, highest);
-        statements.put.run(key, held.name, token, until > expires ? until : expires, textOf(joined), null);
+        const latest = until > expires ? until : expires;
+        statements.put.run(key, held.name, token, latest, textOf(joined), markOf(held.abandoned));
         return { token, group: held.name, abandoned: held.abandoned };
       }
       const token = nextToken(wall, highest);
-      const group = READERS + reader;
+      const group = groupName(reader, token);
       const abandoned = wasAbandoned(row, now);
       const text = textOf({ putOffUntil: 0n, abandoned, readers: new Set([reader]) });
       statements.setClock.run(now, wall, token);
-      statements.put.run(key, group, token, until, text, null);
+      statements.put.run(key, group, token, until, text, markOf(abandoned));
       purge(statements, now, 1);
       return { token, group, abandoned };
     });
@@ -241,8 +249,13 @@ export class LeaseRows {
         change(statements, key, row!, { ...group, readers });
         return 'unnotified';
       }
-      statements.remove.run(key, group.name, now, null, null);
-      if (!keeps(key)) reserve(statements, key, now, null);
+      const { abandoned, putOffUntil } = group;
+      if (abandoned) statements.put.run(key, group.name, row!['token'] as bigint, now, null, 1n);
+      else statements.remove.run(key, group.name, now, null, null);
+      if (putOffUntil > now) {
+        statements.put.run(key, NO_STORE, RESERVED, putOffUntil, String(putOffUntil), markOf(abandoned));
+      }
+      if (!keeps(key)) reserve(statements, key, now, markOf(abandoned), putOffUntil);
       return 'freed';
     });
     return release ?? 'not held';
@@ -352,15 +365,18 @@ export class LeaseRows {
     return keys.findIndex((key) => {
       const row = lease.get(key);
       if (row === undefined || (row['expires'] as bigint) <= now) return false;
-      return row['owner'] !== (row['token'] === RESERVED ? this.#store : owner);
+      if (row['token'] !== RESERVED) return row['owner'] !== owner;
+      return row['owner'] !== NO_STORE && row['owner'] !== this.#store;
     });
   }
 
   /** Whether an acquisition of the key in shared mode is refused. */
   #refuses(statements: Statements, key: string, reader: string, now: bigint): boolean {
-    const group = groupOf(statements.lease.get(key), now);
-    if (group === undefined) return this.#firstTaken(statements, [key], READERS + reader, now) >= 0;
-    return group.putOffUntil > now && !group.readers.has(reader);
+    const row = statements.lease.get(key);
+    const group = groupOf(row, now);
+    if (group !== undefined) return group.putOffUntil > now && !group.readers.has(reader);
+    if (row?.['token'] === RESERVED && putOffUntil(row) > now) return true;
+    return this.#firstTaken(statements, [key], NO_STORE, now) >= 0;
   }
 
   /** If the tables were dropped, recreates them and retries once. */
@@ -523,7 +539,7 @@ function prepare(connection: Connection, table: string) {
     forget: statement(`DELETE FROM "${table}_waiters" WHERE store = ? AND key = ?`),
     recorded: statement(
       `SELECT waiter.key, waiter.ends, lease.expires FROM "${table}_waiters" AS waiter
-       LEFT JOIN "${table}" AS lease ON lease.key = waiter.key WHERE waiter.store = ?`,
+       LEFT JOIN "${table}" AS lease ON lease.key = waiter.key AND lease.owner <> '${NO_STORE}' WHERE waiter.store = ?`,
     ),
     extendRecords: statement(`UPDATE "${table}_waiters" SET ends = ? WHERE store = ?`),
     purgeRecords: statement(`DELETE FROM "${table}_waiters" WHERE ends <= ?`),
@@ -558,18 +574,36 @@ function purge(statements: Statements, now: bigint, granted: number): void {
 
 /** Changes the group that holds the row's key. */
 function change(statements: Statements, key: string, row: SqliteRow, group: Group): void {
-  statements.put.run(key, group.name, row['token'] as bigint, row['expires'] as bigint, textOf(group), null);
+  const [token, expires] = [row['token'] as bigint, row['expires'] as bigint];
+  statements.put.run(key, group.name, token, expires, textOf(group), markOf(group.abandoned));
+}
+
+/** The value of `abandoned` of a group or a reservation. */
+function markOf(abandoned: boolean): bigint | null {
+  return abandoned ? 1n : null;
+}
+
+/** The time until which a reservation refuses readers; 0 if it does not refuse them. */
+function putOffUntil(reservation: SqliteRow): bigint {
+  return BigInt((reservation['info'] as string | null) ?? 0);
 }
 
 /**
  * Reserves a freed key for the first waiting store. Does nothing if no store waits. `abandoned`: 1 if the key
- * is abandoned, else null.
+ * is abandoned, else null. `until`: readers are refused until this time.
  */
-function reserve(statements: Statements, key: string, now: bigint, abandoned: bigint | null): void {
+function reserve(
+  statements: Statements,
+  key: string,
+  now: bigint,
+  abandoned: bigint | null,
+  until = 0n,
+): void {
   const next = statements.firstWaiter.get(key, now)?.['store'] as string | undefined;
   if (next === undefined) return;
   statements.forget.run(next, key);
-  statements.put.run(key, next, RESERVED, now + RESERVED_FOR, null, abandoned);
+  const text = until > now ? String(until) : null;
+  statements.put.run(key, next, RESERVED, now + RESERVED_FOR, text, abandoned);
 }
 
 function leaseOf(row: SqliteRow, now: bigint): StoredLease {

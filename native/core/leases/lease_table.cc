@@ -20,21 +20,21 @@ LeaseTable::Grant LeaseTable::tryAcquire(const Claim& claim, Nanoseconds ttl, st
   const Lock lock(mutex_);
   const Nanoseconds at = resolve(claim.at);
   sweep(at);
-  Entry* entry = entries_.find(claim.key);
-  const Nanoseconds remaining = entry ? times_.rankOf(*entry) - at : 0;
-  if (remaining > 0 && entry->owner != claim.owner) return {.retryAfter = remaining};
+  Entry* const entry = entries_.find(claim.key);
+  if (const Entry* const taken = ifHeld(entry, at); taken && taken->owner != claim.owner)
+    return {.retryAfter = times_.rankOf(*taken) - at};
   if (const Nanoseconds left = passTurn(claim.key, taker); left > 0) return {.retryAfter = left};
-  Entry& granted = grant(claim, at + ttl, entry, remaining);
+  Entry& granted = grant(claim, at + ttl, entry, at);
   granted.info = info;
   return {.token = granted.token, .abandoned = granted.abandoned};
 }
 
-LeaseTable::Entry& LeaseTable::grant(const Claim& claim, Nanoseconds until, Entry* entry,
-                                     Nanoseconds remaining) {
+LeaseTable::Entry& LeaseTable::grant(const Claim& claim, Nanoseconds until, Entry* entry, Nanoseconds at) {
   if (entry) {
-    entry->abandoned = remaining > 0 ? entry->abandoned : !entry->endsReleased();
+    entry->abandoned = ifHeld(entry, at) ? entry->abandoned : entry->endsAbandoned();
     entry->kept = false;
-    entry->group.reset();  // preserves L6
+    entry->vacant = false;  // preserves L6
+    entry->group.reset();
     times_.move(*entry, until);
   } else {
     const bool abandoned = takeLapsed(claim.key);  // preserves L4
@@ -65,7 +65,8 @@ LeaseTable::SharedGrant LeaseTable::join(const Claim& claim, Nanoseconds ttl, co
     times_.move(*entry, std::max(times_.rankOf(*entry), at + ttl));  // preserves L5
   } else {
     if (const Nanoseconds left = passTurn(claim.key, taker); left > 0) return refuse(left);
-    entry = &grant(claim, at + ttl, entry, remaining);
+    entry = &grant(claim, at + ttl, entry, at);
+    entry->owner.append(":").append(std::to_string(entry->token));
     entry->info.clear();
     entry->group = std::make_unique<Group>();
     entry->group->readers.emplace(claim.owner);
@@ -88,7 +89,16 @@ bool LeaseTable::leave(const Claim& claim, const LeaseWatches* self) {
   // mutant: lease-freed-while-read
   if (!readers.empty()) return true;
   callWatches(claim.key, true, wakes);
-  erase(*entry);
+  const Nanoseconds putOffUntil = entry->group->putOffUntil;
+  // mutant: lease-put-off-ends-with-its-group
+  const bool isPutOff = putOffUntil > at;
+  if (isPutOff) {
+    entry->vacant = true;
+    entry->group.reset();
+    times_.move(*entry, putOffUntil);  // preserves L6
+  } else {
+    vacate(*entry, at, entry->abandoned);
+  }
   return true;
 }
 
@@ -121,7 +131,7 @@ bool LeaseTable::renew(const Claim& claim, Nanoseconds ttl, const std::string_vi
   Entry* const entry = heldBy(claim, 0, at);
   if (!entry) return false;
   times_.move(*entry, std::max(times_.rankOf(*entry), at + ttl));
-  if (info) entry->info = *info;
+  if (info && !entry->group) entry->info = *info;
   return true;
 }
 
@@ -154,13 +164,8 @@ bool LeaseTable::end(const Claim& claim, std::uint64_t token, Nanoseconds keepFo
 }
 
 bool LeaseTable::takeBack(const Claim& claim, std::uint64_t token, bool wasUsed, const LeaseWatches* self) {
-  return endBy(claim, token, true, self, [&](Entry& entry, Nanoseconds at) {
-    if (!entry.endsReleased() && (wasUsed || entry.abandoned)) {
-      lapse(entry, at);
-    } else {
-      erase(entry);
-    }
-  });
+  return endBy(claim, token, true, self,
+               [&](Entry& entry, Nanoseconds at) { vacate(entry, at, entry.endsAbandoned(wasUsed)); });
 }
 
 void LeaseTable::callWatches(const KeyView& key, bool turn, WakeSet& wakes) {
@@ -188,7 +193,8 @@ std::vector<LeaseTable::Listed> LeaseTable::list(std::string_view prefix, std::s
   at = resolve(at);
   std::vector<const Entry*> found;
   entries_.forEach([&](const Entry& entry) {
-    if (times_.rankOf(entry) > at && entry.key.view().text.starts_with(prefix)) found.push_back(&entry);
+    if (times_.rankOf(entry) > at && !entry.vacant && entry.key.view().text.starts_with(prefix))
+      found.push_back(&entry);
   });
   const std::size_t count = std::min(most, found.size());
   std::partial_sort(found.begin(), found.begin() + static_cast<std::ptrdiff_t>(count), found.end(),
@@ -241,9 +247,12 @@ void LeaseTable::unlink(LeaseWatch& watch) {
   if (watches.empty()) waiting_.remove(*queue);
 }
 
+LeaseTable::Entry* LeaseTable::ifHeld(Entry* entry, Nanoseconds at) const {
+  return entry && times_.rankOf(*entry) > at && !entry->vacant ? entry : nullptr;
+}
+
 LeaseTable::Entry* LeaseTable::held(const KeyView& key, Nanoseconds at) {
-  Entry* const entry = entries_.find(key);
-  return entry && times_.rankOf(*entry) > at ? entry : nullptr;
+  return ifHeld(entries_.find(key), at);
 }
 
 LeaseTable::Entry* LeaseTable::heldBy(const Claim& claim, std::uint64_t token, Nanoseconds at) {
@@ -251,6 +260,14 @@ LeaseTable::Entry* LeaseTable::heldBy(const Claim& claim, std::uint64_t token, N
   // mutant: lease-released-without-token
   const bool isOwn = entry && entry->owner == claim.owner && (token == 0 || entry->token == token);
   return isOwn ? entry : nullptr;
+}
+
+void LeaseTable::vacate(Entry& entry, Nanoseconds ended, bool abandoned) {
+  if (abandoned) {
+    lapse(entry, ended);
+  } else {
+    erase(entry);
+  }
 }
 
 void LeaseTable::erase(Entry& entry) {
@@ -279,11 +296,7 @@ void LeaseTable::forget(Lapsed& key) {
 void LeaseTable::sweep(Nanoseconds at, std::size_t most) {
   for (std::size_t i = 0; i < most && !times_.empty() && times_.leastRank() <= at; ++i) {
     Entry& entry = times_.least();
-    if (entry.endsReleased()) {  // preserves L7
-      erase(entry);
-    } else {
-      lapse(entry, times_.leastRank());
-    }
+    vacate(entry, times_.leastRank(), entry.endsAbandoned());  // preserves L7
   }
 }
 

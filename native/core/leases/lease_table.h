@@ -5,14 +5,17 @@
 //   free                 no entry, or an entry that has expired
 //   held by an owner     an entry that has not expired
 //   held by a group      an entry that has not expired, and that has readers
+//   free, but not for    an entry that has not expired, and that is marked `vacant`
+//   readers
 //
 // tryAcquire() makes a free key held, and end() or expiry frees the key again. Waiting threads watch the key, and a
 // release notifies all of them. The thread that has waited longest then has the turn: for kTurn after the release, only
 // this thread can take the key.
 //
-// The first join() of a free key forms a group, and gives it the reader's name. Further readers join the group, and
-// leave it one by one. The last reader to leave frees the key. For all other operations, the group is the owner of the
-// key, under its name.
+// The first join() of a free key forms a group, and names it after the reader and the token. Further readers join the
+// group, and leave it one by one. The last reader to leave frees the key. If readers are put off at that time, the entry
+// becomes vacant until they are no longer put off. For all other operations, the group is the owner of the key, under
+// its name.
 //
 // L1  Tokens are assigned with the table locked, from one counter. The token of each grant is greater than the tokens
 //     of all earlier grants in the table, including leases that have ended.
@@ -24,8 +27,11 @@
 //
 // L5  A held entry with a group has at least one reader, and the token and the value of `abandoned` with which the group
 //     was formed. It expires no earlier than the latest expiry for which any of its readers was granted.
-// L6  While a group's readers are put off, join() adds no reader to it. Once the group has ended, its putOffUntil is gone.
-// L7  The end of a group never puts its key into lapsed_.
+// L6  While a group's readers are put off, join() adds no reader to it. A vacant entry expires at the time until which
+//     readers are put off. Until then, join() does not form a group, and tryAcquire() takes the key as if it had no
+//     entry. If a group ends by expiry or takeBack(), its readers are no longer put off.
+// L7  The end of a group or of a vacant entry puts the key into lapsed_ only if `abandoned` was true when the group was
+//     formed.
 //
 // The caller passes the time, so that tests can advance the time. If the caller passes kElapsed, the table reads
 // elapsed() while the table is locked. That clock also counts while the machine is suspended, as the clock of the
@@ -90,19 +96,19 @@ class LeaseTable {
     // If granted: the name of the group, which is the key's owner.
     std::string group;
   };
-  // Grants the key in shared mode. `claim.owner`: the reader's name. A group that is formed gets the same name. Grants
-  // nothing if an owner holds the key, if another thread has the turn, or if readers are put off. A reader of the group
-  // can call this again at any time.
+  // Grants the key in shared mode. `claim.owner`: the reader's name. A group that is formed is named `reader:token`, so
+  // that no two groups have the same name. Grants nothing if an owner holds the key, if another thread has the turn, or
+  // if readers are put off. A reader of the group can call this again at any time.
   SharedGrant join(const Claim& claim, Nanoseconds ttl, const LeaseWatches& taker);
   // Removes the reader `claim.owner` from the group that holds the key. The last reader to leave frees the key, and
   // notifies like end(). Returns false if the reader is not in the group. `self`: as for end().
   bool leave(const Claim& claim, const LeaseWatches* self);
   // If a group holds the key, refuses new readers until `time` from now, or longer if they are already put off for
-  // longer. Returns false if no group holds the key.
+  // longer. This outlasts the last leave(), but no grant of tryAcquire(). Returns false if no group holds the key.
   bool putOffReaders(const KeyView& key, Nanoseconds time, Nanoseconds at);
 
   // Extends the owner's lease to `ttl` from now, and never shortens it. Returns false if the owner does not hold the
-  // key. `info`: nullptr keeps the lease's text; an empty text removes it.
+  // key. `info`: nullptr keeps the lease's text; an empty text removes it. A group has no text.
   bool renew(const Claim& claim, Nanoseconds ttl, const std::string_view* info = nullptr);
   // Ends the owner's grant, and notifies the threads that watch the key. Returns false if the owner does not hold the
   // grant. `token`: the token that the grant must have; 0 matches any grant. `keepFor`: how long the key stays held
@@ -163,11 +169,15 @@ class LeaseTable {
     bool abandoned = false;
     // Whether the holder has ended the lease, but the key stays held.
     bool kept = false;
+    // Whether the key is free, and the entry only puts off readers.
+    bool vacant = false;
     // Null if an owner holds the key.
     std::unique_ptr<Group> group;
 
-    // Whether the key counts as released when this entry expires, so that no abandonment is reported.
-    bool endsReleased() const { return kept || group; }
+    // Whether the key becomes abandoned when this entry ends without a release.
+    bool endsAbandoned(bool wasUsed = true) const {
+      return group || vacant ? abandoned : !kept && (wasUsed || abandoned);
+    }
   };
   struct Lapsed : KeyNode<Lapsed> {
     using KeyNode::KeyNode;
@@ -185,13 +195,15 @@ class LeaseTable {
   // The functions below are called with the table locked.
 
   Info infoOf(const Entry& entry, Nanoseconds at) const;
+  // The entry if its key is held; else null. `entry` may be null.
+  Entry* ifHeld(Entry* entry, Nanoseconds at) const;
   // The key's entry if it is held, by any owner; else null.
   Entry* held(const KeyView& key, Nanoseconds at);
   // The key's entry if this owner holds it with a grant that has the token; else null. Token 0 matches any grant.
   Entry* heldBy(const Claim& claim, std::uint64_t token, Nanoseconds at);
-  // Grants a key that is free or that the same owner holds. `entry`: the key's entry, which may have expired; null if
-  // there is none. `remaining`: the time until the entry expires.
-  Entry& grant(const Claim& claim, Nanoseconds until, Entry* entry, Nanoseconds remaining);
+  // Grants a key that is free or that the same owner holds. `entry`: the key's entry, which may not be held; null if
+  // there is none.
+  Entry& grant(const Claim& claim, Nanoseconds until, Entry* entry, Nanoseconds at);
   // Calls `change` to change the grant's entry, and notifies the threads that watch the key. `frees`: whether the key
   // is then free. The other arguments and the result are those of end().
   template <typename Change>
@@ -201,6 +213,8 @@ class LeaseTable {
   // Notifies the threads that watch the key. `wakes`: sent after the table is unlocked. `turn`: true if the key is free
   // now. Then the turn of the first thread begins.
   void callWatches(const KeyView& key, bool turn, WakeSet& wakes);
+  // Removes the entry of a lease that ended at the time `ended`.
+  void vacate(Entry& entry, Nanoseconds ended, bool abandoned);
   void erase(Entry& entry);
   // Removes the entry of a lease that ended at the time `ended` without a release, and adds its key to lapsed_.
   void lapse(Entry& entry, Nanoseconds ended);

@@ -13,8 +13,8 @@
  * 3. the resource accepted no stale write, and lost none that it accepted: the values count up by one, under tokens that
  *    never fall, and every write that a client was told of is among them.
  * 4. the next holder of a key sees that it was abandoned if the last one had not released it, because it was killed or
- *    stopped; and does not see that if the last one had, or if it was shared. Only grants that show `abandoned` count, and only
- *    if the store did not lose its data in between, nor a release when it was killed.
+ *    stopped; and does not see that if the last one had. After readers, it sees the same as they. Only grants that show
+ *    `abandoned` count, and only if the store did not lose its data in between, nor a release when it was killed.
  *
  * @param {readonly Entry[]} history
  * @param {Pick<import('./resource.mjs').FencedResource, 'writes'>} resource
@@ -183,13 +183,16 @@ function wrongAbandonments(history, grants, losses) {
       // Readers that join others see what those saw.
       if (next.abandoned === undefined || last.token === next.token || areApart(last, next, losses)) continue;
       // A grant that no history has, because its acquisition failed, was given back and changes nothing.
-      const leftAt = last.shared ? -Infinity : (left.get(holdId(last)) ?? Infinity);
+      // The end of readers neither makes a key abandoned nor ends that.
+      const readersLeftAt = last.abandoned === true ? Infinity : -Infinity;
+      const leftAt = last.shared ? readersLeftAt : (left.get(holdId(last)) ?? Infinity);
       if (!next.abandoned && leftAt > next.return)
         found.push(
           `${key}: ${next.client} did not see that ${last.client} had abandoned token ${last.token}`,
         );
       // A grant that no history has may have been abandoned, but only if its TTL has passed since the release.
-      const endedAt = (last.shared ? lastHeld.get(groupId(last)) : released.get(holdId(last))) ?? -Infinity;
+      const readersHeld = last.abandoned === false ? lastHeld.get(groupId(last)) : undefined;
+      const endedAt = (last.shared ? readersHeld : released.get(holdId(last))) ?? -Infinity;
       if (next.abandoned && next.return - endedAt < next.ttl)
         found.push(
           `${key}: ${next.client} saw that ${last.client} had abandoned token ${last.token}, which was ` +

@@ -108,15 +108,24 @@ describe('what a grant shows of the last holder', () => {
     expect(violations([...late, seen('b', 2n, 20, true)])).toEqual([]);
   });
 
-  it('is never of readers', () => {
-    const reader = { ...seen('a', 1n, 10, true), shared: true };
+  it('must be what readers saw, if they held the key last', () => {
+    const reader = { ...seen('a', 1n, 10, false), shared: true };
     const until = { client: 'a', op: 'held', key: 'key', token: 1n, at: 15 };
     expect(violations([reader, until, seen('b', 2n, 20, true)])).toHaveLength(1);
     expect(violations([reader, until, seen('b', 2n, 20, false)])).toEqual([]);
     // Another may have had it in between, and died before it wrote that down.
     expect(violations([reader, until, seen('b', 3n, 36, true)])).toEqual([]);
     // One that joins.
-    expect(violations([reader, { ...seen('b', 1n, 12, true), shared: true }])).toEqual([]);
+    expect(violations([reader, { ...seen('b', 1n, 12, false), shared: true }])).toEqual([]);
+    const repairing = { ...reader, abandoned: true };
+    expect(violations([repairing, until, seen('b', 2n, 20, false)])).toHaveLength(1);
+    expect(violations([repairing, leave('a', 1n, 15), seen('b', 2n, 20, false)])).toHaveLength(1);
+    expect(violations([repairing, until, seen('b', 2n, 20, true)])).toEqual([]);
+    // A lease of several keys does not show which of them was abandoned.
+    for (const abandoned of [true, false]) {
+      const several = { ...reader, abandoned: undefined };
+      expect(violations([several, until, seen('b', 2n, 20, abandoned)])).toEqual([]);
+    }
     // A reader sees that a writer was killed.
     expect(
       violations([seen('a', 1n, 10, false), { ...seen('b', 2n, 40, false), shared: true }]),

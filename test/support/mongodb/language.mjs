@@ -205,7 +205,8 @@ function evaluate(expression, document, now) {
     return value instanceof Date ? BigInt(value.getTime()) : refuse(BAD_VALUE, `$toLong of ${typeOf(value)}`);
   }
   if (operator === '$toString') {
-    const value = valueOf(operand);
+    const value = valueOf(operand) ?? null;
+    if (value === null || typeof value === 'bigint') return value === null ? null : String(value);
     return value instanceof Date ? value.toISOString() : refuse(BAD_VALUE, `$toString of ${typeOf(value)}`);
   }
   if (operator === '$replaceOne') {
