@@ -57,9 +57,10 @@ const FEW_KEPT = 100;
 const FEW_HOLDS = 1000;
 
 /** The store's grant of all keys of an attempt. */
-interface Granted extends RequestDetails {
+interface Granted {
   readonly terms: LeaseTerms;
   readonly tokens: readonly FencingToken[];
+  readonly details: RequestDetails;
   /** The time just before the request was sent, on the manager's clock. */
   readonly since: number;
 }
@@ -176,7 +177,7 @@ export class LeaseSource implements KnownGrants {
    */
   giveBack(requester: Requester, terms: LeaseTerms, holds: readonly Hold[] = []): void {
     for (let i = holds.length - 1; i >= 0; i--) void this.#leave(holds[i]!, requester, terms);
-    this.giveBackUnsure([requester], terms);
+    if (requester.unsure !== undefined) this.giveBackUnsure([requester], terms);
   }
 
   /** Releases the keys that the store may have granted to the requesters in answers that were lost. */
@@ -525,20 +526,21 @@ export class LeaseSource implements KnownGrants {
         `the lease store granted a lease of ${ttl} ms when that time was already over; the grant was given back`,
       );
     }
-    return this.#hold(keys, requester, { terms, tokens: answer, since: at, ...details });
+    return this.#hold(keys, requester, { terms, tokens: answer, details, since: at });
   }
 
   /** Creates the holds of the granted keys. */
   #hold(
     keys: readonly string[],
     { owner, since: askedAt }: Requester,
-    { terms, tokens, since, abandoned, groups }: Granted,
+    { terms, tokens, details: { abandoned, groups }, since }: Granted,
   ): readonly Hold[] {
     const waited = timerNow() - askedAt;
     const holds = keys.map((key, i) => {
       const group = groups?.[i];
-      const named = group === undefined ? { owner } : { owner: group, reader: owner };
-      const grant = { key, name: slotKey(key, terms.slot), ...named, terms, token: tokens[i]!, since };
+      const name = slotKey(key, terms.slot);
+      const reader = group === undefined ? undefined : owner;
+      const grant = { key, name, owner: group ?? owner, reader, terms, token: tokens[i]!, since };
       return new Hold(this.#heartbeat, grant, abandoned?.[i]);
     });
     for (const hold of holds) {
