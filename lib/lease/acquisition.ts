@@ -250,7 +250,7 @@ export class Acquisition implements Due, Abortable {
   #reason({ answeredAt = -Infinity, silentSince }: Answers): string {
     const now = this.#grants.waiting.schedule.now();
     const key = this.#refused ?? this.#at ?? this.#keys[0]!;
-    const held = this.#grants.whyRefused(key, this.limit, this.#keys.length > 1);
+    const held = this.#grants.whyRefused(key, this.limit, this.#keys.length > 1, this.#terms.mode);
     const last = Math.max(answeredAt, this.#refusedAt ?? -Infinity);
     if (silentSince === undefined) return held;
     const silence = Math.floor(now - silentSince);

@@ -212,11 +212,18 @@ export class LeaseSource implements KnownGrants {
 
   /**
    * Returns a text that says why the key was refused. The text names the holder if no request is needed to
-   * find it. `isNamed`: true if the text must name the key, because the acquisition has other keys.
+   * find it. `isNamed`: true if the text must name the key, because the acquisition has other keys. `mode`: the
+   * mode of the acquisition.
    */
-  whyRefused(key: string, limit: number, isNamed: boolean): string {
+  whyRefused(key: string, limit: number, isNamed: boolean, mode: LockMode): string {
+    const named = isNamed ? quotedKeys([key]) : 'it';
+    const putOff = 'new readers are put off, because an exclusive acquisition waits';
     const refused =
-      limit > 1 ? `all ${limit} slots are held` : `${isNamed ? quotedKeys([key]) : 'it'} is held`;
+      limit > 1
+        ? `all ${limit} slots are held`
+        : mode === 'shared'
+          ? `${named} is held exclusively, or ${putOff}`
+          : `${named} is held`;
     try {
       const own = this.#holdsOf(key, limit);
       if (limit > 1)
@@ -225,10 +232,12 @@ export class LeaseSource implements KnownGrants {
       if (holder === undefined) return refused;
       const { owner, remaining } = holder;
       const left = `for ${Math.ceil(remaining)} ms unless it is renewed`;
-      if (owner.startsWith(READERS))
-        return `${refused} in shared mode${own.length === 0 ? '' : ', also by this LeaseManager'}, ${left}`;
+      if (owner.startsWith(READERS)) {
+        const readers = `${named} is held in shared mode${own.length === 0 ? '' : ', also by this LeaseManager'}`;
+        return mode === 'shared' ? `${readers}, and ${putOff}` : `${readers}, ${left}`;
+      }
       const by = own.length === 0 ? keyName(owner) : `this LeaseManager as ${keyName(owner)}`;
-      return `${refused} by ${by}, ${left}`;
+      return `${named} is held by ${by}, ${left}`;
     } catch {
       // The clock that the caller provides has thrown an error. The timeout error does not report it.
       return refused;

@@ -129,8 +129,11 @@ export interface LeaseRecorder {
   began(call: LeaseCall, id: string): BegunLeaseWait | undefined;
   /** Like {@link ContentionRecorder.ended}. */
   ended(begun: BegunLeaseWait, wait: () => EndedLeaseWait): void;
-  /** Call this before the store is asked to release, while the program's call is on the stack. */
-  released(id: string): void;
+  /**
+   * Call this before the store is asked to release, while the program's call is on the stack. Call the returned
+   * function when the release has freed the key. Undefined if the release is not recorded.
+   */
+  releasing(id: string): (() => void) | undefined;
 }
 
 /** Profiles the contention of locks in all threads of the process. */

@@ -167,13 +167,13 @@ class JavaScriptLeaseTable implements LeaseTable {
     return { group: owner, token: abandoned ? -token : token };
   }
 
-  leave(key: string, reader: string, at: number): boolean {
+  leave(key: string, reader: string, at: number): 'left' | 'freed' | undefined {
     const readers = this.#held(key, this.#tend(at))?.group?.readers;
-    if (readers?.delete(reader) !== true) return false;
-    if (readers.size > 0) return true;
+    if (readers?.delete(reader) !== true) return undefined;
+    if (readers.size > 0) return 'left';
     this.#entries.delete(key);
     this.#callWatches(key);
-    return true;
+    return 'freed';
   }
 
   putOffReaders(key: string, time: number, at: number): boolean {

@@ -164,13 +164,15 @@ export class DynamodbBackend implements ListingBackend {
     return { token: entry.token, group: entry.owner, abandoned: group.abandoned };
   }
 
-  releaseShared(name: string, reader: string, operation: TimeLimit): Promise<Release> {
+  async releaseShared(name: string, reader: string, operation: TimeLimit): Promise<Release> {
+    let readers: readonly string[] = [];
     const left = this.#changeGroup(name, operation, (lease, group) => {
       if (!group.readers.includes(reader)) return undefined;
-      const readers = group.readers.filter((one) => one !== reader);
+      readers = group.readers.filter((one) => one !== reader);
       return readers.length === 0 ? freed(lease) : { ...lease.entry, info: groupText({ ...group, readers }) };
     });
-    return releaseOf(left);
+    const release = await releaseOf(left);
+    return release === 'unnotified' && readers.length > 0 ? 'left' : release;
   }
 
   putOffReaders(name: string, milliseconds: number, operation: TimeLimit): Promise<boolean> {

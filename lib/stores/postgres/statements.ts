@@ -319,8 +319,8 @@ function statementsForShared(table: Table) {
       statement(`WITH gone AS (UPDATE ${rows} l SET owner = CASE WHEN ${isLast} THEN '' ELSE owner END,
           expires = CASE WHEN ${isLast} THEN '-infinity' ELSE expires END,
           info = CASE WHEN ${isLast} THEN NULL ELSE replace(info, ',' || $2::text || ',', ',') END FROM ${limited('$3')}
-        WHERE key = $1 AND ${NOT_EXPIRED} AND ${isGroup('l')} AND ${isIn('l')} RETURNING key, waited AND owner = '' AS waited)
-      SELECT waited::text, ${QUICK}, ${notify(table, 'key')} FROM gone`),
+        WHERE key = $1 AND ${NOT_EXPIRED} AND ${isGroup('l')} AND ${isIn('l')} RETURNING key, waited AND owner = '' AS waited, owner)
+      SELECT CASE WHEN owner = '' THEN waited::text ELSE 'left' END AS waited, ${QUICK}, ${notify(table, 'key')} FROM gone`),
     // $1 key, $2 length of the put-off in milliseconds, $3 lock timeout.
     putOffReaders: statement(`WITH done AS (UPDATE ${rows} l SET info = overlay(info PLACING
           greatest(${until('l')}, ${CLOCK} + $2::text::bigint * 1000000)::text FROM 1 FOR 19) FROM ${limited('$3')}

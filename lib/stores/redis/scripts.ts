@@ -314,7 +314,7 @@ ids = string.sub(ids, 1, first) .. string.sub(ids, last + 1)
 if ids ~= ',' then
   local left = string.format('%.0f', math.max(call('PTTL', KEYS[1]), 1))
   call('PSETEX', KEYS[1], left, string.sub(held, 1, 20) .. textOf(owner, till, sign, ids))
-  return 1
+  return 3
 end
 call('DEL', KEYS[1])
 if string.sub(held, 20, 20) == ';' and wake(KEYS[1], KEYS[2]) then return 2 end

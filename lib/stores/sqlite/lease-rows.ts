@@ -239,7 +239,7 @@ export class LeaseRows {
       readers.delete(reader);
       if (readers.size > 0) {
         change(statements, key, row!, { ...group, readers });
-        return 'unnotified';
+        return 'left';
       }
       statements.remove.run(key, group.name, now, null, null);
       if (!keeps(key)) reserve(statements, key, now, null);
