@@ -231,21 +231,6 @@ describe.each(PLACES)('shared leases over $name', ({ start }) => {
     });
   });
 
-  it('a waiting writer is not woken while other readers hold the key', async () => {
-    const store = open();
-    const { counted, calls } = counting(store, 'tryAcquire');
-    const manager = managerOn(counted, { backoff: { initial: 50_000, max: 50_000, jitter: 0 } });
-    const readers = [await manager.acquire('key', SHARED), await manager.acquire('key', SHARED)];
-    const writing = watch(manager.acquire('key', { timeout: PATIENT }));
-    await until(() => calls.length === 1, 'the writer has asked');
-    await turns();
-    expect(await readers[0]!.release()).toBe(true);
-    await turns();
-    expect([writing.state, calls.length]).toEqual(['pending', 1]);
-    expect(await readers[1]!.release()).toBe(true);
-    expect(await (await writing.promise).release()).toBe(true);
-  });
-
   it('a reader that was put off times out, and its error says so', async () => {
     const store = open();
     const [manager, other] = [managerOn(open()), managerOn(open())];

@@ -25,6 +25,16 @@ export interface BegunWait {
   draw: number;
 }
 
+/** Another process of the machine that held a key. */
+export interface HoldingProcess {
+  readonly pid: number;
+  /**
+   * The title of the process: `process.title` if the program has set it, otherwise the command line. Cut to
+   * about 120 bytes. Empty if it is unknown.
+   */
+  readonly title: string;
+}
+
 /** The fields of a {@link WaitRecord} that the caller of {@link ContentionRecorder.ended} provides. */
 export interface EndedWait {
   readonly lock: string;
@@ -37,10 +47,14 @@ export interface EndedWait {
    * If the acquisition timed out: the ids of the threads that held the stripe at that time, as far as known.
    */
   readonly holders: readonly number[];
+  /**
+   * For a `ProcessLock`: the other processes that held the key when the wait began. Undefined for other locks.
+   */
+  readonly processes?: readonly HoldingProcess[] | undefined;
 }
 
 /** The fields of a {@link WaitRecord} that the caller of {@link LeaseRecorder.ended} provides. */
-export interface EndedLeaseWait extends Omit<EndedWait, 'stripe'> {
+export interface EndedLeaseWait extends Omit<EndedWait, 'stripe' | 'processes'> {
   /**
    * If the lease was not granted: the names of the owners that held the key at the end of the wait, as far
    * as known.
