@@ -52,8 +52,8 @@ export interface SharedLeaseStore extends LeaseStore {
   /**
    * Removes the reader from the group that holds the key. The last reader to leave frees the key; waiters are
    * then notified as after any release. Resolves to true if the reader was in the group. A late or repeated
-   * call never affects another reader. `details`: may receive the store's details of the release. A group that ends by its last release, or whose lease expires, does not
-   * leave its key abandoned.
+   * call never affects another reader. A group that ends by its last release, or whose lease expires, does not
+   * leave its key abandoned. `details`: may receive the store's details of the release.
    */
   releaseShared(key: string, reader: string, details?: LeaveDetails): Promise<boolean>;
   /**

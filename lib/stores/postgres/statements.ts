@@ -314,7 +314,7 @@ function statementsForShared(table: Table) {
         RETURNING token::text AS token, owner, (substr(info, 20, 1) = '-')::text AS abandoned, ${DURABLE})
       SELECT token, owner, abandoned, NULL AS remaining, NULL AS marked FROM won
       UNION ALL SELECT NULL, NULL, NULL, remaining, (waited OR EXISTS (SELECT FROM mark))::text FROM held`),
-    // The last reader frees the row as `release` does. $1 key, $2 the reader's id, $3 lock timeout.
+    // The last reader frees the row as `release` does. After another reader's release, `waited` is 'left'. $1 key, $2 the reader's id, $3 lock timeout.
     releaseShared:
       statement(`WITH gone AS (UPDATE ${rows} l SET owner = CASE WHEN ${isLast} THEN '' ELSE owner END,
           expires = CASE WHEN ${isLast} THEN '-infinity' ELSE expires END,

@@ -300,7 +300,8 @@ return {sign .. token, owner}`);
 
 /**
  * KEYS: the lease, its waiters. ARGV: the reader's id. Replies 0 if the reader was not in the group that
- * holds the key, 2 if it was the last one and a waiter was notified, else 1.
+ * holds the key, 3 if other readers still hold the key, 2 if it was the last one and a waiter was notified, else
+ * 1.
  */
 export const RELEASE_SHARED = script(`${HELD}${GROUP}${WAKE}
 if not held then return 0 end
