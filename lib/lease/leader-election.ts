@@ -8,11 +8,11 @@ import { inspectBound, threadBound } from '../common/thread-bound.js';
 import type { HostSignal } from '../common/types.js';
 import { warn } from '../common/warnings.js';
 import type { ProcessGuard } from '../process/guard.js';
-import { ProcessLock } from '../process/process-lock.js';
+import { ProcessLock, refuseClosedLock } from '../process/process-lock.js';
 import { messageOf } from './contract/errors.js';
 import { checkKey, checkTtl } from './contract/lease-store.js';
 import { heldSignal, type Lease } from './lease.js';
-import { checkUnshared, LeaseManager, takesItsOwn } from './manager.js';
+import { checkUnshared, LeaseManager, refuseClosedManager, takesItsOwn } from './manager.js';
 
 const THREAD_BOUND = threadBound(
   'LeaderElection',
@@ -173,12 +173,16 @@ export class LeaderElection<G extends ElectionGround = LeaseManager> implements 
 
   /**
    * Stands for election until {@link resign} or {@link close}. Does nothing if this candidate already stands
-   * for election. Throws a LockError (ERR_LEASE_ELECTION_CLOSED) after `close`. Throws a LockError
+   * for election. Throws a LockError (ERR_LEASE_ELECTION_CLOSED) after `close`, and a LockError
+   * (ERR_LEASE_MANAGER_CLOSED or ERR_LOCK_CLOSED) after the manager or the lock was closed. Throws a LockError
    * (ERR_LEASE_ELECTION_DUPLICATE) if the manager has a `holder`, and another election of this name is
    * active. An election is active until the promise of its `resign` has settled.
    */
   start(): void {
     if (this.#closed) throw new LockError('ERR_LEASE_ELECTION_CLOSED', 'the LeaderElection was closed');
+    const ground: ElectionGround = this.#ground;
+    if (ground instanceof ProcessLock) refuseClosedLock(ground);
+    else refuseClosedManager(ground);
     if (this.#candidate !== undefined) return;
     this.#enter();
     const candidate = new AbortController();

@@ -39,6 +39,8 @@ export let checkUnshared: (leases: LeaseManager, options: TryAcquireLeaseOptions
  * already holds.
  */
 export let takesItsOwn: (leases: LeaseManager) => boolean;
+/** Throws if the manager was closed. */
+export let refuseClosedManager: (leases: LeaseManager) => void;
 
 /**
  * Acquires leases in a store, renews them, and reports their loss. A manager belongs to the thread that
@@ -229,7 +231,7 @@ export class LeaseManager {
     if (terms.limit > 1 && keys !== 1)
       throw outOfRange('options.limit', '1 unless it is for one key', terms.limit);
     this.#grants.checkTerms(terms);
-    if (this.#closed) throw managerClosed();
+    refuseClosedManager(this);
     return terms;
   }
 
@@ -260,6 +262,9 @@ export class LeaseManager {
 
   static {
     takesItsOwn = (leases) => leases.#settings.holder !== undefined;
+    refuseClosedManager = (leases) => {
+      if (leases.#closed) throw managerClosed();
+    };
     checkUnshared = (leases, options) => {
       const settings = leases.#settings;
       if (settings.reentrant) throw invalidArgType('leases', 'a LeaseManager that is not reentrant', leases);

@@ -82,6 +82,9 @@ const THREAD_BOUND = threadBound(
   'pass lock.path instead, and create a ProcessLock of it there',
 );
 
+/** For elections only. Throws if the lock was closed. */
+export let refuseClosedLock: (lock: ProcessLock) => void;
+
 /**
  * Locks on keys for the processes of one machine, and for their threads. The kernel keeps the locks, as locks
  * on bytes of one file. When a process ends for any reason, the kernel frees the locks of that process.
@@ -381,6 +384,10 @@ export class ProcessLock implements AsyncDisposable {
    */
   #refuseIfClosed(): void {
     if (this.#closed) throw closedError(this);
+  }
+
+  static {
+    refuseClosedLock = (lock) => lock.#refuseIfClosed();
   }
 
   #uses(): readonly ProcessUse[] {

@@ -379,6 +379,18 @@ it('refuses a second election of a name in a manager with a holder, until the fi
   ]);
 });
 
+it('refuses to start when its manager is closed, also if it stood for election before', async () => {
+  const leases = new LeaseManager();
+  const closed = expect.objectContaining({ code: 'ERR_LEASE_MANAGER_CLOSED' }) as unknown;
+  const stood = candidate(leases, [], 'stood');
+  await expect.poll(() => stood.leading).toBe(true);
+  await leases.close();
+  await expect.poll(() => stood.leading).toBe(false);
+  expect(() => stood.start()).toThrow(closed);
+  const late = new LeaderElection(leases, 'reports', { ttl, onElected: () => undefined });
+  expect(() => late.start()).toThrow(closed);
+});
+
 it('refuses bad arguments', () => {
   const leases = new LeaseManager({ renew: { every: 20_000 } });
   const onElected = (): void => undefined;

@@ -115,6 +115,7 @@ it('ends its candidature when the lock is closed, but leads on until it resigns'
   await one.resign();
   await other.resign();
   expect(other.leading).toBe(false);
+  expect(() => other.start()).toThrow(expect.objectContaining({ code: 'ERR_LOCK_CLOSED' }));
   expect(log).toEqual(['one leads: true', 'one ends: ERR_LEASE_RESIGNED']);
 });
 

@@ -14,7 +14,7 @@ import { loadStore } from './store-faults.mjs';
 /** @type {import('./process.mjs').Settings} */
 const settings = JSON.parse(process.argv[2]);
 const { name, seed, keys, together, least, ttl, renew, steps, step, gap, blockFor, waiters } = settings;
-const { background, maxHold, limit, shared } = settings;
+const { background, maxHold, limit, shared, relay } = settings;
 const history = new History(settings.history, name);
 const random = randomFrom(seed);
 let stopping = false;
@@ -140,22 +140,29 @@ function someKeys() {
 }
 
 /**
+ * A lease of some of the keys, or undefined if it was refused or failed.
+ *
  * @param {LeaseManager} manager
- * @param {number} timeout
+ * @param {number} [timeout] If it is not given, the lease is not waited for.
  */
-async function turn(manager, timeout) {
+async function take(manager, timeout) {
   const chosen = someKeys();
   const isShared = random() < shared;
+  /** @type {{ limit: number, mode: 'shared' | 'exclusive' }} */
+  const options = { limit, mode: isShared ? 'shared' : 'exclusive' };
   const call = now();
   let lease;
   try {
-    lease = await manager.acquire(chosen, { timeout, limit, mode: isShared ? 'shared' : 'exclusive' });
+    lease =
+      timeout === undefined
+        ? await manager.tryAcquire(chosen, options)
+        : await manager.acquire(chosen, { ...options, timeout });
   } catch (error) {
     const late = now() - call;
     const { code, cause } = /** @type {any} */ (error);
     history.add({ op: 'failed', key: chosen.join(), code, cause: cause?.message, call, late });
-    return;
   }
+  if (lease === undefined) return undefined;
   const granted = now();
   if (lease.slot >= limit) throw new RangeError(`slot ${lease.slot} of ${limit}`);
   const tokens = tokensOf(lease);
@@ -163,13 +170,32 @@ async function turn(manager, timeout) {
   const abandoned = tokens.length === 1 ? lease.abandoned : undefined;
   for (const [key, token] of tokens)
     history.add({ op: 'acquire', key, token, call, return: granted, abandoned, ttl, shared: isShared });
-  await (isShared ? lookUnder(lease) : countUnder(lease));
+  return lease;
+}
+
+/** @param {import('stripelock').Lease} lease */
+async function free(lease) {
+  const tokens = tokensOf(lease);
   const asked = now();
   for (const [key, token] of tokens) history.add({ op: 'leave', key, token, at: asked });
   const freed = await lease.release().catch((/** @type {NodeJS.ErrnoException} */ error) => error.code);
   const released = now();
   for (const [key, token] of tokens) {
     history.add({ op: 'release', key, token, call: asked, return: released, freed });
+  }
+}
+
+/**
+ * @param {LeaseManager} manager
+ * @param {number} timeout
+ */
+async function turn(manager, timeout) {
+  let lease = await take(manager, timeout);
+  while (lease !== undefined) {
+    await (lease.mode === 'shared' ? lookUnder(lease) : countUnder(lease));
+    const next = relay && !stopping ? await take(manager) : undefined;
+    await free(lease);
+    lease = next;
   }
 }
 

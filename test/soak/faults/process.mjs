@@ -27,6 +27,7 @@ const ENDS_IN = 20_000;
  * @property {number} least The fewest.
  * @property {number} limit How many may have a key at once.
  * @property {number} shared The part of its leases that are shared: 0 for none, 1 for all.
+ * @property {boolean} relay Whether it takes its next lease before it releases one, if the next is granted at once.
  * @property {number} ttl
  * @property {boolean} renew
  * @property {boolean} background Whether its leases are renewed while its event loop is blocked.
@@ -49,6 +50,7 @@ export const DEFAULTS = {
   least: 1,
   limit: 1,
   shared: 0,
+  relay: false,
   renew: true,
   background: false,
   maxHold: 60_000,
