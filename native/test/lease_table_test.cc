@@ -332,7 +332,9 @@ TEST(LeaseTable, ReportsWhetherAReleaseFreedTheKey) {
   Leases leases;
   leases.join("key", "r1");
   leases.join("key", "r2");
-  const auto leave = [&](std::string_view reader) { return leases.table.leave(leases.claim("key", reader), nullptr); };
+  const auto leave = [&](std::string_view reader) {
+    return leases.table.leave(leases.claim("key", reader), nullptr);
+  };
   EXPECT_EQ(leave("r1"), LeaseTable::Leave::kOthersRemain);
   EXPECT_EQ(leave("r1"), LeaseTable::Leave::kNotIn);
   EXPECT_EQ(leave("r2"), LeaseTable::Leave::kFreed);

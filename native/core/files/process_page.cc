@@ -538,8 +538,14 @@ std::optional<ProcessPage::Seen> ProcessPage::holderAt(std::int32_t place) {
   if (slot_ == kNoSlot ? record.pid == processId() : slot == slot_) return std::nullopt;
   if (known && !isAlive(slot)) return std::nullopt;
   const std::uint32_t length = std::min<std::uint32_t>(record.length, sizeof record.key);
-  Seen holder{byte, held != byte, false, record.pid, record.threadId, record.since,
-              std::string(record.key, length), known ? titleOf(slot) : std::string()};
+  Seen holder{byte,
+              held != byte,
+              false,
+              record.pid,
+              record.threadId,
+              record.since,
+              std::string(record.key, length),
+              known ? titleOf(slot) : std::string()};
   // If the holder released the key while the record was read, the record may belong to another holder.
   if (heldAt(place).load() != held) return std::nullopt;
   return holder;
