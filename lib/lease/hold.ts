@@ -306,7 +306,7 @@ export class Hold implements Due, Grant {
 
   /** Called by the schedule. */
   run(now: number): void {
-    if (this.ended) {
+    if (this.lostReason !== undefined) {
       this.#leaveAtDeadline();
       return;
     }

@@ -4,13 +4,7 @@ import {
   type GrantDetails,
 } from '../lease/contract/lease-store.js';
 import { canList } from '../lease/contract/listing.js';
-import {
-  canShare,
-  READERS,
-  type LeaveDetails,
-  type SharedGrant,
-  type SharedLeaseStore,
-} from '../lease/contract/shared.js';
+import { canShare, READERS, type SharedGrant, type SharedLeaseStore } from '../lease/contract/shared.js';
 import { revokeLease } from '../lease/revoke.js';
 import { codeOf, type Scene, type Sentence } from './framework.js';
 import { ODD } from './odd-texts.js';
@@ -99,17 +93,6 @@ export const shared: readonly Sentence[] = [
       ['key', first.group, first.token],
     ]);
     on.expect(listed.some((lease) => 'info' in lease)).toBe(false);
-  }),
-  sharingSentence('the details of a release never say the opposite of what it did', async (on) => {
-    await join(on, 'r1');
-    await join(on, 'r2');
-    const freed: (boolean | undefined)[] = [];
-    for (const reader of ['r1', 'r2']) {
-      const details: LeaveDetails = {};
-      on.expect(await storeOf(on).releaseShared('key', reader, details)).toBe(true);
-      freed.push(details.freed);
-    }
-    on.expect([freed[0] === true, freed[1] === false]).toEqual([false, false]);
   }),
   sharingSentence('readers exclude other owners, and are excluded by them', async (on) => {
     await join(on, 'r1');
