@@ -41,7 +41,7 @@ export type {
 } from './lease/contract/lease-store.js';
 export type { ListedLease, ListingLeaseStore, ListLeasesOptions } from './lease/contract/listing.js';
 export type { SeveralKeysLeaseStore } from './lease/contract/several-keys.js';
-export type { SharedGrant, SharedLeaseStore } from './lease/contract/shared.js';
+export type { LeaveDetails, SharedGrant, SharedLeaseStore } from './lease/contract/shared.js';
 export type {
   AcquireLeaseOptions,
   LeaseCloseOptions,

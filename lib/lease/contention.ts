@@ -32,9 +32,12 @@ export class LeaseContention {
     return (this.#counts[OBSERVED_CELL]! & OBSERVE_PROFILE) !== 0;
   }
 
-  /** Call this before a release is sent, while the program's call is on the stack. */
-  released(key: string): void {
-    if (this.isOn) leaseRecorder()?.released(this.idOf(key));
+  /**
+   * Call this before a release is sent, while the program's call is on the stack. Call the returned function
+   * when the release has freed the key. Undefined if the release is not recorded.
+   */
+  releasing(key: string): (() => void) | undefined {
+    return this.isOn ? leaseRecorder()?.releasing(this.idOf(key)) : undefined;
   }
 
   /**

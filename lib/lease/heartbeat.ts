@@ -139,14 +139,15 @@ export class Heartbeat {
   /**
    * Releases the key of a hold that has ended. If the hold's `minHold` has not passed, the store keeps the
    * key taken for the rest of that time. True if this call ended the grant. Never ends a later grant of the
-   * same owner. Rejects with a LeaseStoreError, or with the store's permanent error.
+   * same owner. Rejects with a LeaseStoreError, or with the store's permanent error. `freed`: called if the
+   * hold is a reader and its release may have freed the key.
    */
-  end(hold: Hold): Promise<boolean> {
+  end(hold: Hold, freed?: () => void): Promise<boolean> {
     // An owner that is not stable has only one lease. If a renewal reaches the store after this release, that
     // renewal finds nothing to extend. So the release need not wait for the renewal's answer.
     if (!hold.hasStableOwner && hold.minHoldLeft === 0) {
       if (hold.background !== undefined) void this.#ending.add(hold.detach());
-      return this.#ending.add(this.#end(hold));
+      return this.#ending.add(this.#end(hold, false, freed));
     }
     const end = async (): Promise<boolean> => {
       await hold.detach();
@@ -163,14 +164,14 @@ export class Heartbeat {
     return this.#ending.add(this.#end(hold, true));
   }
 
-  async #end(hold: Hold, wasLost = false): Promise<boolean> {
+  async #end(hold: Hold, wasLost = false, freed?: () => void): Promise<boolean> {
     if (this.#grants?.hasLater(hold) === true) return false;
     const { name, owner, minHoldLeft, knownToken: token } = hold;
     const isReleased = !wasLost && !(hold.isUnused && hold.abandoned !== false);
     try {
       if (minHoldLeft > 0) this.#grants?.keepTaken(name, minHoldLeft);
       const end = (): Promise<boolean> => {
-        if (hold.reader !== undefined) return this.#requests.releaseShared(name, hold.reader);
+        if (hold.reader !== undefined) return this.#requests.releaseShared(name, hold.reader, freed);
         // The next holder must see that a lost lease was abandoned. So instead of being ended by `keep`, the
         // lease is extended until `minHold` has passed.
         if (minHoldLeft > 0 && wasLost) return this.#requests.renew(name, owner, minHoldLeft);
@@ -178,9 +179,11 @@ export class Heartbeat {
         if (isReleased) return this.#requests.release(name, owner, token);
         return this.#requests.takeBack(name, owner, token, wasLost);
       };
-      const freed = await end();
+      const ended = await end();
       this.#grants?.forget(hold);
-      return freed;
+      // Ends the wait for the deadline of a reader that was lost before it.
+      if (hold.reader !== undefined) this.schedule.clear(hold);
+      return ended;
     } catch (error) {
       const failure = storeFailure('release', name, error);
       hold.announceFailure('release', failure);

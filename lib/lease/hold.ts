@@ -306,6 +306,10 @@ export class Hold implements Due, Grant {
 
   /** Called by the schedule. */
   run(now: number): void {
+    if (this.lostReason !== undefined) {
+      this.#leaveAtDeadline();
+      return;
+    }
     if (this.#postpones(now) || !this.checkHeld()) return;
     if (now >= this.#warnAt) this.#warn(now);
     if (this.ended) return;
@@ -463,8 +467,10 @@ export class Hold implements Due, Grant {
    */
   release(): Promise<boolean> {
     const { schedule } = this.heartbeat;
+    let freed: (() => void) | undefined;
     if (this.checkHeld()) {
-      this.heartbeat.contention?.released(this.key);
+      freed = this.heartbeat.contention?.releasing(this.key);
+      if (this.reader === undefined) freed?.();
       this.wasReleased();
       if (leaseChannels.released.hasSubscribers)
         leaseChannels.released.publish({ ...this.#message, held: schedule.now() - this.since });
@@ -472,7 +478,7 @@ export class Hold implements Due, Grant {
     // If the hold was lost only because another key of its lease was lost, the store may still have this
     // grant. So the grant is released. The heartbeat does not end a later grant of the same owner.
     const isOurs = this.lostReason === OTHER_LOST && schedule.now() < this.expiresAt;
-    return this.isReleased || isOurs ? this.heartbeat.end(this) : this.freeExpired();
+    return this.isReleased || isOurs ? this.heartbeat.end(this, freed) : this.freeExpired();
   }
 
   /**
@@ -491,8 +497,14 @@ export class Hold implements Due, Grant {
     return this.#mayBeStored ? this.heartbeat.takeBack(this) : Promise.resolve(false);
   }
 
+  /**
+   * Whether the store may still have the grant of this hold, after the local deadline. A reader is in its group
+   * until it leaves the group, or until the group's lease expires.
+   */
   get #mayBeStored(): boolean {
-    return this.lostReason === EXPIRED && !this.hasStableOwner;
+    const { lostReason } = this;
+    if (this.reader !== undefined && lostReason === OTHER_LOST) return this.remaining <= 0;
+    return lostReason === EXPIRED && !this.hasStableOwner;
   }
 
   /** See `KnownGrants.stableOwners`. False in shared mode, because each hold has a separate reader. */
@@ -523,9 +535,16 @@ export class Hold implements Due, Grant {
     this.heartbeat.lost(this);
     if (leaseChannels.lost.hasSubscribers) leaseChannels.lost.publish({ ...this.#message, reason });
     for (const listener of this.#listeners ?? []) listener.abort(error);
-    // Other readers may renew the lease of the group for any length of time, so the reader does not disappear
-    // when its own TTL expires.
-    if (this.reader !== undefined && reason === EXPIRED) this.takeBackExpired().catch(() => undefined);
+    if (this.reader !== undefined && (reason === EXPIRED || reason === OTHER_LOST)) this.#leaveAtDeadline();
+  }
+
+  /**
+   * Removes a lost reader from its group when its own TTL expires, because other readers may renew the group's
+   * lease for any length of time. Before that, the holder of the reader may still be working.
+   */
+  #leaveAtDeadline(): void {
+    if (this.remaining > 0) this.heartbeat.schedule.set(this, this.expiresAt);
+    else this.takeBackExpired().catch(() => undefined);
   }
 
   get #message(): LeaseMessage {

@@ -59,9 +59,10 @@ const FEW_KEPT = 100;
 const FEW_HOLDS = 1000;
 
 /** The store's grant of all keys of an attempt. */
-interface Granted extends RequestDetails {
+interface Granted {
   readonly terms: LeaseTerms;
   readonly tokens: readonly FencingToken[];
+  readonly details: RequestDetails;
   /** The time just before the request was sent, on the manager's clock. */
   readonly since: number;
 }
@@ -178,7 +179,7 @@ export class LeaseSource implements KnownGrants {
    */
   giveBack(requester: Requester, terms: LeaseTerms, holds: readonly Hold[] = []): void {
     for (let i = holds.length - 1; i >= 0; i--) void this.#leave(holds[i]!, requester, terms);
-    this.giveBackUnsure([requester], terms);
+    if (requester.unsure !== undefined) this.giveBackUnsure([requester], terms);
   }
 
   /** Releases the keys that the store may have granted to the requesters in answers that were lost. */
@@ -216,20 +217,28 @@ export class LeaseSource implements KnownGrants {
    * find it. `isNamed`: true if the text must name the key, because the acquisition has other keys.
    */
   whyRefused(key: string, { limit, mode }: LeaseTerms, isNamed: boolean): string {
+    const named = isNamed ? quotedKeys([key]) : 'it';
+    const putOff = 'new readers are put off, because an exclusive acquisition waits';
     const refused =
-      limit > 1 ? `all ${limit} slots are held` : `${isNamed ? quotedKeys([key]) : 'it'} is held`;
+      limit > 1
+        ? `all ${limit} slots are held`
+        : mode === 'shared'
+          ? `${named} is held exclusively, or ${putOff}`
+          : `${named} is held`;
     try {
       const own = this.#holdsOf(key, limit);
       if (limit > 1)
         return own.length === 0 ? refused : `${refused}, ${own.length} of them by this LeaseManager`;
       const holder = own[0] ?? this.#inspectNow?.(key);
-      if (holder === undefined) return mode === 'shared' ? `${refused}, or readers are put off` : refused;
+      if (holder === undefined) return refused;
       const { owner, remaining } = holder;
       const left = `for ${Math.ceil(remaining)} ms unless it is renewed`;
-      if (owner.startsWith(READERS))
-        return `${refused} in shared mode${own.length === 0 ? '' : ', also by this LeaseManager'}, ${left}`;
+      if (owner.startsWith(READERS)) {
+        const readers = `${named} is held in shared mode${own.length === 0 ? '' : ', also by this LeaseManager'}`;
+        return mode === 'shared' ? `${readers}, and ${putOff}` : `${readers}, ${left}`;
+      }
       const by = own.length === 0 ? keyName(owner) : `this LeaseManager as ${keyName(owner)}`;
-      return `${refused} by ${by}, ${left}`;
+      return `${named} is held by ${by}, ${left}`;
     } catch {
       // The clock that the caller provides has thrown an error. The timeout error does not report it.
       return refused;
@@ -527,20 +536,21 @@ export class LeaseSource implements KnownGrants {
         `the lease store granted a lease of ${ttl} ms when that time was already over; the grant was given back`,
       );
     }
-    return this.#hold(keys, requester, { terms, tokens: answer, since: at, ...details });
+    return this.#hold(keys, requester, { terms, tokens: answer, details, since: at });
   }
 
   /** Creates the holds of the granted keys. */
   #hold(
     keys: readonly string[],
     { owner, since: askedAt }: Requester,
-    { terms, tokens, since, abandoned, groups }: Granted,
+    { terms, tokens, details: { abandoned, groups }, since }: Granted,
   ): readonly Hold[] {
     const waited = timerNow() - askedAt;
     const holds = keys.map((key, i) => {
       const group = groups?.[i];
-      const named = group === undefined ? { owner } : { owner: group, reader: owner };
-      const grant = { key, name: slotKey(key, terms.slot), ...named, terms, token: tokens[i]!, since };
+      const name = slotKey(key, terms.slot);
+      const reader = group === undefined ? undefined : owner;
+      const grant = { key, name, owner: group ?? owner, reader, terms, token: tokens[i]!, since };
       return new Hold(this.#heartbeat, grant, abandoned?.[i]);
     });
     for (const hold of holds) {

@@ -31,7 +31,13 @@ import {
   type ListingLeaseStore,
   type ListLeasesOptions,
 } from './contract/listing.js';
-import { checkReader, READERS, type SharedGrant, type SharedLeaseStore } from './contract/shared.js';
+import {
+  checkReader,
+  READERS,
+  type LeaveDetails,
+  type SharedGrant,
+  type SharedLeaseStore,
+} from './contract/shared.js';
 import { Schedule, type Due } from './schedule.js';
 import { checkHandle, numberOf, type HandleFields } from './handle.js';
 
@@ -240,8 +246,10 @@ export class MemoryLeaseStore
     return { group, token: token < 0n ? -token : token };
   }
 
-  async releaseShared(key: string, reader: string): Promise<boolean> {
-    return this.#table.leave(checkKey(key), READERS + checkReader(reader), this.#at());
+  async releaseShared(key: string, reader: string, details?: LeaveDetails): Promise<boolean> {
+    const left = this.#table.leave(checkKey(key), READERS + checkReader(reader), this.#at());
+    if (details !== undefined) details.freed = left === 'freed';
+    return left !== undefined;
   }
 
   async putOffReaders(key: string, milliseconds: number): Promise<boolean> {

@@ -17,7 +17,7 @@ import {
   type Renewal,
   type SeveralKeysLeaseStore,
 } from './contract/several-keys.js';
-import type { SharedLeaseStore } from './contract/shared.js';
+import { READERS, type LeaveDetails, type SharedLeaseStore } from './contract/shared.js';
 import { fromAny } from './contract/slots.js';
 
 /**
@@ -57,7 +57,8 @@ export interface RequestDetails extends GrantDetails {
 /** A renewal or a release that has not been sent yet. */
 interface PendingRequest extends Renewal, KeyRelease {
   /** NaN if the request is a release. */
-  readonly ttl: number;
+  ttl: number;
+  readonly answer: Promise<boolean>;
   readonly resolve: (result: boolean | Promise<boolean>) => void;
 }
 
@@ -68,7 +69,8 @@ interface PendingRequest extends Renewal, KeyRelease {
  * Renewals and releases that are requested in the same turn of the event loop are sent in one request. Some
  * stores accept leases of several owners in one request; other stores accept only leases with the same owner,
  * TTL and `info` text. If the answer leaves a key undecided, a separate request for this key follows. If the
- * request fails although the store can be reached, a separate request follows for each of its keys.
+ * request fails although the store can be reached, a separate request follows for each of its keys. Renewals
+ * of the same group of readers become one renewal, with the longest TTL.
  *
  * Before an attempt, the renewals and releases that were requested earlier are sent. If the store can acquire
  * only one key at a time, the keys are requested one after the other. If a later key is refused, the earlier
@@ -87,7 +89,10 @@ export class StoreRequests {
 
   /** Renews a lease, as the store's `renew` does. */
   renew(key: string, owner: string, ttl: number, info?: string): Promise<boolean> {
-    return this.#collect(key, owner, ttl, info, undefined);
+    const same = info === undefined && owner.startsWith(READERS) ? this.#renewalOf(key, owner) : undefined;
+    if (same === undefined) return this.#collect(key, owner, ttl, info, undefined);
+    same.ttl = Math.max(same.ttl, ttl);
+    return same.answer;
   }
 
   /**
@@ -129,10 +134,17 @@ export class StoreRequests {
     return named !== undefined && store.keep(key, owner, ttl, named);
   }
 
-  /** Removes a reader from the group that holds the key. True if the reader was in the group. */
-  async releaseShared(key: string, reader: string): Promise<boolean> {
-    const left = await sharing(this.#store).releaseShared(key, reader);
-    if (left) this.#freed(key);
+  /**
+   * Removes a reader from the group that holds the key. True if the reader was in the group. `freed`: called
+   * after a release that may have freed the key.
+   */
+  async releaseShared(key: string, reader: string, freed?: () => void): Promise<boolean> {
+    const details: LeaveDetails = {};
+    const left = await sharing(this.#store).releaseShared(key, reader, details);
+    if (left && details.freed !== false) {
+      freed?.();
+      this.#freed(key);
+    }
     return left;
   }
 
@@ -281,10 +293,18 @@ export class StoreRequests {
     info: string | undefined,
     token: FencingToken | undefined,
   ): Promise<boolean> {
-    return new Promise((resolve) => {
-      if (this.#collected.length === 0) defer(() => this.#flush(), undefined);
-      const count = this.#collected.push({ key, owner, ttl, info, token, resolve });
-      if (count === MOST_KEYS) this.#flush();
+    let resolve!: PendingRequest['resolve'];
+    const answer = new Promise<boolean>((settle) => (resolve = settle));
+    if (this.#collected.length === 0) defer(() => this.#flush(), undefined);
+    const count = this.#collected.push({ key, owner, ttl, info, token, answer, resolve });
+    if (count === MOST_KEYS) this.#flush();
+    return answer;
+  }
+
+  /** The renewal of the group that was not sent yet; undefined if there is none. */
+  #renewalOf(key: string, group: string): PendingRequest | undefined {
+    return this.#collected.find((request) => {
+      return request.key === key && request.owner === group && !Number.isNaN(request.ttl);
     });
   }
 

@@ -4,7 +4,12 @@ import { channels, type LockMessage } from '../common/diagnostics.js';
 import { keyName, lockDeadlock, LockError, lockTimeout } from '../common/errors.js';
 import { defer, performance, resolved } from '../common/host.js';
 import type { LockKey } from '../common/types.js';
-import { DRAW_NONE, type BegunWait, type EndedWait } from '../engine/contract/contention.js';
+import {
+  DRAW_NONE,
+  type BegunWait,
+  type EndedWait,
+  type HoldingProcess,
+} from '../engine/contract/contention.js';
 import type { AsyncWaiter, Failure, LockTable, Outcome } from '../engine/contract/engine.js';
 import { METRIC_CELLS, OBSERVE_METRICS, OBSERVED_INT } from '../engine/contract/layout.js';
 import type { Mode } from '../engine/contract/mode.js';
@@ -32,6 +37,8 @@ export interface FileTerms {
    * code could release these keys.
    */
   guardOf(guard: Guard): object;
+  /** The other processes that hold the key. Empty if the file cannot be used. */
+  holdersElsewhere(key: LockKey): readonly HoldingProcess[];
   /** Creates the error for a failed acquisition. */
   failure(outcome: Failure, keys: readonly LockKey[], timeout: number): LockError;
   /** The pending acquisitions of the `ProcessLock`. `ProcessLock.close()` rejects them. */
@@ -99,6 +106,8 @@ interface Begun extends BegunWait {
   readonly stripe: number;
   /** Whether a profile of contention was running when the wait started. */
   readonly isProfiled: boolean;
+  /** See {@link EndedWait.processes}. */
+  readonly processes: readonly HoldingProcess[] | undefined;
 }
 
 /**
@@ -107,7 +116,7 @@ interface Begun extends BegunWait {
  * see `pinned-keys.ts`).
  */
 function begunOf(
-  { index, table }: LockContext,
+  { index, table, file }: LockContext,
   guard: Guard,
   keys: readonly LockKey[],
   isAsync: boolean,
@@ -118,7 +127,9 @@ function begunOf(
   const isProfiled = contention?.isOn === true;
   const since = performance.now();
   const place = isProfiled && isAsync ? contention.capture(since) : undefined;
-  return { since, key, stripe, isProfiled, kind: isAsync ? 'async' : 'sync', place, draw: DRAW_NONE };
+  const processes = isProfiled ? file?.holdersElsewhere(key) : undefined;
+  const kind = isAsync ? 'async' : 'sync';
+  return { since, key, stripe, isProfiled, processes, kind, place, draw: DRAW_NONE };
 }
 
 function termsOf(
@@ -315,9 +326,9 @@ export class Acquisition<G extends Guard> implements AsyncWaiter, Abortable {
   private recordWait(begun: Begun, outcome: EndedWait['outcome'], holders: readonly number[]): void {
     const { name: lock, table } = this.#terms.lock;
     table.contention!.ended(begun, () => {
-      const { stripe } = begun;
+      const { stripe, processes } = begun;
       const { mode } = this.guard;
-      return { lock, key: keyName(begun.key), stripe, mode, outcome, holders };
+      return { lock, key: keyName(begun.key), stripe, mode, outcome, holders, processes };
     });
   }
 

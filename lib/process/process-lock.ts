@@ -136,6 +136,7 @@ export class ProcessLock implements AsyncDisposable {
     this.#terms = {
       pending: this.#pending,
       guardOf: (guard) => createProcessGuard(opened, { guard }),
+      holdersElsewhere: (key) => opened.holdersElsewhere(key),
       failure: (outcome, keys, limit) =>
         failureOf(this, outcome, keys, limit, (some) => holdersOf(opened, some)),
       methods: METHODS,

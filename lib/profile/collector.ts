@@ -1,4 +1,9 @@
-import type { ContentionRecord, ReleaseRecord, WaitRecord } from '../engine/contract/contention.js';
+import type {
+  ContentionRecord,
+  HoldingProcess,
+  ReleaseRecord,
+  WaitRecord,
+} from '../engine/contract/contention.js';
 
 /**
  * A release of the key during a wait. The release ends a part of the wait. That part began at the previous
@@ -70,6 +75,11 @@ export interface ContentionWait {
    * in memory all owners. Empty for locks.
    */
   readonly owners: readonly string[];
+  /**
+   * For a `ProcessLock`: the other processes that held the key when the wait began. Empty for other locks and
+   * for leases.
+   */
+  readonly processes: readonly HoldingProcess[];
 }
 
 /** The sums over all similar waits. They are estimates that include waits that were not recorded. */
@@ -230,6 +240,7 @@ export class Collector {
       releases,
       holders: record.holders,
       owners: record.owners ?? [],
+      processes: record.processes ?? [],
     });
   }
 

@@ -66,7 +66,8 @@ export function traceOf(waits: readonly ContentionWait[], pid: number): TraceFil
   for (const wait of waits) {
     const name = `${wait.lock} ${wait.key}`.trimStart();
     const { from, waited, threadId, frames, mode, kind, outcome } = wait;
-    const args = { lock: wait.lock, key: wait.key, mode, kind, outcome, stack: frames };
+    const others = wait.processes.length === 0 ? {} : { processes: wait.processes };
+    const args = { lock: wait.lock, key: wait.key, mode, kind, outcome, ...others, stack: frames };
     const slice = { threadId, from, to: from + waited, name: `wait ${name}`, args, tid: 0 };
     slices.push(slice);
     let hold: Hold | undefined;

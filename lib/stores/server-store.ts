@@ -23,7 +23,13 @@ import {
   type Renewal,
   type SeveralKeysLeaseStore,
 } from '../lease/contract/several-keys.js';
-import { checkReader, READERS, type SharedGrant, type SharedLeaseStore } from '../lease/contract/shared.js';
+import {
+  checkReader,
+  READERS,
+  type LeaveDetails,
+  type SharedGrant,
+  type SharedLeaseStore,
+} from '../lease/contract/shared.js';
 import { checkDrift, withDrift, withoutDrift } from './drift.js';
 import {
   listedLease,
@@ -135,9 +141,10 @@ export interface GrantedShared {
 
 /**
  * The result of a release. `not held`: the owner did not hold the key. `freed`: the key is free, and waiters
- * are notified. `unnotified`: the key is free, but no waiter was notified.
+ * are notified. `unnotified`: the key is free, but no waiter was notified. `left`: a reader has left its group, and
+ * other readers still hold the key.
  */
-export type Release = 'not held' | 'freed' | 'unnotified';
+export type Release = 'not held' | 'freed' | 'unnotified' | 'left';
 
 /** A stored lease, encoded as the server stores it. */
 export interface StoredLease {
@@ -188,8 +195,8 @@ export interface Backend extends Asked {
     operation: Operation,
   ): Promise<GrantedShared | Refused>;
   /**
-   * See {@link SharedLeaseStore.releaseShared}. `unnotified` as for {@link release}, and also if other readers
-   * still hold the key.
+   * See {@link SharedLeaseStore.releaseShared}. If the server does not say whether other readers still hold the
+   * key, the result is the same as for a key that is free.
    */
   releaseShared?(name: string, reader: string, operation: Operation): Promise<Release>;
   /** See {@link SharedLeaseStore.putOffReaders}. */
@@ -372,11 +379,12 @@ export class ServerStore<B extends Backend = Backend>
   }
 
   /** As `SharedLeaseStore.releaseShared`. */
-  protected async leave(key: string, reader: string): Promise<boolean> {
+  protected async leave(key: string, reader: string, details: LeaveDetails | undefined): Promise<boolean> {
     const name = this.backend.nameOf(checkKey(key));
     const id = checkReader(reader);
     const release = await this.ask((operation) => this.backend.releaseShared!(name, id, operation));
     if (release === 'unnotified') this.#wakers.released(name);
+    if (release === 'left' && details !== undefined) details.freed = false;
     return release !== 'not held';
   }
 
@@ -555,8 +563,8 @@ export class ListingServerStore
     return this.join(key, reader, ttl, details);
   }
 
-  releaseShared(key: string, reader: string): Promise<boolean> {
-    return this.leave(key, reader);
+  releaseShared(key: string, reader: string, details?: LeaveDetails): Promise<boolean> {
+    return this.leave(key, reader, details);
   }
 
   async putOffReaders(key: string, milliseconds: number): Promise<boolean> {

@@ -1,5 +1,5 @@
 import type { LeaseStore } from '../lease/contract/lease-store.js';
-import type { SharedLeaseStore } from '../lease/contract/shared.js';
+import type { LeaveDetails, SharedLeaseStore } from '../lease/contract/shared.js';
 import type { Lease } from '../lease/lease.js';
 import { LeaseManager } from '../lease/manager.js';
 import { revokeLease } from '../lease/revoke.js';
@@ -147,5 +147,16 @@ export const sharedManaged: readonly Sentence[] = [
     on.expect(await both.release()).toBe(true);
     for (const key of ['a', 'b']) await expectFree(on, key);
     on.expect(await writer.release()).toBe(true);
+  }),
+  sharingSentence('the details of a release never say the opposite of what it did', async (on) => {
+    const store = on.store as SharedLeaseStore;
+    const freed: (boolean | undefined)[] = [];
+    for (const reader of ['r1', 'r2']) await store.tryAcquireShared('key', reader, LONG);
+    for (const reader of ['r1', 'r2']) {
+      const details: LeaveDetails = {};
+      on.expect(await store.releaseShared('key', reader, details)).toBe(true);
+      freed.push(details.freed);
+    }
+    on.expect([freed[0] === true, freed[1] === false]).toEqual([false, false]);
   }),
 ];

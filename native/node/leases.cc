@@ -171,13 +171,15 @@ napi_value leaseJoin(napi_env env, napi_callback_info info) {
   return object;
 }
 
-// leaseLeave(table, key, at, reader): like leaseEnd(), for a reader
+// leaseLeave(table, key, at, reader): like leaseEnd(), for a reader; or kLeaseLeft if other readers hold the key
 napi_value leaseLeave(napi_env env, napi_callback_info info) {
   const LeaseCall call(env, info, 4);
   const LeaseArguments arguments(call);
   if (!arguments) return arguments.refuse();
   const LeaseWatches& own = call.leases().watches;
-  if (!arguments.table().leave(arguments.claim(), &own)) return call.integer(kLeaseNo);
+  const LeaseTable::Leave left = arguments.table().leave(arguments.claim(), &own);
+  if (left != LeaseTable::Leave::kFreed)
+    return call.integer(left == LeaseTable::Leave::kNotIn ? kLeaseNo : kLeaseLeft);
   return call.integer(own.hasReady() ? kLeaseDoneAndReady : kLeaseDone);
 }
 

@@ -150,6 +150,21 @@ napi_value processInspect(napi_env env, napi_callback_info info) {
   return result;
 }
 
+// processHolders(file, key): a flat list with the process id and the title of each holder of the key in another process
+napi_value processHolders(napi_env env, napi_callback_info info) {
+  const Call call(env, info, 2);
+  const std::shared_ptr<ProcessFile> file = toFile(call);
+  std::string key;
+  if (!file || !readKey(env, call.at(1), key)) return call.refuse("expected an open file and a key");
+  const Napi::Array result = Napi::Array::New(env);
+  std::uint32_t next = 0;
+  for (const ProcessPage::Seen& holder : file->holdersElsewhere(key)) {
+    result.Set(next++, Napi::Number::New(env, holder.pid));
+    result.Set(next++, Napi::String::New(env, holder.title));
+  }
+  return result;
+}
+
 }  // namespace
 
 void addProcessLocks(Napi::Env env, Napi::Object exports) {
@@ -158,6 +173,7 @@ void addProcessLocks(Napi::Env env, Napi::Object exports) {
   addFunction(env, exports, "processTable", processTable);
   addFunction(env, exports, "processPlace", processPlace);
   addFunction(env, exports, "processInspect", processInspect);
+  addFunction(env, exports, "processHolders", processHolders);
 }
 
 }  // namespace stripelock

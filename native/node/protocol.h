@@ -61,6 +61,8 @@ inline constexpr std::int32_t kLeaseNo = 0;
 inline constexpr std::int32_t kLeaseDone = 1;
 // Done, and takeReleasedKeys() has entries.
 inline constexpr std::int32_t kLeaseDoneAndReady = 2;
+// Only from leaseLeave(): the reader has left, and other readers still hold the key.
+inline constexpr std::int32_t kLeaseLeft = 3;
 
 // ── WebLockExchange: see web_locks.h for what each number means ──
 

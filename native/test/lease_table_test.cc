@@ -45,7 +45,7 @@ struct Leases {
     return table.join(claim(key, reader), ttl, somebody.watches);
   }
   bool leave(std::string_view key, std::string_view reader, const LeaseWatches* self = nullptr) {
-    return table.leave(claim(key, reader), self);
+    return table.leave(claim(key, reader), self) != LeaseTable::Leave::kNotIn;
   }
   bool putOff(std::string_view key, Nanoseconds length) {
     return table.putOffReaders(KeyView(key), length, time);
@@ -379,6 +379,18 @@ TEST(LeaseTable, ForgetsTheReadersOfAGroupThatIsKeptOrReplaced) {
   leases.join("key", "r5");
   leases.acquire("key", group);
   EXPECT_FALSE(leases.leave("key", "r5"));
+}
+
+TEST(LeaseTable, ReportsWhetherAReleaseFreedTheKey) {
+  Leases leases;
+  leases.join("key", "r1");
+  leases.join("key", "r2");
+  const auto leave = [&](std::string_view reader) {
+    return leases.table.leave(leases.claim("key", reader), nullptr);
+  };
+  EXPECT_EQ(leave("r1"), LeaseTable::Leave::kOthersRemain);
+  EXPECT_EQ(leave("r1"), LeaseTable::Leave::kNotIn);
+  EXPECT_EQ(leave("r2"), LeaseTable::Leave::kFreed);
 }
 
 TEST(LeaseTable, ListsTheFirstKeysThatAreHeld) {

@@ -91,7 +91,9 @@ describe.each(PLACES)('shared leases over $name', ({ start }) => {
     expect(await reader.release()).toBe(true);
     const error = await rejectionOf(manager.acquire('key', { ...SHARED, timeout: 30 }));
     expect(error).toMatchObject({ code: 'ERR_LOCK_TIMEOUT' });
-    expect(String(error)).toMatch(/it is held, or readers are put off$/);
+    expect(String(error)).toMatch(
+      /it is held exclusively, or new readers are put off, because an exclusive acquisition waits$/,
+    );
     expect(await (await manager.acquire('key')).release()).toBe(true);
     expect(await (await manager.acquire('key', SHARED)).release()).toBe(true);
   });
@@ -185,6 +187,62 @@ describe.each(PLACES)('shared leases over $name', ({ start }) => {
     await turns();
     expect(await kept.release()).toBe(true);
     expect(await (await other!.acquire('key')).release()).toBe(true);
+  });
+
+  describe('a reader that was lost with another key of its lease', () => {
+    /** Loses a lease of the keys `a` and `key`, while another reader holds `key`. */
+    async function loses(clock: FixedClock): Promise<{ lost: Lease; kept: Lease; store: SharedLeaseStore }> {
+      const store = open(clock);
+      const [one, other] = [1, 2].map(() => managerOn(open(clock), { clock, ttl: TTL }));
+      const lost = await one!.acquire(['a', 'key'], SHARED);
+      const kept = await other!.acquire('key', { ...SHARED, ttl: 100 * TTL });
+      expect(await revokeLease(store, 'a')).toBe(true);
+      clock.advance(TTL / 2);
+      await turns();
+      expect([lost.held, kept.held]).toEqual([false, true]);
+      return { lost, kept, store };
+    }
+
+    it('stays in its group until its TTL expires, because its holder may still be working', async () => {
+      const clock = new FixedClock(Date.now());
+      const { kept, store } = await loses(clock);
+      expect(await kept.release()).toBe(true);
+      expect(await store.inspect('key')).not.toBe(undefined);
+    });
+
+    it('leaves its group when its TTL expires', async () => {
+      const clock = new FixedClock(Date.now());
+      const { kept, store } = await loses(clock);
+      clock.advance(TTL);
+      await turns();
+      expect(await kept.release()).toBe(true);
+      expect(await store.inspect('key')).toBe(undefined);
+    });
+
+    it.each([0, TTL])('leaves its group when it is released, %d ms later', async (later) => {
+      const clock = new FixedClock(Date.now());
+      const { lost, kept, store } = await loses(clock);
+      clock.advance(later);
+      expect(await lost.release()).toBe(false);
+      expect(await kept.release()).toBe(true);
+      expect(await store.inspect('key')).toBe(undefined);
+    });
+  });
+
+  it('a reader that was put off times out, and its error says so', async () => {
+    const store = open();
+    const [manager, other] = [managerOn(open()), managerOn(open())];
+    const reader = await manager.acquire('key', SHARED);
+    await store.putOffReaders('key', PATIENT);
+    const why = 'new readers are put off, because an exclusive acquisition waits';
+    for (const timeout of [0, 30]) {
+      const own = String(await rejectionOf(manager.acquire('key', { ...SHARED, timeout })));
+      expect(own).toContain(`: it is held in shared mode, also by this LeaseManager, and ${why}`);
+      const error = String(await rejectionOf(other.acquire('key', { ...SHARED, timeout })));
+      const known = store instanceof MemoryLeaseStore ? 'in shared mode, and' : 'exclusively, or';
+      expect(error).toContain(`: it is held ${known} ${why}`);
+    }
+    expect(await reader.release()).toBe(true);
   });
 
   it('close gives back the shares of its manager, and no others', async () => {

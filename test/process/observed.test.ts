@@ -9,7 +9,7 @@ import { listen, messagesOf } from '../support/channels.js';
 import { copyForTest } from '../support/package-copy.js';
 import { runProgram } from '../support/programs.js';
 import { startThread } from '../support/threads.js';
-import { thrownBy, until, watch } from '../support/waiting.js';
+import { thrownBy, turns, until, watch } from '../support/waiting.js';
 import { lockPath, Peer } from './peer.js';
 
 // A lock of a file shows the same of itself as the other locks, and the holders and waiters of other processes.
@@ -184,6 +184,57 @@ describe.each([
     ]);
     expect(waits[0]!.frames[0]).toContain('waitsHere');
     expect(waits[0]!.releases[0]!.frames[0]).toContain('waitsHere');
+  });
+});
+
+describe('a profile', () => {
+  const everyWait = { threshold: 0, sample: 1e-6 };
+
+  it.each([undefined, 3])(
+    'has the pid and the title of other processes that held the key, limit %s',
+    async (limit) => {
+      const lock = makeLock(limit === undefined ? {} : { limit });
+      const peers = await Promise.all(
+        Array.from({ length: limit ?? 1 }, () => Peer.start(lock.path, undefined, limit)),
+      );
+      for (const peer of peers) await peer.ask('acquire', 'a');
+      const profiler = await profileContention(everyWait);
+      await expect(lock.acquire('a', { timeout: 1 })).rejects.toThrow();
+      const waiting = lock.acquire('a');
+      await until(() => lock.stats().waiting === 1, 'this process waits');
+      await peers[0]!.ask('releaseAll');
+      (await waiting).release();
+      // A thread passes its records on in a microtask.
+      await turns();
+      const { waits } = await profiler.stop();
+      expect(waits.map(({ outcome, releases }) => [outcome, releases])).toEqual([
+        ['timeout', []],
+        ['granted', []],
+      ]);
+      for (const { processes } of waits) {
+        expect(new Set(processes.map(({ pid }) => pid))).toEqual(new Set(peers.map(({ pid }) => pid)));
+        for (const { title } of processes) expect(title).toContain('process-lock-peer.mjs');
+      }
+      const [{ args }] = profiler
+        .snapshot()
+        .trace()
+        .traceEvents.filter(({ name }) => name.startsWith('wait')) as [{ args: object }];
+      expect(args).toMatchObject({ processes: waits[0]!.processes });
+    },
+  );
+
+  it('has no process if a thread of this process held the key', async () => {
+    const lock = makeLock();
+    const peer = await Peer.start(lock.path);
+    await peer.ask('acquire', 'other');
+    const profiler = await profileContention(everyWait);
+    const guard = await lock.acquire('a');
+    const next = lock.acquire('a');
+    await until(() => lock.stats().waiting === 1, 'the next acquisition waits');
+    guard.release();
+    (await next).release();
+    await turns();
+    expect((await profiler.stop()).waits).toMatchObject([{ processes: [], releases: [{ threadId: 0 }] }]);
   });
 });
 

@@ -214,6 +214,22 @@ describe.each(places)('a profile of contention, leases in %s', (kind, placeOf) =
     for (const at of [1, 3, 4, 5]) expect(waits[at]!.frames[0]).toContain('waitsHere');
   });
 
+  it('names only the release of the last reader, because the others do not free the key', async () => {
+    const { leases, name } = managerOver(await open());
+    const profiler = await start();
+    const shared = { mode: 'shared' } as const;
+    const readers = [await leases.acquire('key', shared), await leases.acquire('key', shared)];
+    const next = waitsHere(leases, 'key');
+    await isWaiting(name);
+    await readers[0]!.release();
+    await releasesHere(readers[1]!);
+    await (await next).release();
+    const { waits } = await profiler.stop();
+    expect(waits.map(shown)).toEqual([{ ...common, lock: name, key: '"key"', outcome: 'granted' }]);
+    expect(waits[0]!.releases).toHaveLength(1);
+    expect(waits[0]!.releases[0]!.frames[0]).toContain('releasesHere');
+  });
+
   it('has no record of an acquisition that does not wait', async () => {
     const { leases } = managerOver(await open());
     const profiler = await start();

@@ -5,7 +5,7 @@ import { StandIn } from '../support/dynamodb/stand-in.mjs';
 import { HeldRequests } from '../support/held-requests.js';
 import { RECIPES_ADVICE } from '../support/recipe-packages.mjs';
 import { reportMissing } from '../support/requirements.js';
-import { expectNoGroup } from './readers.js';
+import { expectNoGroup, expectPartialReleases } from './readers.js';
 
 const TTL = 60_000;
 const SKEW = 1000;
@@ -54,6 +54,10 @@ function describeStore(): void {
     await store.renew('key', grant!.group, TTL);
     for (const reader of ['r1', 'r2']) await store.releaseShared('key', reader);
     expect(server.requests).toEqual([...CHANGE, ...CHANGE, ...CHANGE]);
+  });
+
+  it('reports of a release whether other readers still hold the key', async () => {
+    await expectPartialReleases(open());
   });
 
   it('keeps the readers in the place of the info, and leaves a released item after the last one', async () => {

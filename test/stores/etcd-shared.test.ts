@@ -13,7 +13,7 @@ import {
   REVOKE,
   TXN,
 } from './etcd-setup.js';
-import { expectNoGroup } from './readers.js';
+import { expectNoGroup, expectPartialReleases } from './readers.js';
 
 const LONG = 60_000;
 /** Milliseconds of a store that gives up soon: enough for what does not hang, on a busy machine. */
@@ -86,6 +86,10 @@ describe.runIf(hasEtcd)('shared mode in the etcd store', () => {
       return 'cut';
     };
   }
+
+  it('reports of a release whether other readers still hold the key', async () => {
+    await expectPartialReleases(store);
+  });
 
   it('takes a read and a transaction to join or leave; joining first extends the etcd lease', async () => {
     await store.tryAcquireShared('key', 'r1', LONG);

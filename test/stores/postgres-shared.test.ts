@@ -4,7 +4,7 @@ import { LeaseManager, type GrantDetails } from 'stripelock';
 import { statementsOf, tableOf } from '../../unbundled/stores/postgres/statements.js';
 import { watch } from '../support/waiting.js';
 import { PATIENT, postgresLibraries, PostgresScene, type PostgresStore } from './postgres-setup.js';
-import { expectNoGroup, expectRisingTokens } from './readers.js';
+import { expectNoGroup, expectPartialReleases, expectRisingTokens } from './readers.js';
 
 const LONG = 600_000;
 const NOT_PUT_OFF = '0'.repeat(19);
@@ -39,6 +39,11 @@ describe.each(postgresLibraries)('a group of readers in PostgreSQL, on %s', (lib
     expect(await row()).toEqual({ ...group, info: `${NOT_PUT_OFF}+,b,` });
     await store.releaseShared('key', 'b');
     expect(await row()).toEqual({ owner: '', info: null, abandoned: null, waited: false, freed: 'true' });
+  });
+
+  it('reports of a release whether other readers still hold the key', async () => {
+    const [store] = await begin();
+    await expectPartialReleases(store);
   });
 
   it('puts off readers until a time of the server’s clock', async () => {

@@ -1,5 +1,5 @@
 import { expect } from 'vitest';
-import type { InfoLeaseStore, SharedLeaseStore } from 'stripelock';
+import type { InfoLeaseStore, LeaveDetails, SharedLeaseStore } from 'stripelock';
 
 const LONG = 600_000;
 
@@ -28,6 +28,19 @@ export async function expectReadersOrWriter(
   });
   expect(await Promise.all(freed)).toEqual(tokens.map((granted) => granted !== undefined));
   expect(await stores[0]!.inspect('shared')).toBeUndefined();
+}
+
+/** Checks that the store knows of a release whether other readers still hold the key. */
+export async function expectPartialReleases(store: SharedLeaseStore): Promise<void> {
+  const readers = ['a', 'b', 'c'];
+  for (const reader of readers) await store.tryAcquireShared('key', reader, LONG);
+  const freed: (boolean | undefined)[] = [];
+  for (const reader of readers) {
+    const details: LeaveDetails = {};
+    expect(await store.releaseShared('key', reader, details)).toBe(true);
+    freed.push(details.freed);
+  }
+  expect(freed.map((one) => one === false)).toEqual([true, true, false]);
 }
 
 /**

@@ -25,6 +25,16 @@ export interface BegunWait {
   draw: number;
 }
 
+/** Another process of the machine that held a key. */
+export interface HoldingProcess {
+  readonly pid: number;
+  /**
+   * The title of the process: `process.title` if the program has set it, otherwise the command line. Cut to
+   * about 120 bytes. Empty if it is unknown.
+   */
+  readonly title: string;
+}
+
 /** The fields of a {@link WaitRecord} that the caller of {@link ContentionRecorder.ended} provides. */
 export interface EndedWait {
   readonly lock: string;
@@ -37,10 +47,14 @@ export interface EndedWait {
    * If the acquisition timed out: the ids of the threads that held the stripe at that time, as far as known.
    */
   readonly holders: readonly number[];
+  /**
+   * For a `ProcessLock`: the other processes that held the key when the wait began. Undefined for other locks.
+   */
+  readonly processes?: readonly HoldingProcess[] | undefined;
 }
 
 /** The fields of a {@link WaitRecord} that the caller of {@link LeaseRecorder.ended} provides. */
-export interface EndedLeaseWait extends Omit<EndedWait, 'stripe'> {
+export interface EndedLeaseWait extends Omit<EndedWait, 'stripe' | 'processes'> {
   /**
    * If the lease was not granted: the names of the owners that held the key at the end of the wait, as far
    * as known.
@@ -129,8 +143,11 @@ export interface LeaseRecorder {
   began(call: LeaseCall, id: string): BegunLeaseWait | undefined;
   /** Like {@link ContentionRecorder.ended}. */
   ended(begun: BegunLeaseWait, wait: () => EndedLeaseWait): void;
-  /** Call this before the store is asked to release, while the program's call is on the stack. */
-  released(id: string): void;
+  /**
+   * Call this before the store is asked to release, while the program's call is on the stack. Call the returned
+   * function when the release has freed the key. Undefined if the release is not recorded.
+   */
+  releasing(id: string): (() => void) | undefined;
 }
 
 /** Profiles the contention of locks in all threads of the process. */

@@ -65,9 +65,10 @@ export interface LeaseTable {
   join(key: string, reader: string, ttl: number, at: number): SharedLeaseGrant | number;
   /**
    * Removes the reader from the group that holds the key. The last reader to leave frees the key, and calls
-   * the callbacks of {@link watch}. Returns false if the reader is not in the group.
+   * the callbacks of {@link watch}. The result is `left` if other readers hold the key, and undefined if the
+   * reader is not in the group.
    */
-  leave(key: string, reader: string, at: number): boolean;
+  leave(key: string, reader: string, at: number): 'left' | 'freed' | undefined;
   /**
    * Refuses new readers for `time` milliseconds, or longer if they are already put off for longer. This
    * outlasts the last {@link leave}, but not a grant of {@link tryAcquire}. Returns false if no group holds the

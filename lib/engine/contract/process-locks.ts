@@ -1,4 +1,5 @@
 import type { LockKey } from '../../common/types.js';
+import type { HoldingProcess } from './contention.js';
 import type { LockTable } from './engine.js';
 
 /**
@@ -55,6 +56,8 @@ export interface ProcessFile {
   /** Returns a text that identifies the key in all processes. Equal keys have the same text. */
   placeOf(key: LockKey): string;
   inspect(): readonly ProcessUse[] | FileFault;
+  /** The other processes that hold the key. Empty if the file cannot be used. */
+  holdersElsewhere(key: LockKey): readonly HoldingProcess[];
   /** Closes the file for this thread. Held keys stay held. */
   close(): void;
 }

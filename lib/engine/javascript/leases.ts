@@ -169,12 +169,12 @@ class JavaScriptLeaseTable implements LeaseTable {
     return { group: owner, token: abandoned ? -token : token };
   }
 
-  leave(key: string, reader: string, at: number): boolean {
+  leave(key: string, reader: string, at: number): 'left' | 'freed' | undefined {
     const now = this.#tend(at);
     const entry = this.#held(key, now);
-    if (entry?.group?.readers.delete(reader) !== true) return false;
+    if (entry?.group?.readers.delete(reader) !== true) return undefined;
     const { readers, putOffUntil } = entry.group;
-    if (readers.size > 0) return true;
+    if (readers.size > 0) return 'left';
     if (putOffUntil > now) {
       Object.assign(entry, { expiresAt: putOffUntil, vacant: true, group: undefined });
     } else {
@@ -182,7 +182,7 @@ class JavaScriptLeaseTable implements LeaseTable {
       if (entry.abandoned) this.#lapse(key);
     }
     this.#callWatches(key);
-    return true;
+    return 'freed';
   }
 
   putOffReaders(key: string, time: number, at: number): boolean {

@@ -71,6 +71,7 @@ interface ProcessLockAddon {
     name: string,
   ): [table: number, words: Int32Array, keys: number, tokens: BigUint64Array, limit: number] | undefined;
   processPlace(file: number, key: LockKey): string;
+  processHolders(file: number, key: LockKey): (number | string)[];
   processInspect(file: number): (string | number | boolean | Uint8Array | undefined)[];
 }
 

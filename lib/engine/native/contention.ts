@@ -211,15 +211,17 @@ class NativeLeaseRecorder implements LeaseRecorder {
     }
   }
 
-  released(id: string): void {
+  releasing(id: string): (() => void) | undefined {
     try {
       const draw = this.#addon.drawLeaseRelease(id);
-      if (draw < DRAW_RECORDED) return;
+      if (draw < DRAW_RECORDED) return undefined;
       const at = sharedNow();
       const record = { event: 'release', id, stripe: NO_STRIPE, thread: threadId, at } as const;
-      this.#records.add({ record, place: captureStack(FRAMES), draw }, at);
+      const place = captureStack(FRAMES);
+      return () => this.#records.add({ record, place, draw }, at);
     } catch {
       // Only the record is lost.
+      return undefined;
     }
   }
 }

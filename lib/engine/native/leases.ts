@@ -11,7 +11,7 @@ import type {
   SharedLeaseGrant,
 } from '../contract/lease-table.js';
 import type { Addon } from './addon.js';
-import { BATCH, LEASE_DONE_AND_READY, LEASE_NO, MORE, NOT_OPENED } from './protocol.js';
+import { BATCH, LEASE_DONE_AND_READY, LEASE_LEFT, LEASE_NO, MORE, NOT_OPENED } from './protocol.js';
 
 /** A wildcard token: it matches any grant of the owner. No lease has this token. */
 const ANY_TOKEN = 0n;
@@ -126,8 +126,10 @@ class NativeLeaseTable implements LeaseTable {
     return this.#addon.leaseJoin(this.#index, key, at, reader, ttl);
   }
 
-  leave(key: string, reader: string, at: number): boolean {
-    return this.#ended(this.#addon.leaseLeave(this.#index, key, at, reader));
+  leave(key: string, reader: string, at: number): 'left' | 'freed' | undefined {
+    const status = this.#addon.leaseLeave(this.#index, key, at, reader);
+    if (status === LEASE_LEFT) return 'left';
+    return this.#ended(status) ? 'freed' : undefined;
   }
 
   putOffReaders(key: string, time: number, at: number): boolean {

@@ -1,5 +1,6 @@
 import { LockError } from '../../common/errors.js';
 import type { LockKey } from '../../common/types.js';
+import type { HoldingProcess } from '../contract/contention.js';
 import type { LockTable } from '../contract/engine.js';
 import type {
   FileFault,
@@ -108,6 +109,14 @@ class NativeProcessFile implements ProcessFile {
       uses.push({ place, key, shared, waits, pid, threadId, since, title, acquiredAt });
     }
     return uses;
+  }
+
+  holdersElsewhere(key: LockKey): readonly HoldingProcess[] {
+    const flat = this.#addon.processHolders(this.#file, key);
+    const holders: HoldingProcess[] = [];
+    for (let i = 0; i < flat.length; i += 2)
+      holders.push({ pid: flat[i] as number, title: flat[i + 1] as string });
+    return holders;
   }
 
   #tracedHolders(): { place: string; threadId: number; acquiredAt: string | undefined }[] {

@@ -63,6 +63,8 @@ export const LEASE_NO = 0;
 export const LEASE_DONE = 1;
 /** The lease has ended, and this thread watches the key: `takeReleasedKeys` has watches to return. */
 export const LEASE_DONE_AND_READY = 2;
+/** Only from `leaseLeave`: the reader has left, and other readers still hold the key. */
+export const LEASE_LEFT = 3;
 
 /**
  * The size, in bytes, of the buffer for the arguments and results of web lock calls. `WebLockExchange` in

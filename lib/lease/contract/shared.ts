@@ -29,6 +29,15 @@ export interface SharedGrant {
   readonly group: string;
 }
 
+/** Details of a release in shared mode, which a store may provide. */
+export interface LeaveDetails {
+  /**
+   * False if other readers still hold the key. Undefined if the store does not know whether other readers hold
+   * it.
+   */
+  freed?: boolean | undefined;
+}
+
 /**
  * A store that can grant a key in shared mode: several readers then hold the key together, as a group, and
  * exclude every other owner. For the other operations, the group is an owner like any other. Its lease
@@ -55,10 +64,10 @@ export interface SharedLeaseStore extends LeaseStore {
   /**
    * Removes the reader from the group that holds the key. The last reader to leave frees the key; waiters are
    * then notified as after any release. Resolves to true if the reader was in the group. A late or repeated
-   * call never affects another reader. The end of a group does not make its key abandoned; see `details` of
-   * {@link tryAcquireShared}.
+   * call never affects another reader. The end of a group does not make its key abandoned; see the `details` of
+   * {@link tryAcquireShared}. `details`: may receive the store's details of the release.
    */
-  releaseShared(key: string, reader: string): Promise<boolean>;
+  releaseShared(key: string, reader: string, details?: LeaveDetails): Promise<boolean>;
   /**
    * Refuses new readers for `milliseconds` from now, if a group holds the key, so that an exclusive waiter does
    * not starve. A later call may extend that time, and never shortens it. After the last reader has left, the

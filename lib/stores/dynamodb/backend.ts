@@ -170,15 +170,17 @@ export class DynamodbBackend implements ListingBackend {
     return { token: entry.token, group: entry.owner, abandoned: group.abandoned };
   }
 
-  releaseShared(name: string, reader: string, operation: TimeLimit): Promise<Release> {
+  async releaseShared(name: string, reader: string, operation: TimeLimit): Promise<Release> {
+    let readers: readonly string[] = [];
     const left = this.#changeGroup(name, operation, (lease, group) => {
       if (!group.readers.includes(reader)) return undefined;
-      const readers = group.readers.filter((one) => one !== reader);
+      readers = group.readers.filter((one) => one !== reader);
       if (readers.length > 0) return { ...lease.entry, info: groupText({ ...group, readers }) };
       const info = group.putOffUntil > lease.at ? new Date(group.putOffUntil).toISOString() : undefined;
       return { ...freed(lease), info, abandoned: lease.entry.abandoned };
     });
-    return releaseOf(left);
+    const release = await releaseOf(left);
+    return release === 'unnotified' && readers.length > 0 ? 'left' : release;
   }
 
   putOffReaders(name: string, milliseconds: number, operation: TimeLimit): Promise<boolean> {

@@ -41,7 +41,8 @@ type Request =
   | { readonly joins: string; readonly length: number }
   | { readonly leaves: string }
   | { readonly renews: string; readonly length: number };
-type Answer = GrantedShared | Refused | boolean;
+/** The answer to a reader that leaves is `left` if other readers still hold the key. */
+type Answer = GrantedShared | Refused | boolean | 'left';
 
 /** A request in progress. */
 interface Pending {
@@ -122,6 +123,7 @@ export class SharedKeys {
 
   async release(name: string, reader: string, operation: Operation): Promise<Release> {
     const left = await this.#ask(name, { leaves: reader }, operation);
+    if (left === 'left') return left;
     return left === true ? 'freed' : 'not held';
   }
 
@@ -313,7 +315,7 @@ export class SharedKeys {
     const isExtended = taken !== undefined || term === outcome.term;
     if (before === undefined) this.#base.seen(token);
     for (const one of open) {
-      if ('leaves' in one.request) one.answer = true;
+      if ('leaves' in one.request) one.answer = isEnd || 'left';
       else if (isExtended && !isEnd) one.answer = 'renews' in one.request || { token, group };
     }
     if (term !== undefined && !isExtended) await operation.pause(PAUSE);

@@ -202,7 +202,9 @@ export class PostgresBackend implements ListingBackend {
     const [release] = await repeatable(operation, isLost, async () => {
       const [row] = await this.#run(statement, values, operation);
       if (row === undefined) return ['not held'];
-      return [textIn(row, 'waited') === 'true' ? 'freed' : 'unnotified'];
+      const waited = textIn(row, 'waited');
+      if (waited === 'left') return ['left'];
+      return [waited === 'true' ? 'freed' : 'unnotified'];
     });
     return release!;
   }

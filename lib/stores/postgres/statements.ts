@@ -327,7 +327,7 @@ function statementsForShared(table: Table) {
       SELECT token, owner, abandoned, NULL AS remaining, NULL AS marked FROM won
       UNION ALL SELECT NULL, NULL, NULL, remaining, (waited OR EXISTS (SELECT FROM mark))::text FROM held`),
     // The last reader frees the row as `release` does. If the key is abandoned, the row is left as if the lease had
-    // expired. $1 key, $2 the reader's id, $3 lock timeout.
+    // expired. After another reader's release, `waited` is 'left'. $1 key, $2 the reader's id, $3 lock timeout.
     releaseShared:
       statement(`WITH gone AS (UPDATE ${rows} l SET owner = CASE WHEN ${isLast} AND abandoned IS NULL THEN '' ELSE owner END,
           expires = CASE WHEN NOT ${isLast} THEN expires WHEN abandoned IS NULL THEN '-infinity' ELSE ${NOW} END,
@@ -335,8 +335,8 @@ function statementsForShared(table: Table) {
             WHEN abandoned IS NOT NULL THEN substr(info, 1, 21)
             WHEN ${until('l')} > ${CLOCK} THEN substr(info, 1, 20) END FROM ${limited('$3')}
         WHERE key = $1 AND ${NOT_EXPIRED} AND ${isGroup('l')} AND ${isIn('l')}
-        RETURNING key, waited AND (info IS NULL OR length(info) < 22) AS waited)
-      SELECT waited::text, ${QUICK}, ${notify(table, 'key')} FROM gone`),
+        RETURNING key, waited, info IS NULL OR length(info) < 22 AS ended)
+      SELECT CASE WHEN ended THEN waited::text ELSE 'left' END AS waited, ${QUICK}, ${notify(table, 'key')} FROM gone`),
     // $1 key, $2 length of the put-off in milliseconds, $3 lock timeout.
     putOffReaders: statement(`WITH done AS (UPDATE ${rows} l SET info = overlay(info PLACING
           greatest(${until('l')}, ${CLOCK} + $2::text::bigint * 1000000)::text FROM 1 FOR 19) FROM ${limited('$3')}

@@ -62,7 +62,7 @@ const CROSS_SLOT = /CROSSSLOT|same slot/i;
  */
 const OTHER_NODE = /^(?:MOVED|ASK) \d/;
 /** The results of a release. The script's numeric reply is an index into this list. */
-const RELEASES: readonly Release[] = ['not held', 'unnotified', 'freed'];
+const RELEASES: readonly Release[] = ['not held', 'unnotified', 'freed', 'left'];
 
 /** The maximum number of leases that one request reads. */
 const MOST_READ = 500;

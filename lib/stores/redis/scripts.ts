@@ -334,7 +334,8 @@ return {sign .. token, owner}`);
 
 /**
  * KEYS: the lease, its waiters. ARGV: the reader's id. Replies 0 if the reader was not in the group that
- * holds the key, 2 if it was the last one and a waiter was notified, else 1.
+ * holds the key, 3 if other readers still hold the key, 2 if it was the last one and a waiter was notified, else
+ * 1.
  */
 export const RELEASE_SHARED = script(`${HELD}${GROUP}${WAKE}
 if not held then return 0 end
@@ -348,7 +349,7 @@ ids = string.sub(ids, 1, first) .. string.sub(ids, last + 1)
 if ids ~= ',' then
   local left = string.format('%.0f', math.max(call('PTTL', KEYS[1]), 1))
   call('PSETEX', KEYS[1], left, string.sub(held, 1, 20) .. textOf(owner, till, sign, ids))
-  return 1
+  return 3
 end
 call('DEL', KEYS[1])
 putOff(KEYS[1], till)

@@ -247,7 +247,7 @@ export class LeaseRows {
       readers.delete(reader);
       if (readers.size > 0) {
         change(statements, key, row!, { ...group, readers });
-        return 'unnotified';
+        return 'left';
       }
       const { abandoned, putOffUntil } = group;
       if (abandoned) statements.put.run(key, group.name, row!['token'] as bigint, now, null, 1n);

@@ -709,6 +709,16 @@ std::vector<ProcessFile::Seen> ProcessFile::inspect(FileError& error) {
   return seen;
 }
 
+std::vector<ProcessPage::Seen> ProcessFile::holdersElsewhere(std::string_view key) {
+  std::vector<ProcessPage::Seen> seen;
+  const Lock lock(mutex_);
+  if (!file_ || verify(0)) return seen;
+  const std::uint64_t byte = page_.byteOf(key);
+  const std::uint32_t permits = hasPermits(limit_) ? limit_ : 1;
+  for (std::uint32_t i = 0; i < permits; ++i) page_.addHolders(page_.header().permitOf(byte, i), seen);
+  return seen;
+}
+
 std::uint64_t ProcessFile::byteOf(std::string_view key) {
   const Lock lock(mutex_);
   return placeOf(page_.byteOf(key));

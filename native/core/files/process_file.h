@@ -100,6 +100,8 @@ class ProcessFile final : public Gate, public std::enable_shared_from_this<Proce
     bool here = false;
   };
   std::vector<Seen> inspect(FileError& error);
+  // The holders of the key in other processes. Empty if the file cannot be used.
+  std::vector<ProcessPage::Seen> holdersElsewhere(std::string_view key);
   // The byte by which inspect() identifies a key: with permits, the first permit's byte.
   std::uint64_t byteOf(std::string_view key);
 

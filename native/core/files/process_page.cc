@@ -523,26 +523,47 @@ std::uint64_t ProcessPage::issueToken(const std::uint64_t* bytes, std::size_t co
 
 // ── inspection ──
 
+std::string ProcessPage::titleOf(int slot) const {
+  const char* const title = page_->slots[slot].title;
+  return std::string(title, strnlen(title, sizeof page_->slots[slot].title));
+}
+
+std::optional<ProcessPage::Seen> ProcessPage::holderAt(std::int32_t place) {
+  const std::uint64_t held = heldAt(place).load();
+  const std::uint64_t byte = held & ~kSharedBit;
+  if (held == 0 || !file_->lockedElsewhere(byte)) return std::nullopt;
+  const Record& record = recordAt(place);
+  const std::int32_t slot = record.slot;
+  const bool known = slot >= 0 && slot < kSlots;
+  if (slot_ == kNoSlot ? record.pid == processId() : slot == slot_) return std::nullopt;
+  if (known && !isAlive(slot)) return std::nullopt;
+  const std::uint32_t length = std::min<std::uint32_t>(record.length, sizeof record.key);
+  Seen holder{byte,
+              held != byte,
+              false,
+              record.pid,
+              record.threadId,
+              record.since,
+              std::string(record.key, length),
+              known ? titleOf(slot) : std::string()};
+  // If the holder released the key while the record was read, the record may belong to another holder.
+  if (heldAt(place).load() != held) return std::nullopt;
+  return holder;
+}
+
+void ProcessPage::addHolders(std::uint64_t byte, std::vector<Seen>& seen) {
+  forEachPlace(byte, [&](std::int32_t place) {
+    if ((heldAt(place).load() & ~kSharedBit) != byte) return true;
+    std::optional<Seen> holder = holderAt(place);
+    if (holder && holder->byte == byte) seen.push_back(*std::move(holder));
+    return true;
+  });
+}
+
 std::vector<ProcessPage::Seen> ProcessPage::inspect() {
   std::vector<Seen> seen;
-  const auto titleOf = [&](int slot) {
-    const char* const title = page_->slots[slot].title;
-    return std::string(title, strnlen(title, sizeof page_->slots[slot].title));
-  };
   for (std::int32_t place = 0; place < places(); ++place) {
-    const std::uint64_t held = heldAt(place).load();
-    const std::uint64_t byte = held & ~kSharedBit;
-    if (held == 0 || !file_->lockedElsewhere(byte)) continue;
-    const Record& record = recordAt(place);
-    const std::int32_t slot = record.slot;
-    const bool known = slot >= 0 && slot < kSlots;
-    if (slot_ == kNoSlot ? record.pid == processId() : slot == slot_) continue;
-    if (known && !isAlive(slot)) continue;
-    const std::uint32_t length = std::min<std::uint32_t>(record.length, sizeof record.key);
-    seen.push_back({byte, held != byte, false, record.pid, record.threadId, record.since,
-                    std::string(record.key, length), known ? titleOf(slot) : std::string()});
-    // If the holder released the key while the record was read, the record may belong to another holder.
-    if (heldAt(place).load() != held) seen.pop_back();
+    if (std::optional<Seen> holder = holderAt(place)) seen.push_back(*std::move(holder));
   }
   const double toWall = static_cast<double>(wallClock() - elapsed());
   std::array<std::uint64_t, kBitmapWords> waiting{};

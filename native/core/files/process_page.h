@@ -43,6 +43,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -177,6 +178,8 @@ class ProcessPage {
   };
   // The holders and waiters of other processes. Call it after a check of the file.
   std::vector<Seen> inspect();
+  // Adds the other processes that hold the key of this byte. Call it after a check of the file.
+  void addHolders(std::uint64_t byte, std::vector<Seen>& seen);
 
  private:
   using Number = std::atomic<std::uint64_t>;
@@ -271,6 +274,9 @@ class ProcessPage {
   void forget(int slot);
   void writeSlot();
 
+  // The holder whose record is at this place, if it is in another process that is alive.
+  std::optional<Seen> holderAt(std::int32_t place);
+  std::string titleOf(int slot) const;
   std::int32_t places() const { return static_cast<std::int32_t>(files()) * kPlacesPerFile; }
   Bucket* buckets() const { return static_cast<Bucket*>(static_cast<void*>(page_ + 1)); }
   Record& recordAt(std::int32_t place) const {

@@ -74,20 +74,20 @@ LeaseTable::SharedGrant LeaseTable::join(const Claim& claim, Nanoseconds ttl, co
   return {{.token = entry->token, .abandoned = entry->abandoned}, entry->owner};
 }
 
-bool LeaseTable::leave(const Claim& claim, const LeaseWatches* self) {
+LeaseTable::Leave LeaseTable::leave(const Claim& claim, const LeaseWatches* self) {
   // Destroyed after `lock`, so it sends its wakes with the table unlocked.
   WakeSet wakes(self ? &self->participant() : nullptr);
   const Lock lock(mutex_);
   const Nanoseconds at = resolve(claim.at);
   sweep(at);
   Entry* const entry = held(claim.key, at);
-  if (!entry || !entry->group) return false;
+  if (!entry || !entry->group) return Leave::kNotIn;
   auto& readers = entry->group->readers;
   const auto reader = readers.find(claim.owner);
-  if (reader == readers.end()) return false;
+  if (reader == readers.end()) return Leave::kNotIn;
   readers.erase(reader);
   // mutant: lease-freed-while-read
-  if (!readers.empty()) return true;
+  if (!readers.empty()) return Leave::kOthersRemain;
   callWatches(claim.key, true, wakes);
   const Nanoseconds putOffUntil = entry->group->putOffUntil;
   // mutant: lease-put-off-ends-with-its-group
@@ -99,7 +99,7 @@ bool LeaseTable::leave(const Claim& claim, const LeaseWatches* self) {
   } else {
     vacate(*entry, at, entry->abandoned);
   }
-  return true;
+  return Leave::kFreed;
 }
 
 bool LeaseTable::putOffReaders(const KeyView& key, Nanoseconds time, Nanoseconds at) {

@@ -100,9 +100,11 @@ class LeaseTable {
   // that no two groups have the same name. Grants nothing if an owner holds the key, if another thread has the turn, or
   // if readers are put off. A reader of the group can call this again at any time.
   SharedGrant join(const Claim& claim, Nanoseconds ttl, const LeaseWatches& taker);
+  // kNotIn: the reader is not in the group. kOthersRemain: other readers still hold the key.
+  enum class Leave : std::uint8_t { kNotIn, kOthersRemain, kFreed };
   // Removes the reader `claim.owner` from the group that holds the key. The last reader to leave frees the key, and
-  // notifies like end(). Returns false if the reader is not in the group. `self`: as for end().
-  bool leave(const Claim& claim, const LeaseWatches* self);
+  // notifies like end(). `self`: as for end().
+  Leave leave(const Claim& claim, const LeaseWatches* self);
   // If a group holds the key, refuses new readers until `time` from now, or longer if they are already put off for
   // longer. This outlasts the last leave(), but no grant of tryAcquire(). Returns false if no group holds the key.
   bool putOffReaders(const KeyView& key, Nanoseconds time, Nanoseconds at);
