@@ -1,6 +1,5 @@
 import type { LeaseStore } from '../lease/contract/lease-store.js';
 import type { SharedLeaseStore } from '../lease/contract/shared.js';
-import type { Lease } from '../lease/lease.js';
 import { LeaseManager } from '../lease/manager.js';
 import { revokeLease } from '../lease/revoke.js';
 import type { Scene, Sentence } from './framework.js';
@@ -8,6 +7,8 @@ import { sharingSentence } from './shared.js';
 
 /** A TTL that does not expire in these tests, in milliseconds. */
 const LONG = 600_000;
+
+type Lease = Awaited<ReturnType<LeaseManager['acquire']>>;
 
 /** The number of turns of readers after which a writer that polls has waited too long. */
 const MOST_TURNS = 16;
