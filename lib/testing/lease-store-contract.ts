@@ -16,7 +16,8 @@ import { managed } from './managed.js';
 import { oddTexts } from './odd-texts.js';
 import { severalKeys, severalManaged } from './several-keys.js';
 import { sharedManaged } from './shared-managed.js';
-import { puttingOff, shared, sharedInputs } from './shared.js';
+import { puttingOff } from './shared-put-off.js';
+import { shared, sharedInputs } from './shared.js';
 import { tokens } from './tokens.js';
 
 export type { ContractFramework, Expect, MakeStore, StoreUnderTest } from './framework.js';

@@ -9,6 +9,8 @@ import { sharingSentence } from './shared.js';
 /** A TTL that does not expire in these tests, in milliseconds. */
 const LONG = 600_000;
 
+type Lease = Awaited<ReturnType<LeaseManager['acquire']>>;
+
 /** The number of turns of readers after which a writer that polls has waited too long. */
 const MOST_TURNS = 16;
 /** A writer puts off readers for twice the longest pause. That is longer than any turn, also on a slow machine. */
