@@ -1,6 +1,5 @@
 import type { LeaseStore } from '../lease/contract/lease-store.js';
 import type { LeaveDetails, SharedLeaseStore } from '../lease/contract/shared.js';
-import type { Lease } from '../lease/lease.js';
 import { LeaseManager } from '../lease/manager.js';
 import { revokeLease } from '../lease/revoke.js';
 import type { Scene, Sentence } from './framework.js';
