@@ -12,8 +12,8 @@ import {
 } from '../contract/engine.js';
 import type { Mode } from '../contract/mode.js';
 import type { Addon } from './addon.js';
-import { HandOvers, LocalQueue } from './local-queue.js';
-import { LocalWaits } from './local-waits.js';
+import { HandOvers, type LocalQueue } from './local-queue.js';
+import type { LocalWaits } from './local-waits.js';
 import {
   BATCH,
   DRAW_SHIFT,
@@ -208,10 +208,10 @@ export class NativeThread {
   cancel(waiter: AsyncWaiter): boolean {
     const id = waiter.ticket;
     if (this.#waiters[id] !== waiter) return false;
-    const { queue } = waiter;
+    const queue = placeOf(waiter);
     // If one of the next two calls throws, this method can be called again. The addon's `cancel` does not
     // throw (preserves T1).
-    if (queue instanceof LocalQueue && queue.standIn === waiter) queue.local.replaceStandIn(queue);
+    if (queue?.isQueue === true && queue.standIn === waiter) queue.local.replaceStandIn(queue);
     this.prepareEnd();
     this.#remove(id);
     return this.addon.cancel(id);
@@ -334,7 +334,8 @@ export class NativeThread {
   /** Removes a waiter that no longer waits in the addon. If this throws, nothing has changed. */
   #remove(id: number): AsyncWaiter {
     const waiter = this.#waiters[id]!;
-    if (waiter.queue instanceof LocalWaits) waiter.queue.leftElsewhere(waiter);
+    const place = placeOf(waiter);
+    if (place?.isQueue === false) place.leftElsewhere(waiter);
     this.#waiters[id] = undefined;
     if (--this.#inAddon === 0) this.#untilLook = FIRST_LOOK;
     this.pending--;
@@ -378,12 +379,20 @@ export class NativeThread {
 }
 
 /**
+ * Where a waiter in the addon is counted: in the queue whose stand-in it is, or in `LocalWaits`. Undefined for a waiter
+ * of a file. The types differ by a field, because in a thread that was idle, `instanceof` takes a microsecond.
+ */
+function placeOf(waiter: AsyncWaiter): LocalQueue | LocalWaits | undefined {
+  return waiter.queue as LocalQueue | LocalWaits | undefined;
+}
+
+/**
  * Call this when a waiter has stopped waiting in the addon, before other code runs (preserves I9). If the
  * waiter is a stand-in (see `local-waits.ts`), this function updates the stand-in's queue.
  */
 function standInLeft(waiter: AsyncWaiter, granted: boolean): void {
-  const { queue } = waiter;
-  if (!(queue instanceof LocalQueue) || queue.standIn !== waiter) return;
+  const queue = placeOf(waiter);
+  if (queue?.isQueue !== true || queue.standIn !== waiter) return;
   if (granted) queue.local.standInGranted(queue);
   else queue.local.standInEnded(queue);
 }
