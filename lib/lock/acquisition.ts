@@ -360,7 +360,7 @@ export class Acquisition<G extends Guard> implements AsyncWaiter, Abortable {
    */
   settle(outcome: Outcome): void {
     if (this.#resolve) this.settlePromise(outcome, this.#resolve);
-    // Most grants need no report. In a thread that was idle, this check takes 2 µs less than the calls below.
+    // Most grants need no report. In a thread that was idle, the calls below take 2 µs longer than this check.
     const { details, lock } = this.#terms;
     const isPlain = details === undefined && lock.file === undefined && !channels.wait.hasSubscribers;
     if (isPlain && outcome.status === 'granted' && !outcome.abandoned) return;

@@ -258,13 +258,20 @@ export class NativeThread {
   }
 
   /**
-   * Call this just before or just after {@link pending} decreases. After the last pending acquisition has
-   * ended, the event loop is kept alive for one more turn, because another acquisition often starts to wait
-   * during that turn. A microtask starts the turn's timer, because in an idle thread that takes 3 µs. So call
-   * this after the waiter was settled if nothing can throw before: then the waiter's code runs first.
+   * Call this before {@link pending} decreases. After the last pending acquisition has ended, the event loop
+   * is kept alive for one more turn, because another acquisition often starts to wait during that turn.
    */
   prepareEnd(): void {
-    if (this.pending > 1 || this.#lettingGo) return;
+    if (this.pending === 1) this.#scheduleEnd();
+  }
+
+  /**
+   * Schedules {@link #letGo}, from a microtask. Scheduling it takes 3 µs in a thread that was idle, and code
+   * that awaits a grant runs first if its promise was resolved before this call. If this throws, nothing has
+   * changed.
+   */
+  #scheduleEnd(): void {
+    if (this.#lettingGo) return;
     defer(this.#endTurn, undefined);
     this.#lettingGo = true;
   }
@@ -291,27 +298,30 @@ export class NativeThread {
   /**
    * Settles the waiters that the addon has put into the batch. All these waiters are removed before the first
    * waiter is settled, because settling may run a diagnostics subscriber. A subscriber may run any code,
-   * which could cancel the other waiters.
+   * which could cancel the other waiters. The stack is empty, so nothing overflows it.
    */
   #settle(count: number, granted: boolean): void {
     const batch = this.#batch;
-    if (count === 1) {
-      const detail = batch[ENTRY_DETAIL]!;
-      const waiter = this.#remove(batch[ENTRY_ID]!);
-      standInLeft(waiter, granted);
-      this.#settleOne(waiter, granted, detail);
-    } else if (count > 1) {
-      const entries = batch.slice(0, ENTRY_INTS * count);
-      const waiters: AsyncWaiter[] = [];
-      for (let i = 0; i < count; i++) waiters.push(this.#remove(entries[ENTRY_INTS * i + ENTRY_ID]!));
-      // This loop runs after all waiters are removed, because a new stand-in may get the id of a removed
-      // waiter.
-      for (const waiter of waiters) standInLeft(waiter, granted);
-      for (let i = 0; i < count; i++) {
-        this.#settleOne(waiters[i]!, granted, entries[ENTRY_INTS * i + ENTRY_DETAIL]!);
+    try {
+      if (count === 1) {
+        const detail = batch[ENTRY_DETAIL]!;
+        const waiter = this.#remove(batch[ENTRY_ID]!);
+        standInLeft(waiter, granted);
+        this.#settleOne(waiter, granted, detail);
+      } else if (count > 1) {
+        const entries = batch.slice(0, ENTRY_INTS * count);
+        const waiters: AsyncWaiter[] = [];
+        for (let i = 0; i < count; i++) waiters.push(this.#remove(entries[ENTRY_INTS * i + ENTRY_ID]!));
+        // This loop runs after all waiters are removed, because a new stand-in may get the id of a removed
+        // waiter.
+        for (const waiter of waiters) standInLeft(waiter, granted);
+        for (let i = 0; i < count; i++) {
+          this.#settleOne(waiters[i]!, granted, entries[ENTRY_INTS * i + ENTRY_DETAIL]!);
+        }
       }
+    } finally {
+      if (count > 0 && this.pending === 0) this.#scheduleEnd();
     }
-    if (count > 0) this.prepareEnd();
   }
 
   /**
@@ -331,7 +341,10 @@ export class NativeThread {
     } else waiter.settle({ status: 'timeout', stripe: detail, holders: waiter.table.holders(detail) });
   }
 
-  /** Removes a waiter that no longer waits in the addon. If this throws, nothing has changed. */
+  /**
+   * Removes a waiter that no longer waits in the addon. If the event loop may end then, the caller schedules
+   * that. If this throws, nothing has changed.
+   */
   #remove(id: number): AsyncWaiter {
     const waiter = this.#waiters[id]!;
     const place = placeOf(waiter);
@@ -379,8 +392,9 @@ export class NativeThread {
 }
 
 /**
- * Where a waiter in the addon is counted: in the queue whose stand-in it is, or in `LocalWaits`. Undefined for a waiter
- * of a file. The types differ by a field, because in a thread that was idle, `instanceof` takes a microsecond.
+ * The object that counts a waiter in the addon: the queue whose stand-in the waiter is, or the table's
+ * `LocalWaits`. Undefined for a key of a file. The field `isQueue` distinguishes them, because `instanceof`
+ * takes a microsecond in a thread that was idle.
  */
 function placeOf(waiter: AsyncWaiter): LocalQueue | LocalWaits | undefined {
   return waiter.queue as LocalQueue | LocalWaits | undefined;
