@@ -61,6 +61,16 @@ for (const engine of ['native', 'javascript'] as const) {
       expect(Math.min(...waits)).toBeGreaterThanOrEqual(0);
     });
 
+    it('report a wait to a subscriber that came during the wait, without its key', async () => {
+      const lock = newLock(engine);
+      const ours = lock.acquireSync('key');
+      const waiting = lock.acquire('key');
+      const heard = listen('wait');
+      ours.release();
+      (await waiting).release();
+      expect(heard).toMatchObject([['wait', { key: undefined, outcome: 'granted' }]]);
+    });
+
     it('report as many waits as count as contended, with the first key that was not free', async () => {
       const lock = newLock(engine);
       const agent = await Agent.start(lock);

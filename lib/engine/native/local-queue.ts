@@ -22,6 +22,7 @@ export const LONG_TIMEOUT = 1000;
  * linked by their fields `previous` and `next`.
  */
 export class LocalQueue {
+  readonly isQueue = true;
   readonly local: LocalWaits;
   readonly stripe: number;
   first: AsyncWaiter | undefined = undefined;

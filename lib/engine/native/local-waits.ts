@@ -70,6 +70,7 @@ interface LocalTable {
  * hold (preserves T1).
  */
 export class LocalWaits {
+  readonly isQueue = false;
   readonly #table: LocalTable;
   readonly #thread: NativeThread;
   readonly #words: Int32Array;
