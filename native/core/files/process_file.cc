@@ -250,11 +250,11 @@ int ProcessFile::comesFirst(const Key& key, const Ask& ask) const {
   return page_.goesBefore(key.byte, isShared(ask.mode), toElapsed(ask.since));
 }
 
-ProcessFile::Locked ProcessFile::lock(Key& key, const Ask& ask, std::uint32_t& permit, FileError& error) {
+Gate::Entry::How ProcessFile::lock(Key& key, const Ask& ask, std::uint32_t& permit, FileError& error) {
   const bool shared = isShared(ask.mode);
   if (replaced_) {
     error = {FileFault::kReplaced, 0};
-    return Locked::kFailed;
+    return Entry::How::kFailed;
   }
   // A short lock could make an attempt of the process with the turn fail. So a process that gave the turn first checks
   // whether the turn has ended. This only saves time: the check after the lock decides. With permits, there may be
@@ -265,21 +265,19 @@ ProcessFile::Locked ProcessFile::lock(Key& key, const Ask& ask, std::uint32_t& p
     // up to kFresh ago is not enough: the file may have been truncated since then.
     // mutant: process-reads-unchecked
     error = verify(key.byte);
-    if (error.fault != FileFault::kNone) return Locked::kFailed;
+    if (error.fault != FileFault::kNone) return Entry::How::kFailed;
     // mutant: process-waits-for-an-old-turn
     key.gaveTurn = comesFirst(key, ask) != kNoSlot;
-    if (key.gaveTurn) return Locked::kNo;
+    if (key.gaveTurn) return Entry::How::kRefused;
   }
   STRIPELOCK_SEAM("process: before it locks");
   int number = 0;
-  switch (hasPermits(limit_) ? lockPermit(key, permit, number) : file_->lock(key.byte, shared, number)) {
-    case LockFile::Answer::kRefused:
-      return Locked::kNo;
-    case LockFile::Answer::kFailed:
-      error = {FileFault::kLock, number};
-      return Locked::kFailed;
-    case LockFile::Answer::kTaken:
-      break;
+  const LockFile::Answer answer =
+      hasPermits(limit_) ? lockPermit(key, permit, number) : file_->lock(key.byte, shared, number);
+  if (answer == LockFile::Answer::kRefused) return Entry::How::kRefused;
+  if (answer == LockFile::Answer::kFailed) {
+    error = {FileFault::kLock, number};
+    return Entry::How::kFailed;
   }
   const std::uint64_t byte = page_.header().permitOf(key.byte, permit);
   // This check follows the lock, so that the file was at its path when the byte was locked. It precedes the first
@@ -288,7 +286,7 @@ ProcessFile::Locked ProcessFile::lock(Key& key, const Ask& ask, std::uint32_t& p
   // mutant: process-looks-before-it-locks
   if (error.fault != FileFault::kNone) {
     file_->unlock(byte);
-    return Locked::kFailed;
+    return Entry::How::kFailed;
   }
   key.permits[permit] = true;
   // mutant: process-looks-only-before-it-locks
@@ -303,20 +301,20 @@ ProcessFile::Locked ProcessFile::lock(Key& key, const Ask& ask, std::uint32_t& p
     file_->unlock(byte);
     // mutant: process-wakes-those-behind
     static_cast<void>(page_.wakeWaiter(before, key.byte));
-    return Locked::kNo;
+    return Entry::How::kRefused;
   }
   key.shared = shared;
-  return Locked::kYes;
+  return Entry::How::kEntered;
 }
 
-ProcessFile::Locked ProcessFile::take(std::uint32_t stripe, const Ask& ask, Entry& entry) {
+Gate::Entry::How ProcessFile::take(std::uint32_t stripe, const Ask& ask, Entry& entry) {
   Key& key = keyAt(stripe);
   // Preserves L1.
   // mutant: L1-locks-the-first-only
   if (key.permits.count() < permitsFor(key.holders + 1)) {
     std::uint32_t permit = 0;
-    const Locked locked = lock(key, ask, permit, entry.error);
-    if (locked != Locked::kYes) return locked;
+    const Entry::How locked = lock(key, ask, permit, entry.error);
+    if (locked != Entry::How::kEntered) return locked;
     const double since = static_cast<double>(checkedAt_ + toWall_) / 1e6;
     if (key.holders == 0) key.since = since;
     if (page_.hold(page_.header().permitOf(key.byte, permit), key.shared,
@@ -325,16 +323,16 @@ ProcessFile::Locked ProcessFile::take(std::uint32_t stripe, const Ask& ask, Entr
   } else {
     if (const FileError error = refresh()) {
       entry.error = error;
-      return Locked::kFailed;
+      return Entry::How::kFailed;
     }
     // New readers must not join while a writer of another process has waited longer.
     // mutant: process-joins-past-writers
-    if (page_.goesBefore(key.byte, true, toElapsed(ask.since)) != kNoSlot) return Locked::kNo;
+    if (page_.goesBefore(key.byte, true, toElapsed(ask.since)) != kNoSlot) return Entry::How::kRefused;
     if (page_.isAbandoned(key.byte)) entry.abandoned = true;
   }
   ++key.holders;
   ++users_;
-  return Locked::kYes;
+  return Entry::How::kEntered;
 }
 
 Gate::Entry ProcessFile::enter(const Ask& ask) {
@@ -352,17 +350,8 @@ Gate::Entry ProcessFile::enter(const Ask& ask) {
   if (ask.count > 1) std::sort(order_.rbegin(), order_.rend());
   std::size_t taken = 0;
   while (taken < order_.size() && entry.how == Entry::How::kEntered) {
-    switch (take(ask.stripes[order_[taken].second], ask, entry)) {
-      case Locked::kYes:
-        ++taken;
-        break;
-      case Locked::kNo:
-        entry.how = Entry::How::kRefused;
-        break;
-      case Locked::kFailed:
-        entry.how = Entry::How::kFailed;
-        break;
-    }
+    entry.how = take(ask.stripes[order_[taken].second], ask, entry);
+    if (entry.how == Entry::How::kEntered) ++taken;
   }
   if (entry.how == Entry::How::kEntered) {
     for (const auto& [byte, index] : order_) {

@@ -137,7 +137,6 @@ class ProcessFile final : public Gate, public std::enable_shared_from_this<Proce
     std::uint64_t byte;
     std::uint32_t waitsFor;
   };
-  enum class Locked : std::uint8_t { kYes, kNo, kFailed };
 
   bool openPage(const std::string& title, const FileShape& shape, FileError& error);
   static std::shared_ptr<ProcessFile> find(const LockFile::Identity& identity, const std::string& path,
@@ -165,7 +164,7 @@ class ProcessFile final : public Gate, public std::enable_shared_from_this<Proce
   }
   bool isShared(Mode mode) const { return isCounted(mode) && !hasPermits(limit_); }
   // Sets `permit` to the locked permit.
-  Locked lock(Key& key, const Ask& ask, std::uint32_t& permit, FileError& error);
+  Entry::How lock(Key& key, const Ask& ask, std::uint32_t& permit, FileError& error);
   // The slot of the process that comes before this acquisition, or kNoSlot. Call it right after a check of the file.
   int comesFirst(const Key& key, const Ask& ask) const;
   // Locks the byte of any free permit.
@@ -173,7 +172,7 @@ class ProcessFile final : public Gate, public std::enable_shared_from_this<Proce
   // Whether at least `count` permits are free.
   bool areFree(const Key& key, std::uint32_t count);
   // Enters with one key of an acquisition. The thread must have the words of all keys of the acquisition.
-  Locked take(std::uint32_t stripe, const Ask& ask, Entry& entry);
+  Entry::How take(std::uint32_t stripe, const Ask& ask, Entry& entry);
   void issueToken(const Ask& ask);
   // Removes `count` holders from the key, and unlocks the bytes that are no longer needed. Returns true if the key is
   // now kept: for this process if `waits` is set, otherwise for another process.
