@@ -39,7 +39,6 @@ struct OpenFiles {
   // Locked before all other mutexes, while a file is opened. Opening may take seconds, so threads that use open files
   // do not lock this mutex.
   Mutex opening;
-  Mutex mutex;
   std::vector<std::weak_ptr<ProcessFile>> files;
 
   static OpenFiles& instance() {
@@ -84,10 +83,9 @@ ProcessFile::~ProcessFile() = default;
 
 std::shared_ptr<ProcessFile> ProcessFile::find(const LockFile::Identity& identity, const std::string& path,
                                                FileError& error) {
-  OpenFiles& open = OpenFiles::instance();
-  const Lock lock(open.mutex);
-  std::erase_if(open.files, [](const std::weak_ptr<ProcessFile>& file) { return file.expired(); });
-  for (const std::weak_ptr<ProcessFile>& each : open.files) {
+  std::vector<std::weak_ptr<ProcessFile>>& files = OpenFiles::instance().files;
+  std::erase_if(files, [](const std::weak_ptr<ProcessFile>& file) { return file.expired(); });
+  for (const std::weak_ptr<ProcessFile>& each : files) {
     std::shared_ptr<ProcessFile> file = each.lock();
     if (!file) continue;
     const Lock using_(file->mutex_);
@@ -123,7 +121,6 @@ std::shared_ptr<ProcessFile> ProcessFile::open(const std::string& path, const st
     file->reopen(std::move(opened));
   } else {
     file = std::make_shared<ProcessFile>(std::move(opened), path);
-    const Lock lock(open.mutex);
     open.files.push_back(file);
   }
   if (file->openPage(title, shape, error)) return file;
@@ -133,9 +130,7 @@ std::shared_ptr<ProcessFile> ProcessFile::open(const std::string& path, const st
 
 // Only a file with the same limit can be reused, because the table in its memory keeps the limit.
 std::shared_ptr<ProcessFile> ProcessFile::findClosed(const std::string& path, std::uint32_t limit) {
-  OpenFiles& open = OpenFiles::instance();
-  const Lock lock(open.mutex);
-  for (const std::weak_ptr<ProcessFile>& each : open.files) {
+  for (const std::weak_ptr<ProcessFile>& each : OpenFiles::instance().files) {
     if (std::shared_ptr<ProcessFile> file = each.lock()) {
       const Lock using_(file->mutex_);
       if (!file->file_ && file->path_ == path && file->limit_ == limit) return file;
