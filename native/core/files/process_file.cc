@@ -73,13 +73,7 @@ bool excludes(LockFile& file, const std::string& path, FileError& error) {
 
 // ── opening ──
 
-ProcessFile::ProcessFile(std::unique_ptr<LockFile> file, std::string path)
-    : shared_(kTokenBytes + byteLengthFor(kMostKeys)),
-      keys_(kMostKeys),
-      file_(std::move(file)),
-      path_(std::move(path)) {}
-
-ProcessFile::~ProcessFile() = default;
+ProcessFile::ProcessFile() : shared_(kTokenBytes + byteLengthFor(kMostKeys)), keys_(kMostKeys) {}
 
 std::shared_ptr<ProcessFile> ProcessFile::find(const LockFile::Identity& identity, const std::string& path,
                                                FileError& error) {
@@ -117,15 +111,11 @@ std::shared_ptr<ProcessFile> ProcessFile::open(const std::string& path, const st
   }
   if (error || !excludes(*opened, path, error)) return nullptr;
   std::shared_ptr<ProcessFile> file = findClosed(path, shape.limit);
-  if (file) {
-    file->reopen(std::move(opened));
-  } else {
-    file = std::make_shared<ProcessFile>(std::move(opened), path);
+  if (!file) {
+    file = std::make_shared<ProcessFile>();
     open.files.push_back(file);
   }
-  if (file->openPage(title, shape, error)) return file;
-  file->close();
-  return nullptr;
+  return file->start(std::move(opened), path, title, shape, error) ? file : nullptr;
 }
 
 // Only a file with the same limit can be reused, because the table in its memory keeps the limit.
@@ -139,7 +129,8 @@ std::shared_ptr<ProcessFile> ProcessFile::findClosed(const std::string& path, st
   return nullptr;
 }
 
-void ProcessFile::reopen(std::unique_ptr<LockFile> file) {
+bool ProcessFile::start(std::unique_ptr<LockFile> file, const std::string& path, const std::string& title,
+                        const FileShape& shape, FileError& error) {
   const Lock lock(mutex_);
   file_ = std::move(file);
   page_ = ProcessPage();
@@ -147,12 +138,11 @@ void ProcessFile::reopen(std::unique_ptr<LockFile> file) {
   users_ = 1;
   cuts_ = 0;
   lookedAt_ = 0;
-  openAgain(path_);
-}
-
-bool ProcessFile::openPage(const std::string& title, const FileShape& shape, FileError& error) {
-  const Lock lock(mutex_);
-  if (!page_.open(*file_, path_, title, shape, error)) return false;
+  openAgain(path);
+  if (!page_.open(*file_, path, title, shape, error)) {
+    drop(1);
+    return false;
+  }
   limit_ = page_.header().limit();
   wakeWord_.use(page_.wakeWord());
   return true;

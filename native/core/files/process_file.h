@@ -70,8 +70,7 @@ class ProcessFile final : public Gate, public std::enable_shared_from_this<Proce
                                            const FileShape& shape, FileAccess access, FileError& error);
   // Held keys stay held; the file is closed after their release.
   void close();
-  ProcessFile(std::unique_ptr<LockFile> file, std::string path);
-  ~ProcessFile() override;
+  ProcessFile();
 
   // The number of holders that a key can have at once: the limit of the table.
   std::uint32_t limit() const { return limit_; }
@@ -138,7 +137,9 @@ class ProcessFile final : public Gate, public std::enable_shared_from_this<Proce
     std::uint32_t waitsFor;
   };
 
-  bool openPage(const std::string& title, const FileShape& shape, FileError& error);
+  // Opens the page of a file that has just been opened.
+  bool start(std::unique_ptr<LockFile> file, const std::string& path, const std::string& title,
+             const FileShape& shape, FileError& error);
   static std::shared_ptr<ProcessFile> find(const LockFile::Identity& identity, const std::string& path,
                                            FileError& error);
   using Token = std::atomic<std::uint64_t>;
@@ -149,7 +150,6 @@ class ProcessFile final : public Gate, public std::enable_shared_from_this<Proce
   // Finds a closed file whose memory JavaScript has not collected yet, so that the memory can be reused. Otherwise a
   // program that opens and closes a file for each use would exhaust its address space.
   static std::shared_ptr<ProcessFile> findClosed(const std::string& path, std::uint32_t limit);
-  void reopen(std::unique_ptr<LockFile> file);
   Key& keyAt(std::uint32_t stripe) const { return keys_[stripe]; }
 
   // Call the functions below with the mutex locked, unless stated otherwise.
@@ -220,7 +220,7 @@ class ProcessFile final : public Gate, public std::enable_shared_from_this<Proce
   WakeWord wakeWord_;
   // The number of open() calls without a close(), plus holders, watched keys, spinning threads, and 1 for the file's
   // own thread. At 0, the file is closed.
-  std::size_t users_ = 1;
+  std::size_t users_ = 0;
   std::uint64_t lastToken_ = 0;
   // Used by enter(): the byte of each key and the key's index in the acquisition, highest byte first.
   std::vector<std::pair<std::uint64_t, std::uint32_t>> order_;
