@@ -13,6 +13,7 @@
 #include <cerrno>
 #include <climits>
 #include <cstring>
+#include <utility>
 
 #include "core/base/platform.h"
 #include "core/base/seam.h"
@@ -45,6 +46,8 @@
 #endif
 
 namespace stripelock {
+
+using ThreadStart = std::function<void()>;
 
 #if defined(_WIN32)
 
@@ -184,22 +187,17 @@ std::uint32_t processId() { return GetCurrentProcessId(); }
 
 std::string bootId() { return {}; }
 
-bool startThread(void (*run)(void* data), void* data) {
-  struct Start {
-    void (*run)(void* data);
-    void* data;
-  };
-  auto* const start = new Start{run, data};
+bool startThread(std::function<void()> run) {
+  auto start = std::make_unique<ThreadStart>(std::move(run));
   const auto begin = [](void* given) -> DWORD {
-    const std::unique_ptr<Start> owned(static_cast<Start*>(given));
-    owned->run(owned->data);
+    const std::unique_ptr<ThreadStart> owned(static_cast<ThreadStart*>(given));
+    (*owned)();
     return 0;
   };
-  HANDLE thread = CreateThread(nullptr, 0, static_cast<LPTHREAD_START_ROUTINE>(begin), start, 0, nullptr);
-  if (!thread) {
-    delete start;
-    return false;
-  }
+  HANDLE thread =
+      CreateThread(nullptr, 0, static_cast<LPTHREAD_START_ROUTINE>(begin), start.get(), 0, nullptr);
+  if (!thread) return false;
+  static_cast<void>(start.release());
   CloseHandle(thread);
   return true;
 }
@@ -555,24 +553,20 @@ std::string bootId() {
 #endif
 }
 
-bool startThread(void (*run)(void* data), void* data) {
-  struct Start {
-    void (*run)(void* data);
-    void* data;
-  };
-  auto* const start = new Start{run, data};
+bool startThread(std::function<void()> run) {
+  auto start = std::make_unique<ThreadStart>(std::move(run));
   const auto begin = [](void* given) -> void* {
-    const std::unique_ptr<Start> owned(static_cast<Start*>(given));
-    owned->run(owned->data);
+    const std::unique_ptr<ThreadStart> owned(static_cast<ThreadStart*>(given));
+    (*owned)();
     return nullptr;
   };
   pthread_attr_t detached;
   pthread_attr_init(&detached);
   pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
   pthread_t thread{};
-  const bool started = pthread_create(&thread, &detached, begin, start) == 0;
+  const bool started = pthread_create(&thread, &detached, begin, start.get()) == 0;
   pthread_attr_destroy(&detached);
-  if (!started) delete start;
+  if (started) static_cast<void>(start.release());
   return started;
 }
 

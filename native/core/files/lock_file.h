@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -166,6 +167,6 @@ std::uint32_t processId();
 // A text that is different after each start of the machine. Empty if the system has none.
 std::string bootId();
 // Runs a function in a new, detached thread. False if the system has no room for a thread.
-bool startThread(void (*run)(void* data), void* data);
+bool startThread(std::function<void()> run);
 
 }  // namespace stripelock

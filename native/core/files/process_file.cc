@@ -583,12 +583,9 @@ bool ProcessFile::watch() {
     if (sleepsOn_) sleepsOn_->wake();
     return true;
   }
-  auto self = std::make_unique<std::shared_ptr<ProcessFile>>(shared_from_this());
-  isRunning_ = startThread(runWatch, self.get());
-  if (!isRunning_) return false;
-  static_cast<void>(self.release());
-  ++users_;
-  return true;
+  isRunning_ = startThread([self = shared_from_this()] { self->runWatch(); });
+  if (isRunning_) ++users_;
+  return isRunning_;
 }
 
 Nanoseconds ProcessFile::patience(std::uint32_t stripe, Nanoseconds poll) {
@@ -602,46 +599,43 @@ Nanoseconds ProcessFile::patience(std::uint32_t stripe, Nanoseconds poll) {
   return seamSlice(turn.slot != kNoSlot && turn.since < key.waitsSince ? kFar : kNear);
 }
 
-void ProcessFile::runWatch(void* given) {
-  const std::unique_ptr<std::shared_ptr<ProcessFile>> owned(
-      static_cast<std::shared_ptr<ProcessFile>*>(given));
-  ProcessFile& file = **owned;
+void ProcessFile::runWatch() {
   Nanoseconds poll = kFirstPoll;
-  Lock lock(file.mutex_);
+  Lock lock(mutex_);
   for (;;) {
-    static_cast<void>(file.refresh());
-    const std::uint32_t seen = file.wakeWord_.wakes();
-    const std::vector<std::uint32_t> stripes = file.watched_;
-    file.looksAgain_ = false;
+    static_cast<void>(refresh());
+    const std::uint32_t seen = wakeWord_.wakes();
+    const std::vector<std::uint32_t> stripes = watched_;
+    looksAgain_ = false;
     lock.unlock();
-    for (const std::uint32_t stripe : stripes) file.look(stripe);
+    for (const std::uint32_t stripe : stripes) look(stripe);
     lock.lock();
-    if (file.looksAgain_) continue;
+    if (looksAgain_) continue;
     Nanoseconds sleep = seamSlice(kFar);
     bool isNeeded = false;
-    for (const std::uint32_t stripe : file.watched_) {
-      if (file.keyAt(stripe).attendant) continue;
+    for (const std::uint32_t stripe : watched_) {
+      if (keyAt(stripe).attendant) continue;
       isNeeded = true;
-      sleep = std::min(sleep, file.patience(stripe, poll));
+      sleep = std::min(sleep, patience(stripe, poll));
     }
     if (isNeeded) {
-      if (sleep > kNear) file.sleepsOn_ = &file.wakeWord_;
+      if (sleep > kNear) sleepsOn_ = &wakeWord_;
       STRIPELOCK_SEAM("process: before its thread sleeps");
-      file.wakeWord_.sleep(lock, seen, sleep);
-      file.sleepsOn_ = nullptr;
+      wakeWord_.sleep(lock, seen, sleep);
+      sleepsOn_ = nullptr;
       poll = std::min(2 * poll, kNear);
       continue;
     }
-    file.sleepsOn_ = &file.work_;
-    const std::uint32_t asked = file.work_.wakes();
-    file.work_.sleep(lock, asked, kIdle);
-    file.sleepsOn_ = nullptr;
+    sleepsOn_ = &work_;
+    const std::uint32_t asked = work_.wakes();
+    work_.sleep(lock, asked, kIdle);
+    sleepsOn_ = nullptr;
     poll = kFirstPoll;
     // isRunning_ changes under the mutex, so the next call of watch() starts a new thread.
     // mutant: process-stops-watching
-    if (file.work_.wakes() != asked) continue;
-    file.isRunning_ = false;
-    file.drop(1);
+    if (work_.wakes() != asked) continue;
+    isRunning_ = false;
+    drop(1);
     return;
   }
 }

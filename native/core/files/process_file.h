@@ -190,7 +190,7 @@ class ProcessFile final : public Gate, public std::enable_shared_from_this<Proce
   // Returns false if the stripe is not watched. If no other process wants the key, reopens the stripe and returns
   // false. Call it with nothing locked.
   bool staysCeded(std::uint32_t stripe);
-  static void runWatch(void* self);
+  void runWatch();
   // The time that the watcher may sleep before it polls the key.
   Nanoseconds patience(std::uint32_t stripe, Nanoseconds poll);
   // Call it with nothing locked.
