@@ -19,7 +19,13 @@ constexpr std::uint64_t kFarAhead = std::uint64_t{1} << 55;
 // The process that has waited longest tries every 10 ms. If it has not tried for this long, it is stopped or dead.
 constexpr Nanoseconds kStopped = 60 * kMillisecond;
 
-std::uint64_t bitOf(int slot) { return std::uint64_t{1} << (slot % 64); }
+std::uint64_t bitOf(int number) { return std::uint64_t{1} << (number % 64); }
+void setBit(std::atomic<std::uint64_t>& bits, std::uint64_t bit) {
+  if ((bits.load() & bit) == 0) bits.fetch_or(bit);
+}
+void clearBit(std::atomic<std::uint64_t>& bits, std::uint64_t bit) {
+  if ((bits.load() & bit) != 0) bits.fetch_and(~bit);
+}
 
 template <std::size_t size>
 void copyText(std::string_view text, char (&to)[size]) {
@@ -129,53 +135,38 @@ ProcessPage::Cell* ProcessPage::cellOf(int slot, std::uint64_t byte) const {
   return nullptr;
 }
 
-namespace {
-
-std::uint64_t sinceOf(const ProcessPage::Wait& wait) {
-  return (static_cast<std::uint64_t>(wait.since) << 1) | (wait.shared ? 1 : 0);
-}
-
-}  // namespace
-
 void ProcessPage::enrol(std::uint64_t byte, const Wait& wait) {
   if (slot_ == kNoSlot) return;
-  Cell* const cell = cellOf(slot_, byte);
-  if (!cell) return newCell(byte, wait);
-  // A process that takes this slot's last owner for dead may clear the bit at any time (forget).
-  Number& waiting = rowAt(byte).waiting[slot_ / 64];
-  if ((waiting.load() & bitOf(slot_)) == 0) waiting.fetch_or(bitOf(slot_));
-  write(*cell, wait);
+  Cells& cells = cellsOf(slot_, byte);
+  Cell* cell = cellOf(slot_, byte);
+  const bool isNew = !cell;
+  if (isNew) {
+    const std::uint64_t used = cells.used.load();
+    if (~used == 0 || !file_->reserve(&cells)) return;
+    cell = &cells.cells[std::countr_zero(~used)];
+    cell->turn.store(0);
+    cell->missed.store(0);
+  }
+  cell->since.store((static_cast<std::uint64_t>(wait.since) << 1) | (wait.shared ? 1 : 0));
+  cell->threadId.store(wait.threadId);
+  cell->triedAt.store(static_cast<std::uint64_t>(elapsed()));
+  // Preserves G5.
+  // mutant: G5-keeps-the-old-count
+  cell->wakesSeen.store(page_->slots[slot_].wakeWord.load());
+  if (isNew) {
+    const auto i = static_cast<int>(cell - cells.cells);
+    cells.wanted[i].store(byte);
+    cells.used.fetch_or(bitOf(i));
+  }
+  // This process tries to lock the byte after it has set this bit. If the attempt fails, the holder unlocks the byte
+  // later, and then sees the bit in wakeNext(). A process that takes this slot's last owner for dead may clear the bit
+  // at any time (forget).
+  setBit(rowAt(byte).waiting[slot_ / 64], bitOf(slot_));
   // A process that has missed its turn is no longer skipped, because it tries again now.
   std::uint64_t turn = cell->turn.load();
   const bool isMissed = turn == kPassed || (isFor(turn, byte) && !counts(turn, elapsed()));
   // mutant: process-forgets-missed-turns
   if (isMissed && cell->turn.compare_exchange_strong(turn, 0)) cell->missed.fetch_add(1);
-}
-
-void ProcessPage::write(Cell& cell, const Wait& wait) {
-  cell.since.store(sinceOf(wait));
-  cell.threadId.store(wait.threadId);
-  cell.triedAt.store(static_cast<std::uint64_t>(elapsed()));
-  // Preserves G5.
-  // mutant: G5-keeps-the-old-count
-  cell.wakesSeen.store(page_->slots[slot_].wakeWord.load());
-}
-
-void ProcessPage::newCell(std::uint64_t byte, const Wait& wait) {
-  Cells& cells = cellsOf(slot_, byte);
-  if (!file_->reserve(&cells)) return;
-  const std::uint64_t used = cells.used.load();
-  if (~used == 0) return;
-  const int i = std::countr_zero(~used);
-  Cell& cell = cells.cells[i];
-  write(cell, wait);
-  cell.turn.store(0);
-  cell.missed.store(0);
-  cells.wanted[i].store(byte);
-  cells.used.fetch_or(std::uint64_t{1} << i);
-  // This process tries to lock the byte after it has set this bit. If the attempt fails, the holder unlocks the byte
-  // later, and then sees the bit in wakeNext().
-  rowAt(byte).waiting[slot_ / 64].fetch_or(bitOf(slot_));
 }
 
 void ProcessPage::withdraw(std::uint64_t byte) {
@@ -186,18 +177,15 @@ void ProcessPage::withdraw(std::uint64_t byte) {
     const int i = std::countr_zero(bits);
     const std::uint64_t wanted = cells.wanted[i].load();
     if (wanted == byte)
-      cells.used.fetch_and(~(std::uint64_t{1} << i));
+      cells.used.fetch_and(~bitOf(i));
     else if (rowOf(wanted) == rowOf(byte))
       waitsInRow = true;
   }
-  Number& waiting = rowAt(byte).waiting[slot_ / 64];
-  if (!waitsInRow && (waiting.load() & bitOf(slot_)) != 0) waiting.fetch_and(~bitOf(slot_));
+  if (!waitsInRow) clearBit(rowAt(byte).waiting[slot_ / 64], bitOf(slot_));
 }
 
 void ProcessPage::forget(int slot) {
-  for (Row& row : page_->rows) {
-    if ((row.waiting[slot / 64].load() & bitOf(slot)) != 0) row.waiting[slot / 64].fetch_and(~bitOf(slot));
-  }
+  for (Row& row : page_->rows) clearBit(row.waiting[slot / 64], bitOf(slot));
   for (Cells& cells : page_->waits[slot]) {
     if (cells.used.load() != 0) cells.used.store(0);
   }

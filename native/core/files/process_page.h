@@ -202,7 +202,6 @@ class ProcessPage {
     Number waiting[kBitmapWords];
     // The time at which the longest waiter last got a key, and a part of that key's byte.
     Number servedAt;
-    Number unused;
   };
   struct Cell {
     Number since;
@@ -259,9 +258,6 @@ class ProcessPage {
   Cells& cellsOf(int slot, std::uint64_t byte) const { return page_->waits[slot][rowOf(byte) % kGroups]; }
   // The cell in which the process of this slot has recorded its wait for the key; nullptr if there is none.
   Cell* cellOf(int slot, std::uint64_t byte) const;
-  // Writes the wait and the time of the try into a cell of this process.
-  void write(Cell& cell, const Wait& wait);
-  void newCell(std::uint64_t byte, const Wait& wait);
   bool isKeptFor(int slot, const Cell& cell, std::uint64_t byte) const;
   // The other process for which the key is kept, or kNoSlot. With `shared`, ignores processes that would share the key.
   int keptFor(std::uint64_t byte, bool shared) const;
