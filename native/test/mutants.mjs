@@ -54,7 +54,7 @@ export const mutants = {
   'process-keeps-dead-records': ['', 'Process.TellsOfADeathWhereTheDead*'],
   'process-keeps-living-readers': ['', 'Process.TellsOfADeathWhereReaders*'],
   'process-keeps-from-readers': [
-    'if (hasTurn(cell.turn.load(), byte) && (!canShare || true)) found = slot;',
+    'if (hasTurn(cell.turn.load(), byte) && (!canShare || true)) kept = waiter.slot;',
     'Process.SharesAKeyThat*',
   ],
   'process-keeps-a-taken-turn': ['', 'Process.KeepsAKeyNoLongerFor*'],

@@ -595,8 +595,8 @@ Nanoseconds ProcessFile::patience(std::uint32_t stripe, Nanoseconds poll) {
     return std::min(poll, kTurnFor / 2);
   // If no other process can wake this one, it must poll.
   if (!wakeWord_.isReachable() || !page_.isEnrolled(key.byte)) return poll;
-  const ProcessPage::Turn turn = page_.next(key.byte);
-  return seamSlice(turn.slot != kNoSlot && turn.since < key.waitsSince ? kFar : kNear);
+  const ProcessPage::Waiter next = page_.next(key.byte);
+  return seamSlice(next.slot != kNoSlot && next.since < key.waitsSince ? kFar : kNear);
 }
 
 void ProcessFile::runWatch() {

@@ -198,27 +198,27 @@ void ProcessPage::forEachWaiting(std::uint64_t byte, Visit visit) const {
     for (std::uint64_t bits = row.waiting[word].load(); bits != 0; bits &= bits - 1) {
       const int slot = 64 * word + std::countr_zero(bits);
       const Cell* const cell = slot == slot_ ? nullptr : cellOf(slot, byte);
-      if (cell) visit(slot, *cell);
+      if (!cell) continue;
+      const std::uint64_t since = cell->since.load();
+      visit(Waiter{slot, (since & 1) != 0, static_cast<Nanoseconds>(since >> 1)}, *cell);
     }
   }
 }
 
 template <typename Rank>
-ProcessPage::Turn ProcessPage::first(std::uint64_t byte, Rank rankOf) const {
-  Turn best;
+ProcessPage::Waiter ProcessPage::first(std::uint64_t byte, Rank rankOf) const {
+  Waiter best;
   int bestRank = 0;
-  forEachWaiting(byte, [&](int slot, const Cell& cell) {
-    const std::uint64_t word = cell.since.load();
-    const auto since = static_cast<Nanoseconds>(word >> 1);
+  forEachWaiting(byte, [&](const Waiter& waiter, const Cell& cell) {
     const int rank = rankOf(cell);
-    if (best.slot != kNoSlot && (rank > bestRank || (rank == bestRank && since >= best.since))) return;
-    best = {slot, (word & 1) != 0, since};
+    if (best.slot != kNoSlot && (rank > bestRank || (rank == bestRank && waiter.since >= best.since))) return;
+    best = waiter;
     bestRank = rank;
   });
   return best;
 }
 
-ProcessPage::Turn ProcessPage::next(std::uint64_t byte) const {
+ProcessPage::Waiter ProcessPage::next(std::uint64_t byte) const {
   return first(byte, [](const Cell& cell) { return cell.turn.load() == kPassed ? 1 : 0; });
 }
 
@@ -234,20 +234,25 @@ bool ProcessPage::hasTried(const Cell& cell) {
 }
 
 int ProcessPage::goesBefore(std::uint64_t byte, bool shared, Nanoseconds since) const {
-  const int kept = keptFor(byte, shared);
-  // Otherwise overlapping shared holds of several processes could keep a writer out forever.
-  if (kept != kNoSlot || !shared) return kept;
+  int kept = kNoSlot;
   int oldest = kNoSlot;
-  Nanoseconds oldestSince = since;
-  forEachWaiting(byte, [&](int slot, const Cell& cell) {
-    const std::uint64_t word = cell.since.load();
-    const auto waitsSince = static_cast<Nanoseconds>(word >> 1);
-    if ((word & 1) != 0 || waitsSince >= oldestSince) return;
-    if (!hasTried(cell)) return;
-    oldest = slot;
-    oldestSince = waitsSince;
+  forEachWaiting(byte, [&](const Waiter& waiter, const Cell& cell) {
+    const bool canShare = shared && waiter.shared;
+    // mutant: process-keeps-from-readers
+    if (!canShare && isKeptFor(waiter.slot, cell, byte)) kept = waiter.slot;
+    // Otherwise overlapping shared holds of several processes could keep a writer out forever.
+    if (!shared || waiter.shared || waiter.since >= since || !hasTried(cell)) return;
+    oldest = waiter.slot;
+    since = waiter.since;
   });
-  return oldest;
+  return kept != kNoSlot && !hasOwnTurn(byte) ? kept : oldest;
+}
+
+// Several holders that share a key may each give a turn to a different process. So if the key is kept for others, this
+// process may have a turn, too.
+bool ProcessPage::hasOwnTurn(std::uint64_t byte) const {
+  const Cell* const own = ownCell(byte);
+  return own && hasTurn(own->turn.load(), byte);
 }
 
 bool ProcessPage::isDue(std::uint64_t byte, Nanoseconds since, Nanoseconds time) const {
@@ -255,18 +260,19 @@ bool ProcessPage::isDue(std::uint64_t byte, Nanoseconds since, Nanoseconds time)
 }
 
 void ProcessPage::servedWaiter(std::uint64_t byte, Nanoseconds since) {
-  const Turn turn = next(byte);
-  if (turn.slot == kNoSlot || since <= turn.since) rowAt(byte).servedAt.store(servedOf(byte, elapsed()));
+  const Waiter waiter = next(byte);
+  if (waiter.slot == kNoSlot || since <= waiter.since) rowAt(byte).servedAt.store(servedOf(byte, elapsed()));
 }
 
 bool ProcessPage::giveTurn(std::uint64_t byte, Nanoseconds time) {
-  for (Turn turn = next(byte); turn.slot != kNoSlot && isDue(byte, turn.since, time); turn = next(byte)) {
-    Cell* const cell = cellOf(turn.slot, byte);
+  for (Waiter waiter = next(byte); waiter.slot != kNoSlot && isDue(byte, waiter.since, time);
+       waiter = next(byte)) {
+    Cell* const cell = cellOf(waiter.slot, byte);
     if (!cell) continue;
     const std::uint64_t last = cell->turn.load();
     if (last == kPassed) return false;
-    if (!isAlive(turn.slot)) {
-      forget(turn.slot);
+    if (!isAlive(waiter.slot)) {
+      forget(waiter.slot);
       continue;
     }
     if (isFor(last, byte) && !counts(last, time)) {
@@ -283,7 +289,7 @@ bool ProcessPage::giveTurn(std::uint64_t byte, Nanoseconds time) {
 
 bool ProcessPage::keepTurn(std::uint64_t byte, const Wait& wait) {
   enrol(byte, wait);
-  Cell* const cell = slot_ == kNoSlot ? nullptr : cellOf(slot_, byte);
+  Cell* const cell = ownCell(byte);
   if (cell) cell->turn.store(turnOf(byte, elapsed() + kTurnFor));
   return cell != nullptr;
 }
@@ -296,27 +302,14 @@ bool ProcessPage::isKeptFor(int slot, const Cell& cell, std::uint64_t byte) cons
 
 std::uint32_t ProcessPage::countKept(std::uint64_t byte) const {
   std::uint32_t count = 0;
-  forEachWaiting(byte, [&](int slot, const Cell& cell) { count += isKeptFor(slot, cell, byte) ? 1 : 0; });
-  const Cell* const own = count == 0 || slot_ == kNoSlot ? nullptr : cellOf(slot_, byte);
-  return own && hasTurn(own->turn.load(), byte) ? 0 : count;
-}
-
-int ProcessPage::keptFor(std::uint64_t byte, bool shared) const {
-  int found = kNoSlot;
-  forEachWaiting(byte, [&](int slot, const Cell& cell) {
-    const bool canShare = shared && (cell.since.load() & 1) != 0;
-    // mutant: process-keeps-from-readers
-    if (!canShare && isKeptFor(slot, cell, byte)) found = slot;
+  forEachWaiting(byte, [&](const Waiter& waiter, const Cell& cell) {
+    if (isKeptFor(waiter.slot, cell, byte)) ++count;
   });
-  // Several holders that share a key may each give a turn to a different process. So this process may have a turn, too.
-  if (found == kNoSlot || slot_ == kNoSlot) return found;
-  const Cell* const own = cellOf(slot_, byte);
-  return own && hasTurn(own->turn.load(), byte) ? kNoSlot : found;
+  return hasOwnTurn(byte) ? 0 : count;
 }
 
 void ProcessPage::takeTurn(std::uint64_t byte) {
-  if (slot_ == kNoSlot) return;
-  Cell* const cell = cellOf(slot_, byte);
+  Cell* const cell = ownCell(byte);
   if (!cell) return;
   cell->missed.store(0);
   // mutant: process-keeps-a-taken-turn
@@ -338,19 +331,19 @@ bool ProcessPage::wakeWaiter(int slot, std::uint64_t byte) {
 }
 
 void ProcessPage::wakeNext(std::uint64_t byte) {
-  Turn turn;
+  Waiter waiter;
   do {
-    turn = first(byte, [&](const Cell& cell) {
+    waiter = first(byte, [&](const Cell& cell) {
       const std::uint64_t word = cell.turn.load();
       if (hasTurn(word, byte)) return 0;
       return word == kPassed ? 2 : 1;
     });
-    if (turn.slot == kNoSlot) return;
-  } while (!wakeWaiter(turn.slot, byte));
+    if (waiter.slot == kNoSlot) return;
+  } while (!wakeWaiter(waiter.slot, byte));
   // mutant: process-wakes-one-reader
-  if (!turn.shared) return;
-  forEachWaiting(byte, [&](int slot, const Cell& other) {
-    if (slot != turn.slot && (other.since.load() & 1) != 0) static_cast<void>(wakeWaiter(slot, byte));
+  if (!waiter.shared) return;
+  forEachWaiting(byte, [&](const Waiter& other, const Cell&) {
+    if (other.slot != waiter.slot && other.shared) static_cast<void>(wakeWaiter(other.slot, byte));
   });
 }
 

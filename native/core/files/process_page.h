@@ -92,16 +92,17 @@ class ProcessPage {
   void enrol(std::uint64_t byte, const Wait& wait);
   // Removes the wait for the key.
   void withdraw(std::uint64_t byte);
-  bool isEnrolled(std::uint64_t byte) const { return slot_ != kNoSlot && cellOf(slot_, byte) != nullptr; }
+  bool isEnrolled(std::uint64_t byte) const { return ownCell(byte) != nullptr; }
 
-  struct Turn {
+  // Another process that waits.
+  struct Waiter {
     int slot = kNoSlot;
     bool shared = false;
     Nanoseconds since = 0;
   };
   // The other process that gets the next turn at a key: the one that has waited longest. Processes that missed a turn
   // come last.
-  Turn next(std::uint64_t byte) const;
+  Waiter next(std::uint64_t byte) const;
   // Returns false only if no other process waits for the key. Cheaper than next().
   bool mayBeAwaited(std::uint64_t byte) const;
   // The other process that comes before an acquisition that began at `since`, or kNoSlot. A process comes first if the
@@ -258,9 +259,9 @@ class ProcessPage {
   Cells& cellsOf(int slot, std::uint64_t byte) const { return page_->waits[slot][rowOf(byte) % kGroups]; }
   // The cell in which the process of this slot has recorded its wait for the key; nullptr if there is none.
   Cell* cellOf(int slot, std::uint64_t byte) const;
+  Cell* ownCell(std::uint64_t byte) const { return slot_ == kNoSlot ? nullptr : cellOf(slot_, byte); }
   bool isKeptFor(int slot, const Cell& cell, std::uint64_t byte) const;
-  // The other process for which the key is kept, or kNoSlot. With `shared`, ignores processes that would share the key.
-  int keptFor(std::uint64_t byte, bool shared) const;
+  bool hasOwnTurn(std::uint64_t byte) const;
   // Whether the process of this cell has tried to lock the key within kStopped.
   static bool hasTried(const Cell& cell);
   // Removes all waits of a dead process.
@@ -285,7 +286,7 @@ class ProcessPage {
   // Among the other processes that wait for the key, the one with the lowest rank. If several have this rank, the one
   // that has waited longest.
   template <typename Rank>
-  Turn first(std::uint64_t byte, Rank rankOf) const;
+  Waiter first(std::uint64_t byte, Rank rankOf) const;
   bool isAlive(int slot) const {
     return file_->lockedElsewhere(kLifeBytes + static_cast<std::uint64_t>(slot));
   }
