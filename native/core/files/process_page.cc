@@ -68,9 +68,7 @@ Nanoseconds servedAt(std::uint64_t word, std::uint64_t byte, Nanoseconds time) {
 bool ProcessPage::open(LockFile& file, const std::string& path, const std::string& title,
                        const FileShape& shape, FileError& error) {
   file_ = &file;
-  if (!header_.open(
-          file, path, shape, [this] { return highestToken(); }, isOwnSize, error))
-    return false;
+  if (!header_.open(file, path, shape, {highestToken, isOwnSize}, error)) return false;
   int number = 0;
   page_ = static_cast<Page*>(file.map(sizeof(Page) + header_.files() * kPerFile, kReserved, number));
   if (!page_) {
@@ -88,10 +86,9 @@ bool ProcessPage::isOwnSize(std::uint64_t size) {
          (size - sizeof(Page)) / kPerFile <= kMostSpread;
 }
 
-// Reads the tokens from the file, because it is not mapped yet.
-std::uint64_t ProcessPage::highestToken() {
+std::uint64_t ProcessPage::highestToken(LockFile& file) {
   std::array<std::uint64_t, kTokens> tokens{};
-  if (!file_->read(tokens.data(), sizeof tokens, offsetof(Page, lastTokens))) return 0;
+  if (!file.read(tokens.data(), sizeof tokens, offsetof(Page, lastTokens))) return 0;
   std::uint64_t highest = 0;
   for (const std::uint64_t token : tokens) {
     if (token < static_cast<std::uint64_t>(wallClock()) + kFarAhead) highest = std::max(highest, token);

@@ -253,7 +253,8 @@ class ProcessPage {
       kBucketsPerFile * sizeof(Bucket) + std::size_t{kPlacesPerFile} * sizeof(Record);
 
   static bool isOwnSize(std::uint64_t size);
-  std::uint64_t highestToken();
+  // Reads the tokens from the file, because it is not mapped yet.
+  static std::uint64_t highestToken(LockFile& file);
   static std::uint32_t rowOf(std::uint64_t byte) { return static_cast<std::uint32_t>(byte % kRows); }
   Row& rowAt(std::uint64_t byte) const { return page_->rows[rowOf(byte)]; }
   Cells& cellsOf(int slot, std::uint64_t byte) const { return page_->waits[slot][rowOf(byte) % kGroups]; }
