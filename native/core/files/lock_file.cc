@@ -69,8 +69,8 @@ std::wstring wide(const std::string& text) {
 
 }  // namespace
 
-std::unique_ptr<LockFile> LockFile::open(const std::string& path, bool make, FileAccess access,
-                                         FileError& error) {
+std::unique_ptr<LockFile> LockFile::open(const std::string& path, FileAccess access, FileError& error,
+                                         bool make) {
   // With this sharing mode, no process can delete the file while it is open. If the path is a link, the link itself is
   // opened, and refused below.
   HANDLE handle = CreateFileW(wide(path).c_str(), GENERIC_READ | GENERIC_WRITE,
@@ -310,8 +310,8 @@ bool isOfThisMachine(int file) {
 
 }  // namespace
 
-std::unique_ptr<LockFile> LockFile::open(const std::string& path, bool make, FileAccess access,
-                                         FileError& error) {
+std::unique_ptr<LockFile> LockFile::open(const std::string& path, FileAccess access, FileError& error,
+                                         bool make) {
 #ifndef F_OFD_SETLK
   static_cast<void>(path);
   static_cast<void>(make);
@@ -586,10 +586,6 @@ std::string pathOfPart(const std::string& path, std::size_t index) {
 
 }  // namespace
 
-std::unique_ptr<LockFile> LockFile::open(const std::string& path, FileAccess access, FileError& error) {
-  return open(path, true, access, error);
-}
-
 bool LockFile::makeParts(const std::string& path, std::size_t count, std::vector<Identity>& parts,
                          FileError& error) const {
   parts.clear();
@@ -609,7 +605,7 @@ bool LockFile::spread(const std::string& path, const std::vector<Identity>& part
   std::vector<std::unique_ptr<LockFile>> files;
   for (std::size_t i = 0; i < parts.size(); ++i) {
     FileError reason;
-    files.push_back(open(pathOfPart(path, i), false, access_, reason));
+    files.push_back(open(pathOfPart(path, i), access_, reason, false));
     reason.part = static_cast<std::uint32_t>(i + 1);
     const bool isMissing = !files.back() && reason.fault == FileFault::kOpen && reason.number == ENOENT;
     if (!files.back() && !isMissing) {
