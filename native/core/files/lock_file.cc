@@ -43,6 +43,10 @@
 #include <linux/futex.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
+#elif !defined(_WIN32) && !defined(F_OFD_SETLK)
+// This system has no locks of open files, so LockFile::open() fails.
+#define F_OFD_SETLK (-1)
+#define F_OFD_GETLK (-1)
 #endif
 
 namespace stripelock {
@@ -312,13 +316,10 @@ bool isOfThisMachine(int file) {
 
 std::unique_ptr<LockFile> LockFile::open(const std::string& path, FileAccess access, FileError& error,
                                          bool make) {
-#ifndef F_OFD_SETLK
-  static_cast<void>(path);
-  static_cast<void>(make);
-  static_cast<void>(access);
-  error = {FileFault::kSystem, 0};
-  return nullptr;
-#else
+  if (F_OFD_SETLK < 0) {
+    error = {FileFault::kSystem, 0};
+    return nullptr;
+  }
   const int opened = openOrMake(path.c_str(), make, access);
   if (opened < 0) {
     const bool kind = errno == ELOOP || errno == EISDIR || errno == ENXIO || errno == EMLINK;
@@ -353,15 +354,12 @@ std::unique_ptr<LockFile> LockFile::open(const std::string& path, FileAccess acc
   }
   file->identity_ = identityOf(info);
   return file;
-#endif
 }
 
 LockFile::~LockFile() {
   if (memory_) munmap(memory_, mapped_);
   ::close(file_);
 }
-
-#ifdef F_OFD_SETLK
 
 LockFile::Answer LockFile::lock(std::uint64_t byte, bool shared, int& number) {
   struct flock request = bytesFrom(byte, 1, shared ? F_RDLCK : F_WRLCK);
@@ -380,14 +378,6 @@ bool LockFile::lockedElsewhere(std::uint64_t byte, std::uint64_t count, bool sha
   struct flock request = bytesFrom(byte, count, shared ? F_RDLCK : F_WRLCK);
   return fcntl(fileOf(byte).file_, F_OFD_GETLK, &request) == 0 && request.l_type != F_UNLCK;
 }
-
-#else
-
-LockFile::Answer LockFile::lock(std::uint64_t, bool, int&) { return Answer::kFailed; }
-void LockFile::unlock(std::uint64_t) {}
-bool LockFile::lockedElsewhere(std::uint64_t, std::uint64_t, bool) { return false; }
-
-#endif
 
 bool LockFile::read(void* to, std::size_t bytes, std::uint64_t from) {
   return pread(file_, to, bytes, static_cast<off_t>(from)) == static_cast<ssize_t>(bytes);
