@@ -43,45 +43,28 @@ Napi::Value faultOf(Napi::Env env, const FileError& error) {
 // The last value of FileAccess.
 constexpr auto kLastAccess = static_cast<std::uint32_t>(FileAccess::kAll);
 
-// processOpen(path, title, files, limit, access): the number of the file in this thread, or [fault, number, part,
-// owner, mode]
+// processOpen(path, name, title, files, limit, access): [the number of the file in this thread, the number of the file's
+// table, the header of the table's memory, the largest number of keys, the holders' tokens by stripe, the limit]; or
+// [fault, number, part, owner, mode]. Returns undefined if the host does not allow external memory in an ArrayBuffer
 napi_value processOpen(napi_env env, napi_callback_info info) {
-  const Call call(env, info, 5);
+  const Call call(env, info, 6);
   std::string path;
+  std::string name;
   std::string title;
   FileShape shape;
   std::uint32_t access = 0;
-  if (!call.started() || !call.toText(0, path) || !call.toText(1, title) ||
-      !call.toIndex(2, kMostSpread, shape.files) || !call.toIndex(3, kMostPermits, shape.limit) ||
-      !call.toIndex(4, kLastAccess, access))
-    return call.refuse("expected a path, a title, a number of files or 0, a limit or 0, and an access");
+  if (!call.started() || !call.toText(0, path) || !call.toText(1, name) || !call.toText(2, title) ||
+      !call.toIndex(3, kMostSpread, shape.files) || !call.toIndex(4, kMostPermits, shape.limit) ||
+      !call.toIndex(5, kLastAccess, access))
+    return call.refuse(
+        "expected a path, a name, a title, a number of files or 0, a limit or 0, and an access");
   FileError error;
-  std::shared_ptr<ProcessFile> file =
+  const std::shared_ptr<ProcessFile> file =
       ProcessFile::open(path, title, shape, static_cast<FileAccess>(access), error);
   if (!file)
     return toArray(
         env, {static_cast<std::int32_t>(error.fault), error.number, static_cast<std::int32_t>(error.part),
               static_cast<std::int32_t>(error.owner), static_cast<std::int32_t>(error.mode)});
-  return call.integer(static_cast<std::int32_t>(call.environment().processes().add(std::move(file))));
-}
-
-// processClose(file)
-napi_value processClose(napi_env env, napi_callback_info info) {
-  const Call call(env, info, 1);
-  std::uint32_t number = 0;
-  if (!toFile(call) || !call.toIndex(0, kMostTables, number)) return call.refuse("expected an open file");
-  call.environment().processes().close(number);
-  return nullptr;
-}
-
-// processTable(file, name): [the number of the file's table, the header of the table's memory, the largest number of
-// keys, the holders' tokens by stripe, the limit]. Returns undefined if the host does not allow external memory in an
-// ArrayBuffer
-napi_value processTable(napi_env env, napi_callback_info info) {
-  const Call call(env, info, 2);
-  const std::shared_ptr<ProcessFile> file = toFile(call);
-  std::string name;
-  if (!file || !call.toText(1, name)) return call.refuse("expected an open file and a name");
   // Each thread has a separate view of the memory, which stays until the last view is garbage-collected. JavaScript
   // needs only the header, because its fast path takes no keys of files.
   constexpr std::size_t kHeader = kHeaderInts * sizeof(std::int32_t);
@@ -91,25 +74,38 @@ napi_value processTable(napi_env env, napi_callback_info info) {
   };
   napi_value buffer = nullptr;
   napi_value words = nullptr;
-  constexpr std::size_t kTokens = ProcessFile::kTokenBytes;
-  if (napi_create_external_arraybuffer(env, file->shared(), kTokens + kHeader, collected, keep.get(),
-                                       &buffer) != napi_ok)
-    return nullptr;
-  static_cast<void>(keep.release());
   napi_value tokens = nullptr;
-  if (napi_create_typedarray(env, napi_int32_array, kHeaderInts, buffer, kTokens, &words) != napi_ok ||
+  constexpr std::size_t kTokens = ProcessFile::kTokenBytes;
+  const bool isAllowed = napi_create_external_arraybuffer(env, file->shared(), kTokens + kHeader, collected,
+                                                          keep.get(), &buffer) == napi_ok;
+  if (isAllowed) static_cast<void>(keep.release());
+  if (!isAllowed ||
+      napi_create_typedarray(env, napi_int32_array, kHeaderInts, buffer, kTokens, &words) != napi_ok ||
       napi_create_typedarray(env, napi_biguint64_array, ProcessFile::kMostKeys, buffer, 0, &tokens) !=
-          napi_ok)
+          napi_ok) {
+    file->close();
     return nullptr;
+  }
+  Environment& environment = call.environment();
   const std::int32_t table =
-      call.environment().open({env, words}, ProcessFile::kMostKeys, true, file->limit(), name, file);
-  const Napi::Array result = Napi::Array::New(env, 5);
-  result.Set(0U, Napi::Number::New(env, table));
-  result.Set(1U, Napi::Value(env, words));
-  result.Set(2U, Napi::Number::New(env, ProcessFile::kMostKeys));
-  result.Set(3U, Napi::Value(env, tokens));
-  result.Set(4U, Napi::Number::New(env, file->limit()));
+      environment.open({env, words}, ProcessFile::kMostKeys, true, file->limit(), name, file);
+  const Napi::Array result = Napi::Array::New(env, 6);
+  result.Set(0U, Napi::Number::New(env, static_cast<double>(environment.processes().add(file))));
+  result.Set(1U, Napi::Number::New(env, table));
+  result.Set(2U, Napi::Value(env, words));
+  result.Set(3U, Napi::Number::New(env, ProcessFile::kMostKeys));
+  result.Set(4U, Napi::Value(env, tokens));
+  result.Set(5U, Napi::Number::New(env, file->limit()));
   return result;
+}
+
+// processClose(file)
+napi_value processClose(napi_env env, napi_callback_info info) {
+  const Call call(env, info, 1);
+  std::uint32_t number = 0;
+  if (!toFile(call) || !call.toIndex(0, kMostTables, number)) return call.refuse("expected an open file");
+  call.environment().processes().close(number);
+  return nullptr;
 }
 
 // processPlace(file, key): the byte of the key, in the form that processInspect() returns
@@ -155,7 +151,6 @@ napi_value processInspect(napi_env env, napi_callback_info info) {
 void addProcessLocks(Napi::Env env, Napi::Object exports) {
   addFunction(env, exports, "processOpen", processOpen);
   addFunction(env, exports, "processClose", processClose);
-  addFunction(env, exports, "processTable", processTable);
   addFunction(env, exports, "processPlace", processPlace);
   addFunction(env, exports, "processInspect", processInspect);
 }

@@ -60,16 +60,16 @@ interface WebLockAddon {
 interface ProcessLockAddon {
   processOpen(
     path: string,
+    name: string,
     title: string,
     files: number,
     limit: number,
     access: number,
-  ): number | [fault: number, number: number, part: number, owner: number, mode: number];
+  ):
+    | [file: number, table: number, words: Int32Array, keys: number, tokens: BigUint64Array, limit: number]
+    | [fault: number, number: number, part: number, owner: number, mode: number]
+    | undefined;
   processClose(file: number): void;
-  processTable(
-    file: number,
-    name: string,
-  ): [table: number, words: Int32Array, keys: number, tokens: BigUint64Array, limit: number] | undefined;
   processPlace(file: number, key: LockKey): string;
   processInspect(file: number): (string | number | boolean | Uint8Array | undefined)[];
 }

@@ -36,22 +36,16 @@ export class NativeProcessLocks implements ProcessLockEngine {
     access: number,
   ): ProcessFile | OpenFault {
     const addon = this.#addon;
-    const file = addon.processOpen(path, title, files, limit, access);
-    if (typeof file !== 'number') {
-      const [fault, number, part, owner, mode] = file;
+    const opened = addon.processOpen(path, name, title, files, limit, access);
+    if (opened === undefined) throw noSharedMemory();
+    if (opened.length === 5) {
+      const [fault, number, part, owner, mode] = opened;
       // The addon returns signed integers, but the id of a user is unsigned.
       return { fault, number, part, owner: owner >>> 0, mode };
     }
-    try {
-      const opened = addon.processTable(file, name);
-      if (opened === undefined) throw noSharedMemory();
-      const [number, words, stripes, tokens, most] = opened;
-      const table = this.#openTable(number, words, { name, stripes, exact: true, limit: most });
-      return new NativeProcessFile(addon, file, table, tokens);
-    } catch (error) {
-      addon.processClose(file);
-      throw error;
-    }
+    const [file, number, words, stripes, tokens, most] = opened;
+    const table = this.#openTable(number, words, { name, stripes, exact: true, limit: most });
+    return new NativeProcessFile(addon, file, table, tokens);
   }
 }
 
