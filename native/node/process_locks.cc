@@ -124,11 +124,11 @@ napi_value processInspect(napi_env env, napi_callback_info info) {
   const std::shared_ptr<ProcessFile> file = toFile(call);
   if (!file) return call.refuse("expected an open file");
   FileError error;
-  const std::vector<ProcessFile::Seen> all = file->inspect(error);
+  const std::vector<ProcessPage::Seen> all = file->inspect(error);
   if (error) return faultOf(env, error);
   const Napi::Array result = Napi::Array::New(env);
   std::uint32_t next = 0;
-  for (const ProcessFile::Seen& seen : all) {
+  for (const ProcessPage::Seen& seen : all) {
     const Napi::HandleScope scope(env);
     const Napi::Value entry[] = {
         Napi::String::New(env, std::to_string(seen.byte)),
@@ -140,6 +140,7 @@ napi_value processInspect(napi_env env, napi_callback_info info) {
         Napi::Number::New(env, seen.since),
         // The title is undefined for this process.
         seen.here ? static_cast<Napi::Value>(Napi::Env(env).Undefined()) : Napi::String::New(env, seen.title),
+        Napi::String::New(env, seen.note),
     };
     for (const Napi::Value& value : entry) result.Set(next++, value);
   }

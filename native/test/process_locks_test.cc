@@ -93,7 +93,7 @@ class Member {
     file_->close();
   }
   Environment& environment() { return environment_; }
-  std::vector<ProcessFile::Seen> inspect(FileError& error) { return file_->inspect(error); }
+  std::vector<ProcessPage::Seen> inspect(FileError& error) { return file_->inspect(error); }
 
   ProcessOutcome attempt(const ProcessRequest& request) { return start(request, 0); }
   ProcessOutcome sync(const ProcessRequest& request, Interrupt interrupt = {}) {

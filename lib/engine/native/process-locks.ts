@@ -1,6 +1,7 @@
 import { LockError } from '../../common/errors.js';
 import type { LockKey } from '../../common/types.js';
 import type { LockTable } from '../contract/engine.js';
+import { parseNote } from '../contract/note.js';
 import type {
   FileFault,
   OpenFault,
@@ -12,7 +13,7 @@ import type { TableShape } from '../contract/table-memory.js';
 import type { Addon } from './addon.js';
 
 /** The number of values in each entry of the result of `processInspect`. */
-const USE_ENTRY = 8;
+const USE_ENTRY = 9;
 
 /** Creates this thread's view of a table. The addon has provided the words of the table. */
 type OpenTable = (table: number, words: Int32Array, shape: TableShape) => LockTable;
@@ -82,9 +83,8 @@ class NativeProcessFile implements ProcessFile {
     const flat = this.#addon.processInspect(this.#file);
     if (flat.length === 2) return { fault: flat[0] as number, number: flat[1] as number };
     const uses: ProcessUse[] = [];
-    const traced = this.#tracedHolders();
     for (let i = 0; i < flat.length; i += USE_ENTRY) {
-      const [place, key, shared, waits, pid, threadId, since, title] = flat.slice(i, i + USE_ENTRY) as [
+      const [place, key, shared, waits, pid, threadId, since, title, note] = flat.slice(i, i + USE_ENTRY) as [
         string,
         LockKey | undefined,
         boolean,
@@ -93,25 +93,12 @@ class NativeProcessFile implements ProcessFile {
         number,
         number,
         string | undefined,
+        string,
       ];
-      const at =
-        title === undefined && !waits
-          ? traced.findIndex((holder) => holder.place === place && holder.threadId === threadId)
-          : -1;
-      const acquiredAt = at < 0 ? undefined : traced.splice(at, 1)[0]!.acquiredAt;
+      const acquiredAt = note === '' ? undefined : parseNote(note).acquiredAt;
       uses.push({ place, key, shared, waits, pid, threadId, since, title, acquiredAt });
     }
     return uses;
-  }
-
-  #tracedHolders(): { place: string; threadId: number; acquiredAt: string | undefined }[] {
-    return this.table
-      .keys!.inspect()
-      .flatMap(({ key, holders }) =>
-        holders
-          .filter(({ acquiredAt }) => acquiredAt !== undefined)
-          .map(({ threadId, acquiredAt }) => ({ place: this.placeOf(key), threadId, acquiredAt })),
-      );
   }
 
   close(): void {

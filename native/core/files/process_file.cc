@@ -642,7 +642,8 @@ void ProcessFile::runWatch() {
 
 // ── inspection ──
 
-std::vector<ProcessFile::Seen> ProcessFile::inspect(FileError& error) {
+std::vector<ProcessPage::Seen> ProcessFile::inspect(FileError& error) {
+  using Seen = ProcessPage::Seen;
   std::vector<Seen> seen;
   const std::shared_ptr<Table> table = this->table();
   std::vector<StripeInfo> own;
@@ -650,29 +651,39 @@ std::vector<ProcessFile::Seen> ProcessFile::inspect(FileError& error) {
   const Lock lock(mutex_);
   if (!file_) return seen;
   const double wall = static_cast<double>(wallClock()) / 1e6;
-  for (const StripeInfo& info : own) {
+  for (StripeInfo& info : own) {
     const Key& key = keyAt(info.stripe);
     const std::uint64_t byte = placeOf(page_.byteOf(info.key));
-    const auto add = [&](bool shared, bool waits, std::int32_t threadId, double since) {
-      seen.push_back({{byte, shared, waits, processId(), threadId, since, info.key, std::string()}, true});
+    const auto add = [&](bool shared, bool waits, std::int32_t threadId, double since, std::string note) {
+      seen.push_back(
+          {byte, shared, waits, processId(), threadId, since, info.key, {}, true, std::move(note)});
     };
     // A thread that was granted the word and has not entered counts as a waiter.
     std::uint32_t entered = key.holders;
     for (const std::int32_t threadId : info.holders) {
       const bool holds = entered > 0;
-      add(countsHolds(info.word) && isShared(kCountedMode), !holds, threadId, holds ? key.since : wall);
+      const auto traced =
+          std::find_if(info.traced.begin(), info.traced.end(),
+                       [&](const StripeInfo::Traced& one) { return holds && one.threadId == threadId; });
+      std::string note;
+      if (traced != info.traced.end()) {
+        note = std::move(traced->note);
+        info.traced.erase(traced);
+      }
+      add(countsHolds(info.word) && isShared(kCountedMode), !holds, threadId, holds ? key.since : wall,
+          std::move(note));
       if (hasPermits(limit_) && holds) --entered;
     }
     for (const StripeInfo::Waiting& waits : info.waiters)
-      add(isShared(waits.mode), true, waits.threadId, wall - waits.milliseconds);
+      add(isShared(waits.mode), true, waits.threadId, wall - waits.milliseconds, {});
   }
   if ((error = verify(0))) return seen;
-  for (ProcessPage::Seen& other : page_.inspect()) {
+  for (Seen& other : page_.inspect()) {
     other.byte = placeOf(other.byte);
     const auto known =
         std::find_if(seen.begin(), seen.end(), [&](const Seen& one) { return one.byte == other.byte; });
     if (other.key.empty() && known != seen.end()) other.key = known->key;
-    seen.push_back({std::move(other), false});
+    seen.push_back(std::move(other));
   }
   return seen;
 }

@@ -94,11 +94,7 @@ class ProcessFile final : public Gate, public std::enable_shared_from_this<Proce
   bool sleep(const Ask& ask, std::uint32_t stripe, Participant& blocked, Deadline deadline,
              Nanoseconds& poll) override;
 
-  struct Seen : ProcessPage::Seen {
-    // Whether the holder or waiter belongs to this process.
-    bool here = false;
-  };
-  std::vector<Seen> inspect(FileError& error);
+  std::vector<ProcessPage::Seen> inspect(FileError& error);
   // The byte by which inspect() identifies a key: with permits, the first permit's byte.
   std::uint64_t byteOf(std::string_view key);
 

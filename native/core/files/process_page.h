@@ -175,6 +175,10 @@ class ProcessPage {
     // Empty if the record does not contain it.
     std::string key;
     std::string title;
+    // Whether the holder or waiter belongs to this process.
+    bool here = false;
+    // Of a traced holder of this process; otherwise empty.
+    std::string note;
   };
   // The holders and waiters of other processes. Call it after a check of the file.
   std::vector<Seen> inspect();
