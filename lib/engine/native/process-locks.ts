@@ -2,13 +2,7 @@ import { LockError } from '../../common/errors.js';
 import type { LockKey } from '../../common/types.js';
 import type { LockTable } from '../contract/engine.js';
 import { parseNote } from '../contract/note.js';
-import type {
-  FileFault,
-  OpenFault,
-  ProcessFile,
-  ProcessLockEngine,
-  ProcessUse,
-} from '../contract/process-locks.js';
+import type { FileFault, ProcessLockEngine, ProcessUse } from '../contract/process-locks.js';
 import type { TableShape } from '../contract/table-memory.js';
 import type { Addon } from './addon.js';
 
@@ -19,24 +13,8 @@ const USE_ENTRY = 9;
 type OpenTable = (table: number, words: Int32Array, shape: TableShape) => LockTable;
 
 /** Opens lock files through the addon, for one thread. */
-export class NativeProcessLocks implements ProcessLockEngine {
-  readonly #addon: Addon;
-  readonly #openTable: OpenTable;
-
-  constructor(addon: Addon, openTable: OpenTable) {
-    this.#addon = addon;
-    this.#openTable = openTable;
-  }
-
-  open(
-    path: string,
-    name: string,
-    title: string,
-    files: number,
-    limit: number,
-    access: number,
-  ): ProcessFile | OpenFault {
-    const addon = this.#addon;
+export const nativeProcessLocks = (addon: Addon, openTable: OpenTable): ProcessLockEngine => ({
+  open(path, name, title, files, limit, access) {
     const opened = addon.processOpen(path, name, title, files, limit, access);
     if (opened === undefined) throw noSharedMemory();
     if (opened.length === 5) {
@@ -44,11 +22,16 @@ export class NativeProcessLocks implements ProcessLockEngine {
       // The addon returns signed integers, but the id of a user is unsigned.
       return { fault, number, part, owner: owner >>> 0, mode };
     }
-    const [file, number, words, stripes, tokens, most] = opened;
-    const table = this.#openTable(number, words, { name, stripes, exact: true, limit: most });
-    return new NativeProcessFile(addon, file, table, tokens);
-  }
-}
+    const [file, table, words, stripes, tokens, most] = opened;
+    return {
+      table: openTable(table, words, { name, stripes, exact: true, limit: most }),
+      token: (held) => (held.length === 0 ? 0n : tokens[held[0]!]!),
+      placeOf: (key) => addon.processPlace(file, key),
+      inspect: () => usesIn(addon.processInspect(file)),
+      close: () => addon.processClose(file),
+    };
+  },
+});
 
 /** The error on a host where JavaScript and native code cannot share memory, such as Electron. */
 function noSharedMemory(): LockError {
@@ -58,50 +41,23 @@ function noSharedMemory(): LockError {
   );
 }
 
-class NativeProcessFile implements ProcessFile {
-  readonly table: LockTable;
-  readonly #addon: Addon;
-  readonly #file: number;
-  readonly #tokens: BigUint64Array;
-
-  constructor(addon: Addon, file: number, table: LockTable, tokens: BigUint64Array) {
-    this.table = table;
-    this.#addon = addon;
-    this.#file = file;
-    this.#tokens = tokens;
+function usesIn(flat: ReturnType<Addon['processInspect']>): ProcessUse[] | FileFault {
+  if (flat.length === 2) return { fault: flat[0] as number, number: flat[1] as number };
+  const uses: ProcessUse[] = [];
+  for (let i = 0; i < flat.length; i += USE_ENTRY) {
+    const [place, key, shared, waits, pid, threadId, since, title, note] = flat.slice(i, i + USE_ENTRY) as [
+      string,
+      LockKey | undefined,
+      boolean,
+      boolean,
+      number,
+      number,
+      number,
+      string | undefined,
+      string,
+    ];
+    const acquiredAt = note === '' ? undefined : parseNote(note).acquiredAt;
+    uses.push({ place, key, shared, waits, pid, threadId, since, title, acquiredAt });
   }
-
-  token(stripes: readonly number[]): bigint {
-    return stripes.length === 0 ? 0n : this.#tokens[stripes[0]!]!;
-  }
-
-  placeOf(key: LockKey): string {
-    return this.#addon.processPlace(this.#file, key);
-  }
-
-  inspect(): readonly ProcessUse[] | FileFault {
-    const flat = this.#addon.processInspect(this.#file);
-    if (flat.length === 2) return { fault: flat[0] as number, number: flat[1] as number };
-    const uses: ProcessUse[] = [];
-    for (let i = 0; i < flat.length; i += USE_ENTRY) {
-      const [place, key, shared, waits, pid, threadId, since, title, note] = flat.slice(i, i + USE_ENTRY) as [
-        string,
-        LockKey | undefined,
-        boolean,
-        boolean,
-        number,
-        number,
-        number,
-        string | undefined,
-        string,
-      ];
-      const acquiredAt = note === '' ? undefined : parseNote(note).acquiredAt;
-      uses.push({ place, key, shared, waits, pid, threadId, since, title, acquiredAt });
-    }
-    return uses;
-  }
-
-  close(): void {
-    this.#addon.processClose(this.#file);
-  }
+  return uses;
 }
