@@ -79,7 +79,8 @@ class Member {
     FileError error;
     file_ = ProcessFile::open(path, "member", {files, limit}, FileAccess::kUser, error);
     EXPECT_EQ(error.fault, FileFault::kNone);
-    membership_ = Registry::instance().open(environment_.participant(), file_->memory(),
+    membership_ = Registry::instance().open(environment_.participant(),
+                                            static_cast<char*>(file_->shared()) + ProcessFile::kTokenBytes,
                                             ProcessFile::kMostKeys, true, limit, path, file_);
     shares_ = std::make_unique<Word[]>(shareIntsFor(ProcessFile::kMostKeys));
     membership_->openShares(shares_.get());
@@ -220,7 +221,7 @@ class Member {
     return {.status = Result::kGranted,
             .abandoned = abandoned,
             .id = id,
-            .token = file_->tokenOf(held.stripes.front())};
+            .token = static_cast<std::atomic<std::uint64_t>*>(file_->shared())[held.stripes.front()]};
   }
 
   const bool hasPermits_;

@@ -54,7 +54,6 @@ class LockFile {
     bool operator==(const Identity&) const = default;
   };
   const Identity& identity() const { return identity_; }
-  FileAccess access() const { return access_; }
 
   // ── locks ──
 

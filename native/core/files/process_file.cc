@@ -49,8 +49,8 @@ struct OpenFiles {
 
 // Locks one byte through two descriptors of the file, to find out whether the system and the file system support such
 // locks.
-bool excludes(LockFile& file, const std::string& path, FileError& error) {
-  const std::unique_ptr<LockFile> other = LockFile::open(path, file.access(), error);
+bool excludes(LockFile& file, const std::string& path, FileAccess access, FileError& error) {
+  const std::unique_ptr<LockFile> other = LockFile::open(path, access, error);
   if (!other) return false;
   if (!(other->identity() == file.identity())) {
     error = {FileFault::kReplaced, 0};
@@ -109,7 +109,7 @@ std::shared_ptr<ProcessFile> ProcessFile::open(const std::string& path, const st
     known->close();
     return nullptr;
   }
-  if (error || !excludes(*opened, path, error)) return nullptr;
+  if (error || !excludes(*opened, path, access, error)) return nullptr;
   std::shared_ptr<ProcessFile> file = findClosed(path, shape.limit);
   if (!file) {
     file = std::make_shared<ProcessFile>();
@@ -293,7 +293,7 @@ Gate::Entry::How ProcessFile::lock(Key& key, const Ask& ask, std::uint32_t& perm
 }
 
 Gate::Entry::How ProcessFile::take(std::uint32_t stripe, const Ask& ask, Entry& entry) {
-  Key& key = keyAt(stripe);
+  Key& key = keys_[stripe];
   // Preserves L1.
   // mutant: L1-locks-the-first-only
   if (key.permits.count() < permitsFor(key.holders + 1)) {
@@ -326,7 +326,7 @@ Gate::Entry ProcessFile::enter(const Ask& ask) {
   if (!file_) return {.how = Entry::How::kFailed, .error = {FileFault::kReplaced, 0}};
   order_.clear();
   for (std::uint32_t i = 0; i < ask.count; ++i) {
-    Key& key = keyAt(ask.stripes[i]);
+    Key& key = keys_[ask.stripes[i]];
     if (key.holders == 0) key.byte = page_.byteOf(ask.table.keys()->keyOf(ask.stripes[i]));
     order_.emplace_back(key.byte, i);
   }
@@ -340,7 +340,7 @@ Gate::Entry ProcessFile::enter(const Ask& ask) {
   }
   if (entry.how == Entry::How::kEntered) {
     for (const auto& [byte, index] : order_) {
-      const Key& key = keyAt(ask.stripes[index]);
+      const Key& key = keys_[ask.stripes[index]];
       page_.takeTurn(byte);
       dropKept(ask.stripes[index]);
       // mutant: process-keeps-the-old-wait
@@ -375,7 +375,7 @@ Gate::Entry ProcessFile::enter(const Ask& ask) {
 
 bool ProcessFile::giveBack(std::uint32_t stripe, std::uint32_t count, bool died,
                            const ProcessPage::Wait* waits) {
-  Key& key = keyAt(stripe);
+  Key& key = keys_[stripe];
   key.holders -= count;
   users_ -= count;
   // Preserves L1.
@@ -410,7 +410,7 @@ bool ProcessFile::leave(std::uint32_t stripe, std::uint32_t count, bool died, bo
   // Waiters of this process that have ceded the key may get the permit, but no process wakes them. So the caller cedes
   // the stripe, and the watcher of those waiters checks the key.
   // mutant: process-keeps-own-from-permits
-  cedes = cedes || (hasPermits(limit_) && keyAt(stripe).watched);
+  cedes = cedes || (hasPermits(limit_) && keys_[stripe].watched);
   // mutant: process-wakes-own-in-vain
   cedes = cedes && awaited;
   drop(0);
@@ -419,17 +419,18 @@ bool ProcessFile::leave(std::uint32_t stripe, std::uint32_t count, bool died, bo
 
 void ProcessFile::issueToken(const Ask& ask) {
   bytes_.clear();
-  for (std::uint32_t i = 0; i < ask.count; ++i) bytes_.push_back(keyAt(ask.stripes[i]).byte);
+  for (std::uint32_t i = 0; i < ask.count; ++i) bytes_.push_back(keys_[ask.stripes[i]].byte);
   lastToken_ = page_.issueToken(bytes_.data(), bytes_.size(), lastToken_, checkedAt_);
+  auto* const tokens = static_cast<Token*>(shared());
   for (std::uint32_t i = 0; i < ask.count; ++i)
-    tokenAt(ask.stripes[i]).store(lastToken_, std::memory_order_relaxed);
+    tokens[ask.stripes[i]].store(lastToken_, std::memory_order_relaxed);
 }
 
 // ── waiting ──
 
 void ProcessFile::settled(std::uint32_t stripe, std::uint32_t word, bool called, bool ceded,
                           const Waiter* first) {
-  Key& key = keyAt(stripe);
+  Key& key = keys_[stripe];
   if (!ceded && !key.watched && !key.enrolled) return;
   const Lock lock(mutex_);
   // A key that was not watched needs no wake here, because ceded() follows.
@@ -462,7 +463,7 @@ void ProcessFile::settled(std::uint32_t stripe, std::uint32_t word, bool called,
 }
 
 void ProcessFile::withdraw(std::uint32_t stripe) {
-  Key& key = keyAt(stripe);
+  Key& key = keys_[stripe];
   if (!key.enrolled || !key.enrolled.exchange(false) || !file_) return;
   static_cast<void>(refresh());
   page_.withdraw(key.byte);
@@ -472,7 +473,7 @@ void ProcessFile::dropKept(std::uint32_t waitsFor) {
   if (kept_.empty()) return;
   std::erase_if(kept_, [&](const Kept& kept) {
     if (kept.waitsFor != waitsFor) return false;
-    const Key& key = keyAt(kept.stripe);
+    const Key& key = keys_[kept.stripe];
     if (file_ && !(key.enrolled && key.byte == kept.byte)) page_.withdraw(kept.byte);
     if (file_ && key.holders == 0) page_.wakeNext(kept.byte);
     return true;
@@ -488,17 +489,17 @@ void ProcessFile::ceded(std::uint32_t stripe, const Participant* blocked) {
   {
     const Lock lock(mutex_);
     // The blocked thread is the watcher, and checks the key in sleep().
-    if (blocked && keyAt(stripe).attendant == blocked) return;
+    if (blocked && keys_[stripe].attendant == blocked) return;
   }
   // mutant: process-cedes-unseen
   if (!staysCeded(stripe)) return;
   const Lock lock(mutex_);
   // mutant: process-passes-no-watch-on
-  if (keyAt(stripe).watched) wakeWatcher(keyAt(stripe));
+  if (keys_[stripe].watched) wakeWatcher(keys_[stripe]);
 }
 
 ProcessFile::Obstacle ProcessFile::findObstacle(std::uint32_t stripe, const ProcessPage::Wait& wait) {
-  Key& key = keyAt(stripe);
+  Key& key = keys_[stripe];
   if (refresh()) return Obstacle::kNone;
   key.waitsSince = wait.since;
   key.enrolled = true;
@@ -514,14 +515,14 @@ ProcessFile::Obstacle ProcessFile::findObstacle(std::uint32_t stripe, const Proc
 }
 
 bool ProcessFile::staysCeded(std::uint32_t stripe) {
-  if (!keyAt(stripe).watched) return false;
+  if (!keys_[stripe].watched) return false;
   const std::shared_ptr<Table> table = this->table();
   if (!table) return false;
   const Table::Awaited first = table->awaited(stripe);
   STRIPELOCK_SEAM("process: before it looks");
   if (first.any) {
     const Lock lock(mutex_);
-    Key& key = keyAt(stripe);
+    Key& key = keys_[stripe];
     if (!key.watched) return false;
     // If the system cannot start the file's thread, the stripe is reopened. Then the waiter tries, and its acquisition
     // fails.
@@ -537,7 +538,7 @@ bool ProcessFile::staysCeded(std::uint32_t stripe) {
 
 bool ProcessFile::sleep(const Ask& ask, std::uint32_t stripe, Participant& blocked, Deadline deadline,
                         Nanoseconds& poll) {
-  Key& key = keyAt(stripe);
+  Key& key = keys_[stripe];
   if (!key.watched) return false;
   Lock lock(mutex_);
   if (key.attendant != &blocked) return false;
@@ -589,7 +590,7 @@ bool ProcessFile::watch() {
 }
 
 Nanoseconds ProcessFile::patience(std::uint32_t stripe, Nanoseconds poll) {
-  const Key& key = keyAt(stripe);
+  const Key& key = keys_[stripe];
   // The turns that this process keeps must be renewed before they end.
   if (std::any_of(kept_.begin(), kept_.end(), [&](const Kept& kept) { return kept.waitsFor == stripe; }))
     return std::min(poll, kTurnFor / 2);
@@ -614,7 +615,7 @@ void ProcessFile::runWatch() {
     Nanoseconds sleep = seamSlice(kFar);
     bool isNeeded = false;
     for (const std::uint32_t stripe : watched_) {
-      if (keyAt(stripe).attendant) continue;
+      if (keys_[stripe].attendant) continue;
       isNeeded = true;
       sleep = std::min(sleep, patience(stripe, poll));
     }
@@ -652,7 +653,7 @@ std::vector<ProcessPage::Seen> ProcessFile::inspect(FileError& error) {
   if (!file_) return seen;
   const double wall = static_cast<double>(wallClock()) / 1e6;
   for (StripeInfo& info : own) {
-    const Key& key = keyAt(info.stripe);
+    const Key& key = keys_[info.stripe];
     const std::uint64_t byte = placeOf(page_.byteOf(info.key));
     const auto add = [&](bool shared, bool waits, std::int32_t threadId, double since, std::string note) {
       seen.push_back(

@@ -74,13 +74,10 @@ class ProcessFile final : public Gate, public std::enable_shared_from_this<Proce
 
   // The number of holders that a key can have at once: the limit of the table.
   std::uint32_t limit() const { return limit_; }
-  // The memory of the table.
-  void* memory() const { return shared_.get() + kTokenBytes; }
   // Memory that JavaScript reads: the tokens, by stripe, and then the header of the table. The token of a held stripe
   // is greater than the tokens of all earlier holders.
   static constexpr std::size_t kTokenBytes = kMostKeys * sizeof(std::uint64_t);
   void* shared() const { return shared_.get(); }
-  std::uint64_t tokenOf(std::uint32_t stripe) const { return tokenAt(stripe).load(); }
 
   // ── see gate.h ──
 
@@ -140,13 +137,9 @@ class ProcessFile final : public Gate, public std::enable_shared_from_this<Proce
                                            FileError& error);
   using Token = std::atomic<std::uint64_t>;
   static_assert(sizeof(Token) == sizeof(std::uint64_t) && Token::is_always_lock_free);
-  Token& tokenAt(std::uint32_t stripe) const {
-    return static_cast<Token*>(static_cast<void*>(shared_.get()))[stripe];
-  }
   // Finds a closed file whose memory JavaScript has not collected yet, so that the memory can be reused. Otherwise a
   // program that opens and closes a file for each use would exhaust its address space.
   static std::shared_ptr<ProcessFile> findClosed(const std::string& path, std::uint32_t limit);
-  Key& keyAt(std::uint32_t stripe) const { return keys_[stripe]; }
 
   // Call the functions below with the mutex locked, unless stated otherwise.
 

@@ -252,18 +252,16 @@ bool ProcessPage::hasOwnTurn(std::uint64_t byte) const {
   return own && hasTurn(own->turn.load(), byte);
 }
 
-bool ProcessPage::isDue(std::uint64_t byte, Nanoseconds since, Nanoseconds time) const {
-  return time - std::max(since, servedAt(rowAt(byte).servedAt.load(), byte, time)) >= kBargingPeriod;
-}
-
 void ProcessPage::servedWaiter(std::uint64_t byte, Nanoseconds since) {
   const Waiter waiter = next(byte);
   if (waiter.slot == kNoSlot || since <= waiter.since) rowAt(byte).servedAt.store(servedOf(byte, elapsed()));
 }
 
 bool ProcessPage::giveTurn(std::uint64_t byte, Nanoseconds time) {
-  for (Waiter waiter = next(byte); waiter.slot != kNoSlot && isDue(byte, waiter.since, time);
-       waiter = next(byte)) {
+  for (;;) {
+    const Waiter waiter = next(byte);
+    const Nanoseconds begin = std::max(waiter.since, servedAt(rowAt(byte).servedAt.load(), byte, time));
+    if (waiter.slot == kNoSlot || time - begin < kBargingPeriod) return false;
     Cell* const cell = cellOf(waiter.slot, byte);
     if (!cell) continue;
     const std::uint64_t last = cell->turn.load();
@@ -281,7 +279,6 @@ bool ProcessPage::giveTurn(std::uint64_t byte, Nanoseconds time) {
     cell->turn.store(turnOf(byte, time + (kTurnFor << doublings)));
     return true;
   }
-  return false;
 }
 
 bool ProcessPage::keepTurn(std::uint64_t byte, const Wait& wait) {
@@ -362,11 +359,10 @@ void ProcessPage::forEachPlace(std::uint64_t byte, Visit visit) const {
   }
 }
 
-std::int32_t ProcessPage::find(std::uint64_t byte, bool shared) const {
-  const std::uint64_t sought = shared ? byte | kSharedBit : byte;
+std::int32_t ProcessPage::placeOf(std::uint64_t byte) const {
   std::int32_t found = kNoPlace;
   forEachPlace(byte, [&](std::int32_t place) {
-    if (heldAt(place).load() == sought) found = place;
+    if (heldAt(place).load() == byte) found = place;
     return found == kNoPlace;
   });
   return found;
@@ -389,11 +385,11 @@ bool ProcessPage::hold(std::uint64_t byte, bool shared, const Holder& holder, st
       }
     }
     // No other process holds the key, so these records are from dead holders (preserves G1, G2).
-    if (!shared && (held == byte || held == (byte | kSharedBit))) heldAt(at).store(0);
+    if (!shared && (held & ~kSharedBit) == byte) heldAt(at).store(0);
     return true;
   });
   STRIPELOCK_SEAM("process: before it records a holder");
-  if (place == kNoPlace) place = claimPlace(byte, shared);
+  if (place == kNoPlace) place = claimPlace(shared ? byte | kSharedBit : byte);
   if (place == kNoPlace) return abandoned;
   own_[static_cast<std::size_t>(place)] = true;
   Record& record = recordAt(place);
@@ -410,12 +406,12 @@ bool ProcessPage::hold(std::uint64_t byte, bool shared, const Holder& holder, st
   return abandoned;
 }
 
-std::int32_t ProcessPage::claimPlace(std::uint64_t byte, bool shared) {
+std::int32_t ProcessPage::claimPlace(std::uint64_t held) {
   // The emptier bucket comes first, so a key finds room until 5,000 of 8,192 places are taken.
-  std::array<std::uint32_t, 2> both = bucketsOf(byte, files());
+  std::array<std::uint32_t, 2> both = bucketsOf(held & ~kSharedBit, files());
   const auto taken = [&](std::uint32_t bucket) {
     return std::count_if(std::begin(buckets()[bucket].held), std::end(buckets()[bucket].held),
-                         [](const Number& held) { return held.load() != 0; });
+                         [](const Number& other) { return other.load() != 0; });
   };
   if (taken(both[1]) < taken(both[0])) std::swap(both[0], both[1]);
   for (const std::uint32_t bucket : both) {
@@ -423,25 +419,25 @@ std::int32_t ProcessPage::claimPlace(std::uint64_t byte, bool shared) {
     for (std::int32_t i = 0; i < kPerBucket; ++i) {
       const std::int32_t place = static_cast<std::int32_t>(bucket) * kPerBucket + i;
       std::uint64_t none = 0;
-      if (heldAt(place).compare_exchange_strong(none, shared ? byte | kSharedBit : byte)) return place;
+      if (heldAt(place).compare_exchange_strong(none, held)) return place;
     }
   }
-  return reclaimPlace(byte, shared);
+  return reclaimPlace(held);
 }
 
-std::int32_t ProcessPage::reclaimPlace(std::uint64_t byte, bool shared) {
+std::int32_t ProcessPage::reclaimPlace(std::uint64_t held) {
   // Finding out whether a holder is dead takes system calls, which search all locks of a file. So each call checks only
   // a few holders.
   constexpr std::uint32_t kQuestions = 4;
   std::array<std::int32_t, std::size_t{2} * kPerBucket> all{};
   std::size_t count = 0;
-  forEachPlace(byte, [&](std::int32_t at) {
+  forEachPlace(held & ~kSharedBit, [&](std::int32_t at) {
     if (!own_[static_cast<std::size_t>(at)]) all[count++] = at;
     return true;
   });
-  const std::uint64_t mine = shared ? byte | kSharedBit : byte;
-  const auto replace = [&](std::int32_t at, std::uint64_t held) {
-    return heldAt(at).compare_exchange_strong(held, mine);
+  const bool shared = (held & kSharedBit) != 0;
+  const auto replace = [&](std::int32_t at, std::uint64_t other) {
+    return heldAt(at).compare_exchange_strong(other, held);
   };
   for (const bool ofReaders : {true, false}) {
     // A reader must not replace a record that reports a death.
@@ -451,13 +447,13 @@ std::int32_t ProcessPage::reclaimPlace(std::uint64_t byte, bool shared) {
     std::uint64_t livingHeld = 0;
     for (std::size_t i = 0; i < count && asked < kQuestions; ++i) {
       const std::int32_t at = all[(i + reclaims_) % count];
-      const std::uint64_t held = heldAt(at).load();
-      if (held == 0 || ((held & kSharedBit) != 0) != ofReaders) continue;
+      const std::uint64_t other = heldAt(at).load();
+      if (other == 0 || ((other & kSharedBit) != 0) != ofReaders) continue;
       ++asked;
       living = at;
-      livingHeld = held;
+      livingHeld = other;
       // mutant: process-keeps-dead-records
-      if (isLeftByTheDead(at, held) && replace(at, held)) return at;
+      if (isLeftByTheDead(at, other) && replace(at, other)) return at;
     }
     reclaims_ += kQuestions;
     // Only the deaths of exclusive holders are reported, so the new record matters more than a reader's.
@@ -479,7 +475,7 @@ void ProcessPage::leave(std::uint64_t byte, std::int32_t place) {
   if (place == kNoPlace) return;
   own_[static_cast<std::size_t>(place)] = false;
   const std::uint64_t held = heldAt(place).load();
-  if (held == byte || held == (byte | kSharedBit)) heldAt(place).store(0);
+  if ((held & ~kSharedBit) == byte) heldAt(place).store(0);
 }
 
 std::uint64_t ProcessPage::issueToken(const std::uint64_t* bytes, std::size_t count, std::uint64_t least,

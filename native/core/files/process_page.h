@@ -111,8 +111,6 @@ class ProcessPage {
   int goesBefore(std::uint64_t byte, bool shared, Nanoseconds since) const;
   // The number of other processes for which the key is kept. 0 if it is also kept for this process.
   std::uint32_t countKept(std::uint64_t byte) const;
-  // Whether newcomers may no longer overtake a process that began to wait at `since`.
-  bool isDue(std::uint64_t byte, Nanoseconds since, Nanoseconds time) const;
   // Call it when a waiter of this process got the key. If no other process has waited longer, the barging period
   // restarts, because a hand-over between processes costs as much as many acquisitions within one.
   void servedWaiter(std::uint64_t byte, Nanoseconds since);
@@ -150,7 +148,7 @@ class ProcessPage {
   bool hold(std::uint64_t byte, bool shared, const Holder& holder, std::int32_t& place);
   bool isAbandoned(std::uint64_t byte) const { return placeOf(byte) != kNoPlace; }
   // The place of the record of an exclusive holder.
-  std::int32_t placeOf(std::uint64_t byte) const { return find(byte, false); }
+  std::int32_t placeOf(std::uint64_t byte) const;
   void leave(std::uint64_t byte, std::int32_t place);
   static constexpr std::int32_t kNoPlace = -1;
   // The number of records in the page for the lock file, and for each of its parts.
@@ -278,12 +276,12 @@ class ProcessPage {
   Record& recordAt(std::int32_t place) const {
     return static_cast<Record*>(static_cast<void*>(buckets() + places() / kPerBucket))[place];
   }
-  std::int32_t find(std::uint64_t byte, bool shared) const;
   // Visits the places where the key may have records, until `visit` returns false.
   template <typename Visit>
   void forEachPlace(std::uint64_t byte, Visit visit) const;
-  std::int32_t claimPlace(std::uint64_t byte, bool shared);
-  std::int32_t reclaimPlace(std::uint64_t byte, bool shared);
+  // `held`: the new entry in a bucket.
+  std::int32_t claimPlace(std::uint64_t held);
+  std::int32_t reclaimPlace(std::uint64_t held);
   bool isLeftByTheDead(std::int32_t place, std::uint64_t held);
   Number& heldAt(std::int32_t place) const { return buckets()[place / kPerBucket].held[place % kPerBucket]; }
   template <typename Visit>
