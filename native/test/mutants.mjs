@@ -115,7 +115,7 @@ export const mutants = {
   'unpark-without-redirect': ['return wakeOne(permit_);', 'Process.WakesABlockedThreadThatSleeps*'],
   'process-stops-watching': ['', 'Process.KeepsWatchingForAnEventLoop*'],
   'process-waits-in-vain': ['', 'Process.StopsWaitingInThePage*'],
-  'process-keeps-no-turns': ['const bool keeps = false;', 'Process.KeepsTheTurnsOfAList*'],
+  'process-keeps-no-turns': ['const bool waits = false;', 'Process.KeepsTheTurnsOfAList*'],
   'process-ignores-other-limits': ['', 'ProcessPermits.HaveTheLimitThat*'],
   'process-passes-dead-permits': ['const bool isRecorded = pass == 1;', 'ProcessPermits.TellTheNextHolder*'],
   'process-keeps-all-permits': ['', 'ProcessPermits.AreKeptForAsMany*'],

@@ -458,8 +458,8 @@ TEST(Process, IssuesTokensThatRise) {
   }
   // A process whose clock is ahead, as in another namespace of times.
   Other other(folder.file());
-  const std::uint64_t byte = other.byteOf("a");
-  const std::uint64_t ahead = other.page().issueToken(&byte, 1, last + 3'600'000'000'000, elapsed());
+  const std::uint64_t ahead =
+      other.page().issueToken({{other.byteOf("a"), 0}}, last + 3'600'000'000'000, elapsed());
   Member member(folder.file());
   EXPECT_GT(member.attempt(ask({"a"})).token, ahead);
 }

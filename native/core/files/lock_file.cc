@@ -292,7 +292,7 @@ bool isUnsafe(const struct stat& info, FileAccess access) {
   }
 }
 
-bool isOfThisMachine(int file) {
+bool isOfThisMachine([[maybe_unused]] int file) {
 #if defined(__linux__)
   struct statfs system {};
   if (fstatfs(file, &system) != 0) return true;
@@ -307,7 +307,6 @@ bool isOfThisMachine(int file) {
   struct statfs system {};
   return fstatfs(file, &system) != 0 || (system.f_flags & MNT_LOCAL) != 0;
 #else
-  static_cast<void>(file);
   return true;
 #endif
 }
@@ -392,18 +391,14 @@ bool LockFile::write(const void* from, std::size_t bytes, int& number) {
 namespace {
 
 // Reserves room on the disk if the file system supports that.
-bool allocate(int file, std::size_t from, std::size_t bytes, int& number) {
+bool allocate([[maybe_unused]] int file, [[maybe_unused]] std::size_t from,
+              [[maybe_unused]] std::size_t bytes, [[maybe_unused]] int& number) {
 #if defined(__linux__)
   if (fallocate(file, 0, static_cast<off_t>(from), static_cast<off_t>(bytes)) != 0 && errno != EOPNOTSUPP &&
       errno != ENOSYS) {
     number = errno;
     return false;
   }
-#else
-  static_cast<void>(file);
-  static_cast<void>(from);
-  static_cast<void>(bytes);
-  static_cast<void>(number);
 #endif
   return true;
 }

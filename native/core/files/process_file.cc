@@ -339,18 +339,20 @@ Gate::Entry ProcessFile::enter(const Ask& ask) {
     if (entry.how == Entry::How::kEntered) ++taken;
   }
   if (entry.how == Entry::How::kEntered) {
+    lastToken_ = page_.issueToken(order_, lastToken_, checkedAt_);
     for (const auto& [byte, index] : order_) {
-      const Key& key = keys_[ask.stripes[index]];
+      const std::uint32_t stripe = ask.stripes[index];
+      const Key& key = keys_[stripe];
+      static_cast<Token*>(shared())[stripe].store(lastToken_, std::memory_order_relaxed);
       page_.takeTurn(byte);
-      dropKept(ask.stripes[index]);
+      dropKept(stripe);
       // mutant: process-keeps-the-old-wait
       if (key.enrolled) page_.servedWaiter(byte, toElapsed(ask.since));
-      if (!key.watched) withdraw(ask.stripes[index]);
+      if (!key.watched) withdraw(stripe);
       // Preserves L5.
       // mutant: L5-wakes-no-next
       if (hasPermits(limit_) && page_.mayBeAwaited(byte) && areFree(key, 1)) page_.wakeNext(byte);
     }
-    issueToken(ask);
     return entry;
   }
   entry.refused = order_[taken].second;
@@ -359,14 +361,13 @@ Gate::Entry ProcessFile::enter(const Ask& ask) {
     entry.how = Entry::How::kFailed;
     entry.error = {FileFault::kLock, 0};
   }
+  // mutant: process-keeps-no-turns
   const bool waits = entry.how == Entry::How::kRefused && ask.waits;
   dropKept(refused);
   const ProcessPage::Wait wait{isShared(ask.mode), toElapsed(ask.since), ask.threadId};
   while (taken > 0) {
     const auto& [byte, index] = order_[--taken];
-    // mutant: process-keeps-no-turns
-    const bool keeps = waits;
-    if (giveBack(ask.stripes[index], 1, entry.abandoned, keeps ? &wait : nullptr) && keeps)
+    if (giveBack(ask.stripes[index], 1, entry.abandoned, waits ? &wait : nullptr) && waits)
       kept_.push_back({ask.stripes[index], byte, refused});
   }
   entry.abandoned = false;
@@ -415,15 +416,6 @@ bool ProcessFile::leave(std::uint32_t stripe, std::uint32_t count, bool died, bo
   cedes = cedes && awaited;
   drop(0);
   return cedes;
-}
-
-void ProcessFile::issueToken(const Ask& ask) {
-  bytes_.clear();
-  for (std::uint32_t i = 0; i < ask.count; ++i) bytes_.push_back(keys_[ask.stripes[i]].byte);
-  lastToken_ = page_.issueToken(bytes_.data(), bytes_.size(), lastToken_, checkedAt_);
-  auto* const tokens = static_cast<Token*>(shared());
-  for (std::uint32_t i = 0; i < ask.count; ++i)
-    tokens[ask.stripes[i]].store(lastToken_, std::memory_order_relaxed);
 }
 
 // ── waiting ──

@@ -48,7 +48,6 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "core/base/zeroed.h"
@@ -162,7 +161,6 @@ class ProcessFile final : public Gate, public std::enable_shared_from_this<Proce
   bool areFree(const Key& key, std::uint32_t count);
   // Enters with one key of an acquisition. The thread must have the words of all keys of the acquisition.
   Entry::How take(std::uint32_t stripe, const Ask& ask, Entry& entry);
-  void issueToken(const Ask& ask);
   // Removes `count` holders from the key, and unlocks the bytes that are no longer needed. Returns true if the key is
   // now kept: for this process if `waits` is set, otherwise for another process.
   bool giveBack(std::uint32_t stripe, std::uint32_t count, bool died,
@@ -212,8 +210,7 @@ class ProcessFile final : public Gate, public std::enable_shared_from_this<Proce
   std::size_t users_ = 0;
   std::uint64_t lastToken_ = 0;
   // Used by enter(): the byte of each key and the key's index in the acquisition, highest byte first.
-  std::vector<std::pair<std::uint64_t, std::uint32_t>> order_;
-  std::vector<std::uint64_t> bytes_;
+  ProcessPage::Order order_;
   // The stripes of watched keys.
   std::vector<std::uint32_t> watched_;
   std::vector<Kept> kept_;

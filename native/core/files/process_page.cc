@@ -478,16 +478,15 @@ void ProcessPage::leave(std::uint64_t byte, std::int32_t place) {
   if ((held & ~kSharedBit) == byte) heldAt(place).store(0);
 }
 
-std::uint64_t ProcessPage::issueToken(const std::uint64_t* bytes, std::size_t count, std::uint64_t least,
-                                      Nanoseconds time) {
+std::uint64_t ProcessPage::issueToken(const Order& keys, std::uint64_t least, Nanoseconds time) {
   const auto clock = static_cast<std::uint64_t>(header_.base() + time);
   std::uint64_t token = std::max(clock, least + 1);
-  for (std::size_t i = 0; i < count; ++i) {
-    const std::uint64_t last = page_->lastTokens[bytes[i] % kTokens].load();
+  for (const auto& [byte, index] : keys) {
+    const std::uint64_t last = page_->lastTokens[byte % kTokens].load();
     if (last < clock + kFarAhead) token = std::max(token, last + 1);
   }
-  for (std::size_t i = 0; i < count; ++i) {
-    Number& last = page_->lastTokens[bytes[i] % kTokens];
+  for (const auto& [byte, index] : keys) {
+    Number& last = page_->lastTokens[byte % kTokens];
     std::uint64_t known = last.load();
     while ((known < token || known >= clock + kFarAhead) && !last.compare_exchange_weak(known, token)) {
     }

@@ -45,6 +45,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/base/sync.h"
@@ -156,10 +157,11 @@ class ProcessPage {
   // The two buckets that may contain the record of a key.
   static std::array<std::uint32_t, 2> bucketsOf(std::uint64_t byte, std::uint32_t files);
 
+  // The byte of each key of an acquisition, and the key's index in the acquisition.
+  using Order = std::vector<std::pair<std::uint64_t, std::uint32_t>>;
   // Returns a token above `least` and above all tokens of these keys. `time`: on the clock of elapsed(), read after the
   // last byte of these keys was locked.
-  std::uint64_t issueToken(const std::uint64_t* bytes, std::size_t count, std::uint64_t least,
-                           Nanoseconds time);
+  std::uint64_t issueToken(const Order& keys, std::uint64_t least, Nanoseconds time);
 
   // ── inspection ──
 
