@@ -36,13 +36,6 @@ std::shared_ptr<ProcessFile> toFile(const Call& call) {
   return call.environment().processes().at(number);
 }
 
-Napi::Value faultOf(Napi::Env env, const FileError& error) {
-  return toArray(env, {static_cast<std::int32_t>(error.fault), error.number});
-}
-
-// The last value of FileAccess.
-constexpr auto kLastAccess = static_cast<std::uint32_t>(FileAccess::kAll);
-
 // processOpen(path, name, title, files, limit, access): [the number of the file in this thread, the number of the file's
 // table, the header of the table's memory, the largest number of keys, the holders' tokens by stripe, the limit]; or
 // [fault, number, part, owner, mode]. Returns undefined if the host does not allow external memory in an ArrayBuffer
@@ -55,7 +48,7 @@ napi_value processOpen(napi_env env, napi_callback_info info) {
   std::uint32_t access = 0;
   if (!call.started() || !call.toText(0, path) || !call.toText(1, name) || !call.toText(2, title) ||
       !call.toIndex(3, kMostSpread, shape.files) || !call.toIndex(4, kMostPermits, shape.limit) ||
-      !call.toIndex(5, kLastAccess, access))
+      !call.toIndex(5, static_cast<std::uint32_t>(FileAccess::kAll), access))
     return call.refuse(
         "expected a path, a name, a title, a number of files or 0, a limit or 0, and an access");
   FileError error;
@@ -125,7 +118,7 @@ napi_value processInspect(napi_env env, napi_callback_info info) {
   if (!file) return call.refuse("expected an open file");
   FileError error;
   const std::vector<ProcessPage::Seen> all = file->inspect(error);
-  if (error) return faultOf(env, error);
+  if (error) return toArray(env, {static_cast<std::int32_t>(error.fault), error.number});
   const Napi::Array result = Napi::Array::New(env);
   std::uint32_t next = 0;
   for (const ProcessPage::Seen& seen : all) {

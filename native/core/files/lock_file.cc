@@ -234,20 +234,9 @@ LockFile::Identity identityOf(const struct stat& info) {
   return {static_cast<std::uint64_t>(info.st_dev), static_cast<std::uint64_t>(info.st_ino)};
 }
 
-int openExisting(const char* path) {
-  // With O_NONBLOCK, the call does not wait for the other end of a pipe.
-  return ::open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
-}
-
 mode_t modeOf(FileAccess access) {
-  switch (access) {
-    case FileAccess::kGroup:
-      return 0660;
-    case FileAccess::kAll:
-      return 0666;
-    default:
-      return 0600;
-  }
+  constexpr std::array<mode_t, 3> kModes = {0600, 0660, 0666};
+  return kModes[static_cast<std::size_t>(access)];
 }
 
 bool isEmpty(const char* path) {
@@ -265,7 +254,8 @@ int openOrMake(const char* path, bool make, FileAccess access) {
   // time.
   bool mayBeNew = access != FileAccess::kUser;
   for (;;) {
-    int file = openExisting(path);
+    // With O_NONBLOCK, the call does not wait for the other end of a pipe.
+    int file = ::open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
     if (file < 0 && errno == EACCES && mayBeNew && now() < end) {
       STRIPELOCK_SEAM("file: while another process creates it");
       mayBeNew = isEmpty(path);
@@ -281,15 +271,9 @@ int openOrMake(const char* path, bool make, FileAccess access) {
 // Whether the file gives access to more users than `access` allows. A file for several users may belong to another
 // user. The group's permission bits also cover all users that an access control list names.
 bool isUnsafe(const struct stat& info, FileAccess access) {
-  switch (access) {
-    case FileAccess::kAll:
-      return false;
-    case FileAccess::kGroup:
-      return (info.st_mode & S_IWOTH) != 0;
-    default:
-      // mutant: process-shares-with-all
-      return info.st_uid != geteuid() || (info.st_mode & (S_IWGRP | S_IWOTH)) != 0;
-  }
+  if (access == FileAccess::kUser && info.st_uid != geteuid()) return true;
+  // mutant: process-shares-with-all
+  return (info.st_mode & (S_IWGRP | S_IWOTH) & ~modeOf(access)) != 0;
 }
 
 bool isOfThisMachine([[maybe_unused]] int file) {
@@ -449,13 +433,7 @@ bool LockFile::reserve(const void* address) {
   return true;
 }
 
-void LockFile::flush() {
-#if defined(__APPLE__)
-  static_cast<void>(fsync(file_));
-#else
-  static_cast<void>(fdatasync(file_));
-#endif
-}
+void LockFile::flush() { static_cast<void>(fsync(file_)); }
 
 FileError LockFile::keepWhole() {
   struct stat info {};

@@ -27,12 +27,6 @@ void clearBit(std::atomic<std::uint64_t>& bits, std::uint64_t bit) {
   if ((bits.load() & bit) != 0) bits.fetch_and(~bit);
 }
 
-template <std::size_t size>
-void copyText(std::string_view text, char (&to)[size]) {
-  std::memset(to, 0, size);
-  std::memcpy(to, text.data(), std::min(text.size(), size - 1));
-}
-
 // A turn: 32 bits of the key, and the end of the turn in milliseconds.
 std::uint64_t turnOf(std::uint64_t byte, Nanoseconds end) {
   return (byte >> 8 << 32) | static_cast<std::uint32_t>(end / kMillisecond);
@@ -112,8 +106,10 @@ bool ProcessPage::claimSlot() {
 
 void ProcessPage::writeSlot() {
   if (slot_ == kNoSlot) return;
-  page_->slots[slot_].pid.store(processId());
-  copyText(title_, page_->slots[slot_].title);
+  Slot& slot = page_->slots[slot_];
+  slot.pid.store(processId());
+  std::memset(slot.title, 0, sizeof slot.title);
+  title_.copy(slot.title, sizeof slot.title - 1);
 }
 
 void ProcessPage::restore() {
