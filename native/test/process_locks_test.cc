@@ -246,7 +246,7 @@ class Other {
 
   LockFile& file() { return *file_; }
   ProcessPage& page() { return page_; }
-  std::uint64_t byteOf(const std::string& key) const { return page_.byteOf(key); }
+  std::uint64_t byteOf(const std::string& key) const { return page_.header().byteOf(key); }
   std::uint64_t permitOf(const std::string& key, std::uint32_t permit) const {
     return page_.header().permitOf(byteOf(key), permit);
   }
@@ -2044,7 +2044,7 @@ TEST(Process, SpreadsItsKeysOverAsManyFilesAsTheFirstWanted) {
     Member one(folder.file(), 16);
     const Member same(folder.file(), 16);
     Other other(folder.file());
-    EXPECT_EQ(other.page().files(), 16u);
+    EXPECT_EQ(other.page().header().files(), 16u);
     EXPECT_EQ(access(folder.file("lock.15").c_str(), F_OK), 0);
     EXPECT_NE(access(folder.file("lock.16").c_str(), F_OK), 0);
     for (int i = 0; i < 100; ++i) {

@@ -327,7 +327,7 @@ Gate::Entry ProcessFile::enter(const Ask& ask) {
   order_.clear();
   for (std::uint32_t i = 0; i < ask.count; ++i) {
     Key& key = keys_[ask.stripes[i]];
-    if (key.holders == 0) key.byte = page_.byteOf(ask.table.keys()->keyOf(ask.stripes[i]));
+    if (key.holders == 0) key.byte = page_.header().byteOf(ask.table.keys()->keyOf(ask.stripes[i]));
     order_.emplace_back(key.byte, i);
   }
   // Linux keeps a list of the locks of a file, ordered by byte, and searches the list from the lowest byte up. So the
@@ -484,7 +484,7 @@ void ProcessFile::ceded(std::uint32_t stripe, const Participant* blocked) {
     if (blocked && keys_[stripe].attendant == blocked) return;
   }
   // mutant: process-cedes-unseen
-  if (!staysCeded(stripe)) return;
+  if (!look(stripe)) return;
   const Lock lock(mutex_);
   // mutant: process-passes-no-watch-on
   if (keys_[stripe].watched) wakeWatcher(keys_[stripe]);
@@ -506,7 +506,7 @@ ProcessFile::Obstacle ProcessFile::findObstacle(std::uint32_t stripe, const Proc
   return isHeld ? Obstacle::kHolder : Obstacle::kNone;
 }
 
-bool ProcessFile::staysCeded(std::uint32_t stripe) {
+bool ProcessFile::look(std::uint32_t stripe) {
   if (!keys_[stripe].watched) return false;
   const std::shared_ptr<Table> table = this->table();
   if (!table) return false;
@@ -646,7 +646,7 @@ std::vector<ProcessPage::Seen> ProcessFile::inspect(FileError& error) {
   const double wall = static_cast<double>(wallClock()) / 1e6;
   for (StripeInfo& info : own) {
     const Key& key = keys_[info.stripe];
-    const std::uint64_t byte = placeOf(page_.byteOf(info.key));
+    const std::uint64_t byte = placeOf(page_.header().byteOf(info.key));
     const auto add = [&](bool shared, bool waits, std::int32_t threadId, double since, std::string note) {
       seen.push_back(
           {byte, shared, waits, processId(), threadId, since, info.key, {}, true, std::move(note)});
@@ -683,7 +683,7 @@ std::vector<ProcessPage::Seen> ProcessFile::inspect(FileError& error) {
 
 std::uint64_t ProcessFile::byteOf(std::string_view key) {
   const Lock lock(mutex_);
-  return placeOf(page_.byteOf(key));
+  return placeOf(page_.header().byteOf(key));
 }
 
 }  // namespace stripelock

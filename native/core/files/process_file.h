@@ -86,7 +86,7 @@ class ProcessFile final : public Gate, public std::enable_shared_from_this<Proce
   void settled(std::uint32_t stripe, std::uint32_t word, bool called, bool ceded,
                const Waiter* first) override;
   void ceded(std::uint32_t stripe, const Participant* blocked) override;
-  void look(std::uint32_t stripe) override { static_cast<void>(staysCeded(stripe)); }
+  bool look(std::uint32_t stripe) override;
   bool sleep(const Ask& ask, std::uint32_t stripe, Participant& blocked, Deadline deadline,
              Nanoseconds& poll) override;
 
@@ -174,9 +174,6 @@ class ProcessFile final : public Gate, public std::enable_shared_from_this<Proce
   bool watch();
   // Wakes the watcher of a key, which then checks the key.
   void wakeWatcher(const Key& key);
-  // Returns false if the stripe is not watched. If no other process wants the key, reopens the stripe and returns
-  // false. Call it with nothing locked.
-  bool staysCeded(std::uint32_t stripe);
   void runWatch();
   // The time that the watcher may sleep before it polls the key.
   Nanoseconds patience(std::uint32_t stripe, Nanoseconds poll);

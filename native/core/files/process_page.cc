@@ -348,7 +348,7 @@ std::array<std::uint32_t, 2> ProcessPage::bucketsOf(std::uint64_t byte, std::uin
 
 template <typename Visit>
 void ProcessPage::forEachPlace(std::uint64_t byte, Visit visit) const {
-  for (const std::uint32_t bucket : bucketsOf(byte, files())) {
+  for (const std::uint32_t bucket : bucketsOf(byte, header_.files())) {
     for (std::int32_t i = 0; i < kPerBucket; ++i) {
       if (!visit(static_cast<std::int32_t>(bucket) * kPerBucket + i)) return;
     }
@@ -404,7 +404,7 @@ bool ProcessPage::hold(std::uint64_t byte, bool shared, const Holder& holder, st
 
 std::int32_t ProcessPage::claimPlace(std::uint64_t held) {
   // The emptier bucket comes first, so a key finds room until 5,000 of 8,192 places are taken.
-  std::array<std::uint32_t, 2> both = bucketsOf(held & ~kSharedBit, files());
+  std::array<std::uint32_t, 2> both = bucketsOf(held & ~kSharedBit, header_.files());
   const auto taken = [&](std::uint32_t bucket) {
     return std::count_if(std::begin(buckets()[bucket].held), std::end(buckets()[bucket].held),
                          [](const Number& other) { return other.load() != 0; });

@@ -71,8 +71,6 @@ class ProcessPage {
   bool open(LockFile& file, const std::string& path, const std::string& title, const FileShape& shape,
             FileError& error);
   const LockFileHeader& header() const { return header_; }
-  std::uint32_t files() const { return header_.files(); }
-  std::uint64_t byteOf(std::string_view key) const { return header_.byteOf(key); }
   int slot() const { return slot_; }
   Word* wakeWord() const { return slot_ == kNoSlot ? nullptr : &page_->slots[slot_].wakeWord; }
   // Takes a free slot if this process has none. Returns true if it took one.
@@ -273,7 +271,7 @@ class ProcessPage {
   void forget(int slot);
   void writeSlot();
 
-  std::int32_t places() const { return static_cast<std::int32_t>(files()) * kPlacesPerFile; }
+  std::int32_t places() const { return static_cast<std::int32_t>(header_.files()) * kPlacesPerFile; }
   Bucket* buckets() const { return static_cast<Bucket*>(static_cast<void*>(page_ + 1)); }
   Record& recordAt(std::int32_t place) const {
     return static_cast<Record*>(static_cast<void*>(buckets() + places() / kPerBucket))[place];
