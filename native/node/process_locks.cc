@@ -36,9 +36,20 @@ std::shared_ptr<ProcessFile> toFile(const Call& call) {
   return call.environment().processes().at(number);
 }
 
+// { fault, number, part, owner, mode }
+Napi::Object faultOf(Napi::Env env, const FileError& error) {
+  Napi::Object fault = Napi::Object::New(env);
+  fault.Set("fault", Napi::Number::New(env, static_cast<double>(error.fault)));
+  fault.Set("number", Napi::Number::New(env, error.number));
+  fault.Set("part", Napi::Number::New(env, error.part));
+  fault.Set("owner", Napi::Number::New(env, error.owner));
+  fault.Set("mode", Napi::Number::New(env, error.mode));
+  return fault;
+}
+
 // processOpen(path, name, title, files, limit, access): [the number of the file in this thread, the number of the file's
 // table, the header of the table's memory, the largest number of keys, the holders' tokens by stripe, the limit]; or
-// [fault, number, part, owner, mode]. Returns undefined if the host does not allow external memory in an ArrayBuffer
+// the fault. Returns undefined if the host does not allow external memory in an ArrayBuffer
 napi_value processOpen(napi_env env, napi_callback_info info) {
   const Call call(env, info, 6);
   std::string path;
@@ -54,10 +65,7 @@ napi_value processOpen(napi_env env, napi_callback_info info) {
   FileError error;
   const std::shared_ptr<ProcessFile> file =
       ProcessFile::open(path, title, shape, static_cast<FileAccess>(access), error);
-  if (!file)
-    return toArray(
-        env, {static_cast<std::int32_t>(error.fault), error.number, static_cast<std::int32_t>(error.part),
-              static_cast<std::int32_t>(error.owner), static_cast<std::int32_t>(error.mode)});
+  if (!file) return faultOf(env, error);
   // Each thread has a separate view of the memory, which stays until the last view is garbage-collected. JavaScript
   // needs only the header, because its fast path takes no keys of files.
   constexpr std::size_t kHeader = kHeaderInts * sizeof(std::int32_t);
@@ -110,32 +118,31 @@ napi_value processPlace(napi_env env, napi_callback_info info) {
   return Napi::String::New(env, std::to_string(file->byteOf(key)));
 }
 
-// processInspect(file): a flat list of the values in `entry` below, for each holder and each waiter; or [fault,
-// number]
-napi_value processInspect(napi_env env, napi_callback_info info) {
-  const Call call(env, info, 1);
+// processInspect(file): [{ place, key, shared, waits, pid, threadId, since, title, note }], an object for each holder and
+// each waiter; or the fault. `key` and `note` are missing if unknown, and so is `title` for this process
+napi_value processInspect(napi_env environment, napi_callback_info info) {
+  const Call call(environment, info, 1);
   const std::shared_ptr<ProcessFile> file = toFile(call);
   if (!file) return call.refuse("expected an open file");
+  const Napi::Env env = environment;
   FileError error;
   const std::vector<ProcessPage::Seen> all = file->inspect(error);
-  if (error) return toArray(env, {static_cast<std::int32_t>(error.fault), error.number});
-  const Napi::Array result = Napi::Array::New(env);
-  std::uint32_t next = 0;
-  for (const ProcessPage::Seen& seen : all) {
+  if (error) return faultOf(env, error);
+  const Napi::Array result = Napi::Array::New(env, all.size());
+  for (std::size_t i = 0; i < all.size(); ++i) {
     const Napi::HandleScope scope(env);
-    const Napi::Value entry[] = {
-        Napi::String::New(env, std::to_string(seen.byte)),
-        seen.key.empty() ? static_cast<Napi::Value>(Napi::Env(env).Undefined()) : toKey(env, seen.key),
-        Napi::Boolean::New(env, seen.shared),
-        Napi::Boolean::New(env, seen.waits),
-        Napi::Number::New(env, seen.pid),
-        Napi::Number::New(env, seen.threadId),
-        Napi::Number::New(env, seen.since),
-        // The title is undefined for this process.
-        seen.here ? static_cast<Napi::Value>(Napi::Env(env).Undefined()) : Napi::String::New(env, seen.title),
-        Napi::String::New(env, seen.note),
-    };
-    for (const Napi::Value& value : entry) result.Set(next++, value);
+    const ProcessPage::Seen& seen = all[i];
+    Napi::Object use = Napi::Object::New(env);
+    use.Set("place", Napi::String::New(env, std::to_string(seen.byte)));
+    if (!seen.key.empty()) use.Set("key", toKey(env, seen.key));
+    use.Set("shared", Napi::Boolean::New(env, seen.shared));
+    use.Set("waits", Napi::Boolean::New(env, seen.waits));
+    use.Set("pid", Napi::Number::New(env, seen.pid));
+    use.Set("threadId", Napi::Number::New(env, seen.threadId));
+    use.Set("since", Napi::Number::New(env, seen.since));
+    if (!seen.here) use.Set("title", Napi::String::New(env, seen.title));
+    if (!seen.note.empty()) use.Set("note", Napi::String::New(env, seen.note));
+    result.Set(static_cast<std::uint32_t>(i), use);
   }
   return result;
 }

@@ -1,6 +1,7 @@
 import type { LockKey } from '../../common/types.js';
 import type { Failure } from '../contract/engine.js';
 import type { LeaseInfo, ListedLeaseInfo, SharedLeaseGrant } from '../contract/lease-table.js';
+import type { FileFault, OpenFault, ProcessUse } from '../contract/process-locks.js';
 import { loadBinary } from './binary.js';
 
 /** The exports of `native/node/leases.cc` and `gates.cc`, which describe the arguments and results. */
@@ -56,6 +57,9 @@ interface WebLockAddon {
   webLockSize(): number;
 }
 
+/** A holder or waiter, and the note of its acquisition, which contains the call site. */
+type TracedUse = Omit<ProcessUse, 'acquiredAt'> & { readonly note?: string };
+
 /** The exports of `native/node/process_locks.cc`, which describes the arguments and results. */
 interface ProcessLockAddon {
   processOpen(
@@ -67,11 +71,11 @@ interface ProcessLockAddon {
     access: number,
   ):
     | [file: number, table: number, words: Int32Array, keys: number, tokens: BigUint64Array, limit: number]
-    | [fault: number, number: number, part: number, owner: number, mode: number]
+    | OpenFault
     | undefined;
   processClose(file: number): void;
   processPlace(file: number, key: LockKey): string;
-  processInspect(file: number): (string | number | boolean | Uint8Array | undefined)[];
+  processInspect(file: number): TracedUse[] | FileFault;
 }
 
 /** The exports of `native/node/signals.cc`, which describes the arguments and results. */
