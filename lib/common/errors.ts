@@ -119,7 +119,11 @@ export function lockDeadlock(
 ): DeadlockError {
   const why =
     threads.length === 1
-      ? selfText(exact, keys, threads[0]!, stripes[0]!, details)
+      ? selfText(
+          exact ? (keys.length === 1 ? 'it' : 'one of them') : `stripe ${stripes[0]}`,
+          threads[0]!,
+          details,
+        )
       : cycleText(exact, threads, stripes);
   const collision = exact ? '' : ' In a StripedLock, different keys can share a stripe.';
   const message =
@@ -128,16 +132,14 @@ export function lockDeadlock(
   return new DeadlockError(message, keys, threads, stripes);
 }
 
-function selfText(
-  exact: boolean,
-  keys: readonly LockKey[],
+/** Explains a wait of a thread for itself. `held`: what the thread holds. `details`: where it was acquired. */
+export function selfText(
+  held: string,
   thread: number,
-  stripe: number,
   details = 'trace: true shows where it was acquired',
 ): string {
-  const what = exact ? (keys.length === 1 ? 'it' : 'one of them') : `stripe ${stripe}`;
   return (
-    `this same thread (${thread}) holds ${what}, by a guard that is not released (${details}), and cannot ` +
+    `this same thread (${thread}) holds ${held}, by a guard that is not released (${details}), and cannot ` +
     'release it while it is blocked. Locks are not reentrant: pass the guard on instead of acquiring the key again'
   );
 }

@@ -6,6 +6,7 @@ import {
   lockName,
   LockTimeoutError,
   quotedKeys,
+  selfText,
 } from '../common/errors.js';
 import { fileReason } from '../common/file-reasons.js';
 import type { LockKey } from '../common/types.js';
@@ -128,24 +129,25 @@ export function failureOf(
       return timeoutError(lock, keys, timeout, holdersOf(keys));
     case 'deadlock': {
       const { threads, keys: awaited = [] } = outcome;
+      const [thread] = threads as [number];
       const [own] = awaited;
+      const holders = threads.length > 1 || own === undefined ? [] : holdersOf([own]);
+      const traced = holders.find(
+        ({ threadId, acquiredAt }) => threadId === thread && acquiredAt !== undefined,
+      );
       const why =
         threads.length > 1
           ? cycleText(threads, awaited)
-          : selfText(threads[0]!, own, own === undefined ? [] : holdersOf([own]));
+          : selfText(shownKey(own), thread, traced && `acquired ${traced.acquiredAt}`);
       const message =
         `${shownLock(lock)}: waiting for ${quotedKeys(keys)} would never end: ${why}. ` +
         'Acquire all keys that are needed together in one call';
-      return new DeadlockError(message, keys, threads, noStripes(threads));
+      // A stripe's number has no meaning in other processes.
+      const stripes = threads.map(() => -1);
+      return new DeadlockError(message, keys, threads, stripes);
     }
   }
 }
-
-/**
- * The stripes for a DeadlockError: -1 for each thread, because a stripe's number has
- * no meaning in other processes.
- */
-const noStripes = (threads: readonly number[]): number[] => threads.map(() => -1);
 
 function timeoutError(
   lock: ShownLock,
@@ -170,16 +172,6 @@ function holderName({ pid, threadId, title, since, acquiredAt }: ProcessUse): st
 
 function shownKey(key: LockKey | undefined): string {
   return key === undefined ? 'a key of another lock' : `key ${keyName(key)}`;
-}
-
-function selfText(thread: number, key: LockKey | undefined, holders: readonly ProcessUse[]): string {
-  const place = holders.find(({ threadId, acquiredAt }) => threadId === thread && acquiredAt !== undefined);
-  const acquired =
-    place === undefined ? 'trace: true shows where it was acquired' : `acquired ${place.acquiredAt}`;
-  return (
-    `this same thread (${thread}) holds ${shownKey(key)}, by a guard that is not released (${acquired}), and cannot ` +
-    'release it while it is blocked. Locks are not reentrant: pass the guard on instead of acquiring the key again'
-  );
 }
 
 function cycleText(threads: readonly number[], awaited: readonly (LockKey | undefined)[]): string {

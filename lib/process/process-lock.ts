@@ -156,7 +156,6 @@ export class ProcessLock implements AsyncDisposable {
   ): Promise<ProcessGuard<M>> {
     try {
       const wanted = this.#prepare(keys, options, ACQUISITION);
-      this.#refuseIfClosed();
       const acquired: Promise<unknown> = this.#keys.acquire(wanted, options);
       // An acquisition of no keys never reaches the engine, so
       // `FileTerms.guardOf` has not been called for it.
@@ -181,7 +180,6 @@ export class ProcessLock implements AsyncDisposable {
     const wanted = this.#prepare(keys, options, SYNC_ACQUISITION);
     const hold: ProcessHold = { guard: undefined };
     const guard = createProcessGuard<M>(this.#file, hold);
-    this.#refuseIfClosed();
     hold.guard = this.#keys.acquireSync(wanted, options);
     return guard;
   }
@@ -197,7 +195,6 @@ export class ProcessLock implements AsyncDisposable {
     const wanted = this.#prepare(keys, options, ATTEMPT);
     const hold: ProcessHold = { guard: undefined };
     const guard = createProcessGuard<M>(this.#file, hold);
-    this.#refuseIfClosed();
     hold.guard = this.#keys.tryAcquire(wanted, options);
     return hold.guard === undefined ? undefined : guard;
   }
@@ -356,8 +353,8 @@ export class ProcessLock implements AsyncDisposable {
   }
 
   /**
-   * Checks the keys and the names of the options, and copies keys that could change
-   * later. May run user code.
+   * Checks the keys and the names of the options, and copies keys that could change later. May run user code,
+   * which may close the lock. So this method checks last whether the lock was closed.
    */
   #prepare(
     keys: LockKey | readonly LockKey[],
@@ -365,16 +362,14 @@ export class ProcessLock implements AsyncDisposable {
     names: Names<Record<string, unknown>>,
   ): LockKey | readonly LockKey[] {
     if (options !== undefined) checkNames(options, names);
-    if (!isList(keys)) {
-      if (typeof keys === 'object') checkKey(keys, ONLY_KEY);
-      return copyOf(keys);
+    let copies: LockKey | LockKey[];
+    if (isList(keys)) {
+      copies = [];
+      for (let i = 0; i < keys.length; i++) copies.push(copyOf(keys[i]!, i));
+    } else {
+      copies = copyOf(keys, ONLY_KEY);
     }
-    const copies: LockKey[] = [];
-    for (let i = 0; i < keys.length; i++) {
-      const key = keys[i]!;
-      checkKey(key, i);
-      copies.push(copyOf(key));
-    }
+    this.#refuseIfClosed();
     return copies;
   }
 
@@ -465,7 +460,8 @@ function usesOf(file: ProcessFile, uses: readonly ProcessUse[], keys: readonly L
   return uses.filter(({ place }) => places.has(place));
 }
 
-function copyOf(key: LockKey): LockKey {
+function copyOf(key: LockKey, place: number): LockKey {
+  checkKey(key, place);
   return isBytes(key) ? copyOfBytes(key) : key;
 }
 

@@ -14,11 +14,6 @@ namespace stripelock {
 // The files that a thread has open. The index is the number.
 class ProcessFiles {
  public:
-  ProcessFiles() = default;
-  ~ProcessFiles() { end(); }
-  ProcessFiles(const ProcessFiles&) = delete;
-  ProcessFiles& operator=(const ProcessFiles&) = delete;
-
   std::size_t add(std::shared_ptr<ProcessFile> file);
   // nullptr if no file is open under the number.
   std::shared_ptr<ProcessFile> at(std::size_t number) const {

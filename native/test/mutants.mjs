@@ -54,7 +54,7 @@ export const mutants = {
   'process-keeps-dead-records': ['', 'Process.TellsOfADeathWhereTheDead*'],
   'process-keeps-living-readers': ['', 'Process.TellsOfADeathWhereReaders*'],
   'process-keeps-from-readers': [
-    'if (hasTurn(cell.turn.load(), byte) && (!canShare || true)) found = slot;',
+    'if (hasTurn(cell.turn.load(), byte) && (!canShare || true)) kept = waiter.slot;',
     'Process.SharesAKeyThat*',
   ],
   'process-keeps-a-taken-turn': ['', 'Process.KeepsAKeyNoLongerFor*'],
@@ -115,7 +115,7 @@ export const mutants = {
   'unpark-without-redirect': ['return wakeOne(permit_);', 'Process.WakesABlockedThreadThatSleeps*'],
   'process-stops-watching': ['', 'Process.KeepsWatchingForAnEventLoop*'],
   'process-waits-in-vain': ['', 'Process.StopsWaitingInThePage*'],
-  'process-keeps-no-turns': ['const bool keeps = false;', 'Process.KeepsTheTurnsOfAList*'],
+  'process-keeps-no-turns': ['const bool waits = false;', 'Process.KeepsTheTurnsOfAList*'],
   'process-ignores-other-limits': ['', 'ProcessPermits.HaveTheLimitThat*'],
   'process-passes-dead-permits': ['const bool isRecorded = pass == 1;', 'ProcessPermits.TellTheNextHolder*'],
   'process-keeps-all-permits': ['', 'ProcessPermits.AreKeptForAsMany*'],

@@ -79,7 +79,8 @@ class Member {
     FileError error;
     file_ = ProcessFile::open(path, "member", {files, limit}, FileAccess::kUser, error);
     EXPECT_EQ(error.fault, FileFault::kNone);
-    membership_ = Registry::instance().open(environment_.participant(), file_->memory(),
+    membership_ = Registry::instance().open(environment_.participant(),
+                                            static_cast<char*>(file_->shared()) + ProcessFile::kTokenBytes,
                                             ProcessFile::kMostKeys, true, limit, path, file_);
     shares_ = std::make_unique<Word[]>(shareIntsFor(ProcessFile::kMostKeys));
     membership_->openShares(shares_.get());
@@ -93,7 +94,7 @@ class Member {
     file_->close();
   }
   Environment& environment() { return environment_; }
-  std::vector<ProcessFile::Seen> inspect(FileError& error) { return file_->inspect(error); }
+  std::vector<ProcessPage::Seen> inspect(FileError& error) { return file_->inspect(error); }
 
   ProcessOutcome attempt(const ProcessRequest& request) { return start(request, 0); }
   ProcessOutcome sync(const ProcessRequest& request, Interrupt interrupt = {}) {
@@ -220,7 +221,7 @@ class Member {
     return {.status = Result::kGranted,
             .abandoned = abandoned,
             .id = id,
-            .token = file_->tokenOf(held.stripes.front())};
+            .token = static_cast<std::atomic<std::uint64_t>*>(file_->shared())[held.stripes.front()]};
   }
 
   const bool hasPermits_;
@@ -245,7 +246,7 @@ class Other {
 
   LockFile& file() { return *file_; }
   ProcessPage& page() { return page_; }
-  std::uint64_t byteOf(const std::string& key) const { return page_.byteOf(key); }
+  std::uint64_t byteOf(const std::string& key) const { return page_.header().byteOf(key); }
   std::uint64_t permitOf(const std::string& key, std::uint32_t permit) const {
     return page_.header().permitOf(byteOf(key), permit);
   }
@@ -457,8 +458,8 @@ TEST(Process, IssuesTokensThatRise) {
   }
   // A process whose clock is ahead, as in another namespace of times.
   Other other(folder.file());
-  const std::uint64_t byte = other.byteOf("a");
-  const std::uint64_t ahead = other.page().issueToken(&byte, 1, last + 3'600'000'000'000, elapsed());
+  const std::uint64_t ahead =
+      other.page().issueToken({{other.byteOf("a"), 0}}, last + 3'600'000'000'000, elapsed());
   Member member(folder.file());
   EXPECT_GT(member.attempt(ask({"a"})).token, ahead);
 }
@@ -2043,7 +2044,7 @@ TEST(Process, SpreadsItsKeysOverAsManyFilesAsTheFirstWanted) {
     Member one(folder.file(), 16);
     const Member same(folder.file(), 16);
     Other other(folder.file());
-    EXPECT_EQ(other.page().files(), 16u);
+    EXPECT_EQ(other.page().header().files(), 16u);
     EXPECT_EQ(access(folder.file("lock.15").c_str(), F_OK), 0);
     EXPECT_NE(access(folder.file("lock.16").c_str(), F_OK), 0);
     for (int i = 0; i < 100; ++i) {

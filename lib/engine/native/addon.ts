@@ -1,6 +1,8 @@
 import type { LockKey } from '../../common/types.js';
+import type { HoldingProcess } from '../contract/contention.js';
 import type { Failure } from '../contract/engine.js';
 import type { LeaseInfo, ListedLeaseInfo, SharedLeaseGrant } from '../contract/lease-table.js';
+import type { FileFault, OpenFault, ProcessUse } from '../contract/process-locks.js';
 import { loadBinary } from './binary.js';
 
 /** The exports of `native/node/leases.cc` and `gates.cc`, which describe the arguments and results. */
@@ -56,23 +58,26 @@ interface WebLockAddon {
   webLockSize(): number;
 }
 
+/** A holder or waiter, and the note of its acquisition, which contains the call site. */
+type TracedUse = Omit<ProcessUse, 'acquiredAt'> & { readonly note?: string };
+
 /** The exports of `native/node/process_locks.cc`, which describes the arguments and results. */
 interface ProcessLockAddon {
   processOpen(
     path: string,
+    name: string,
     title: string,
     files: number,
     limit: number,
     access: number,
-  ): number | [fault: number, number: number, part: number, owner: number, mode: number];
+  ):
+    | [file: number, table: number, words: Int32Array, keys: number, tokens: BigUint64Array, limit: number]
+    | OpenFault
+    | undefined;
   processClose(file: number): void;
-  processTable(
-    file: number,
-    name: string,
-  ): [table: number, words: Int32Array, keys: number, tokens: BigUint64Array, limit: number] | undefined;
   processPlace(file: number, key: LockKey): string;
-  processHolders(file: number, key: LockKey): (number | string)[];
-  processInspect(file: number): (string | number | boolean | Uint8Array | undefined)[];
+  processHolders(file: number, key: LockKey): HoldingProcess[];
+  processInspect(file: number): TracedUse[] | FileFault;
 }
 
 /** The exports of `native/node/signals.cc`, which describes the arguments and results. */

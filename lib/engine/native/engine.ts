@@ -14,12 +14,13 @@ import {
 } from '../contract/counts.js';
 import { createMemory, fillHeader } from '../contract/header.js';
 import { byteLengthFor, ENGINE_NATIVE, REGISTRY_INDEX } from '../contract/layout.js';
+import type { ProcessLockEngine } from '../contract/process-locks.js';
 import type { TerminalSignals } from '../contract/terminal-signals.js';
 import { spanOf, type TableMemory, type TableShape, type TableSpan } from '../contract/table-memory.js';
 import { loadAddon, type Addon } from './addon.js';
 import { NativeContention } from './contention.js';
 import { NativeLeases } from './leases.js';
-import { NativeProcessLocks } from './process-locks.js';
+import { nativeProcessLocks } from './process-locks.js';
 import { NativeWebLocks } from './web-locks.js';
 import { NO_ROOM, NOT_OPENED } from './protocol.js';
 import { NativeTable, type OpenedMemory } from './table.js';
@@ -98,7 +99,6 @@ export class NativeEngine implements Engine {
   #leases: NativeLeases | undefined;
   #webLocks: NativeWebLocks | undefined;
   #contention: NativeContention | undefined;
-  #processLocks: NativeProcessLocks | undefined;
   readonly #addon: Addon;
   readonly #registry: readonly [number, number];
   readonly #arena: ThreadArena;
@@ -173,8 +173,8 @@ export class NativeEngine implements Engine {
     return counts;
   }
 
-  get processLocks(): NativeProcessLocks {
-    return (this.#processLocks ??= new NativeProcessLocks(this.#addon, this.#openOfFile));
+  get processLocks(): ProcessLockEngine {
+    return nativeProcessLocks(this.#addon, this.#openOfFile);
   }
 
   get terminalSignals(): TerminalSignals {

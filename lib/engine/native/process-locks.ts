@@ -1,60 +1,36 @@
 import { LockError } from '../../common/errors.js';
-import type { LockKey } from '../../common/types.js';
-import type { HoldingProcess } from '../contract/contention.js';
 import type { LockTable } from '../contract/engine.js';
-import type {
-  FileFault,
-  OpenFault,
-  ProcessFile,
-  ProcessLockEngine,
-  ProcessUse,
-} from '../contract/process-locks.js';
+import { parseNote } from '../contract/note.js';
+import type { ProcessLockEngine } from '../contract/process-locks.js';
 import type { TableShape } from '../contract/table-memory.js';
 import type { Addon } from './addon.js';
-
-/** The number of values in each entry of the result of `processInspect`. */
-const USE_ENTRY = 8;
 
 /** Creates this thread's view of a table. The addon has provided the words of the table. */
 type OpenTable = (table: number, words: Int32Array, shape: TableShape) => LockTable;
 
 /** Opens lock files through the addon, for one thread. */
-export class NativeProcessLocks implements ProcessLockEngine {
-  readonly #addon: Addon;
-  readonly #openTable: OpenTable;
-
-  constructor(addon: Addon, openTable: OpenTable) {
-    this.#addon = addon;
-    this.#openTable = openTable;
-  }
-
-  open(
-    path: string,
-    name: string,
-    title: string,
-    files: number,
-    limit: number,
-    access: number,
-  ): ProcessFile | OpenFault {
-    const addon = this.#addon;
-    const file = addon.processOpen(path, title, files, limit, access);
-    if (typeof file !== 'number') {
-      const [fault, number, part, owner, mode] = file;
-      // The addon returns signed integers, but the id of a user is unsigned.
-      return { fault, number, part, owner: owner >>> 0, mode };
-    }
-    try {
-      const opened = addon.processTable(file, name);
-      if (opened === undefined) throw noSharedMemory();
-      const [number, words, stripes, tokens, most] = opened;
-      const table = this.#openTable(number, words, { name, stripes, exact: true, limit: most });
-      return new NativeProcessFile(addon, file, table, tokens);
-    } catch (error) {
-      addon.processClose(file);
-      throw error;
-    }
-  }
-}
+export const nativeProcessLocks = (addon: Addon, openTable: OpenTable): ProcessLockEngine => ({
+  open(path, name, title, files, limit, access) {
+    const opened = addon.processOpen(path, name, title, files, limit, access);
+    if (opened === undefined) throw noSharedMemory();
+    if ('fault' in opened) return opened;
+    const [file, table, words, stripes, tokens, most] = opened;
+    return {
+      table: openTable(table, words, { name, stripes, exact: true, limit: most }),
+      token: (held) => (held.length === 0 ? 0n : tokens[held[0]!]!),
+      placeOf: (key) => addon.processPlace(file, key),
+      inspect() {
+        const uses = addon.processInspect(file);
+        if ('fault' in uses) return uses;
+        return uses.map(({ note, ...use }) => {
+          return { ...use, acquiredAt: note === undefined ? undefined : parseNote(note).acquiredAt };
+        });
+      },
+      holdersElsewhere: (key) => addon.processHolders(file, key),
+      close: () => addon.processClose(file),
+    };
+  },
+});
 
 /** The error on a host where JavaScript and native code cannot share memory, such as Electron. */
 function noSharedMemory(): LockError {
@@ -62,74 +38,4 @@ function noSharedMemory(): LockError {
     'ERR_LOCK_ENGINE',
     'this host does not let JavaScript share memory with the addon, which a ProcessLock needs',
   );
-}
-
-class NativeProcessFile implements ProcessFile {
-  readonly table: LockTable;
-  readonly #addon: Addon;
-  readonly #file: number;
-  readonly #tokens: BigUint64Array;
-
-  constructor(addon: Addon, file: number, table: LockTable, tokens: BigUint64Array) {
-    this.table = table;
-    this.#addon = addon;
-    this.#file = file;
-    this.#tokens = tokens;
-  }
-
-  token(stripes: readonly number[]): bigint {
-    return stripes.length === 0 ? 0n : this.#tokens[stripes[0]!]!;
-  }
-
-  placeOf(key: LockKey): string {
-    return this.#addon.processPlace(this.#file, key);
-  }
-
-  inspect(): readonly ProcessUse[] | FileFault {
-    const flat = this.#addon.processInspect(this.#file);
-    if (flat.length === 2) return { fault: flat[0] as number, number: flat[1] as number };
-    const uses: ProcessUse[] = [];
-    const traced = this.#tracedHolders();
-    for (let i = 0; i < flat.length; i += USE_ENTRY) {
-      const [place, key, shared, waits, pid, threadId, since, title] = flat.slice(i, i + USE_ENTRY) as [
-        string,
-        LockKey | undefined,
-        boolean,
-        boolean,
-        number,
-        number,
-        number,
-        string | undefined,
-      ];
-      const at =
-        title === undefined && !waits
-          ? traced.findIndex((holder) => holder.place === place && holder.threadId === threadId)
-          : -1;
-      const acquiredAt = at < 0 ? undefined : traced.splice(at, 1)[0]!.acquiredAt;
-      uses.push({ place, key, shared, waits, pid, threadId, since, title, acquiredAt });
-    }
-    return uses;
-  }
-
-  holdersElsewhere(key: LockKey): readonly HoldingProcess[] {
-    const flat = this.#addon.processHolders(this.#file, key);
-    const holders: HoldingProcess[] = [];
-    for (let i = 0; i < flat.length; i += 2)
-      holders.push({ pid: flat[i] as number, title: flat[i + 1] as string });
-    return holders;
-  }
-
-  #tracedHolders(): { place: string; threadId: number; acquiredAt: string | undefined }[] {
-    return this.table
-      .keys!.inspect()
-      .flatMap(({ key, holders }) =>
-        holders
-          .filter(({ acquiredAt }) => acquiredAt !== undefined)
-          .map(({ threadId, acquiredAt }) => ({ place: this.placeOf(key), threadId, acquiredAt })),
-      );
-  }
-
-  close(): void {
-    this.#addon.processClose(this.#file);
-  }
 }

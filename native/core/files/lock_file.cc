@@ -13,6 +13,7 @@
 #include <cerrno>
 #include <climits>
 #include <cstring>
+#include <utility>
 
 #include "core/base/platform.h"
 #include "core/base/seam.h"
@@ -42,9 +43,15 @@
 #include <linux/futex.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
+#elif !defined(_WIN32) && !defined(F_OFD_SETLK)
+// This system has no locks of open files, so LockFile::open() fails.
+#define F_OFD_SETLK (-1)
+#define F_OFD_GETLK (-1)
 #endif
 
 namespace stripelock {
+
+using ThreadStart = std::function<void()>;
 
 #if defined(_WIN32)
 
@@ -66,8 +73,8 @@ std::wstring wide(const std::string& text) {
 
 }  // namespace
 
-std::unique_ptr<LockFile> LockFile::open(const std::string& path, bool make, FileAccess access,
-                                         FileError& error) {
+std::unique_ptr<LockFile> LockFile::open(const std::string& path, FileAccess access, FileError& error,
+                                         bool make) {
   // With this sharing mode, no process can delete the file while it is open. If the path is a link, the link itself is
   // opened, and refused below.
   HANDLE handle = CreateFileW(wide(path).c_str(), GENERIC_READ | GENERIC_WRITE,
@@ -184,22 +191,17 @@ std::uint32_t processId() { return GetCurrentProcessId(); }
 
 std::string bootId() { return {}; }
 
-bool startThread(void (*run)(void* data), void* data) {
-  struct Start {
-    void (*run)(void* data);
-    void* data;
-  };
-  auto* const start = new Start{run, data};
+bool startThread(std::function<void()> run) {
+  auto start = std::make_unique<ThreadStart>(std::move(run));
   const auto begin = [](void* given) -> DWORD {
-    const std::unique_ptr<Start> owned(static_cast<Start*>(given));
-    owned->run(owned->data);
+    const std::unique_ptr<ThreadStart> owned(static_cast<ThreadStart*>(given));
+    (*owned)();
     return 0;
   };
-  HANDLE thread = CreateThread(nullptr, 0, static_cast<LPTHREAD_START_ROUTINE>(begin), start, 0, nullptr);
-  if (!thread) {
-    delete start;
-    return false;
-  }
+  HANDLE thread =
+      CreateThread(nullptr, 0, static_cast<LPTHREAD_START_ROUTINE>(begin), start.get(), 0, nullptr);
+  if (!thread) return false;
+  static_cast<void>(start.release());
   CloseHandle(thread);
   return true;
 }
@@ -232,20 +234,9 @@ LockFile::Identity identityOf(const struct stat& info) {
   return {static_cast<std::uint64_t>(info.st_dev), static_cast<std::uint64_t>(info.st_ino)};
 }
 
-int openExisting(const char* path) {
-  // With O_NONBLOCK, the call does not wait for the other end of a pipe.
-  return ::open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
-}
-
 mode_t modeOf(FileAccess access) {
-  switch (access) {
-    case FileAccess::kGroup:
-      return 0660;
-    case FileAccess::kAll:
-      return 0666;
-    default:
-      return 0600;
-  }
+  constexpr std::array<mode_t, 3> kModes = {0600, 0660, 0666};
+  return kModes[static_cast<std::size_t>(access)];
 }
 
 bool isEmpty(const char* path) {
@@ -263,7 +254,8 @@ int openOrMake(const char* path, bool make, FileAccess access) {
   // time.
   bool mayBeNew = access != FileAccess::kUser;
   for (;;) {
-    int file = openExisting(path);
+    // With O_NONBLOCK, the call does not wait for the other end of a pipe.
+    int file = ::open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
     if (file < 0 && errno == EACCES && mayBeNew && now() < end) {
       STRIPELOCK_SEAM("file: while another process creates it");
       mayBeNew = isEmpty(path);
@@ -279,18 +271,12 @@ int openOrMake(const char* path, bool make, FileAccess access) {
 // Whether the file gives access to more users than `access` allows. A file for several users may belong to another
 // user. The group's permission bits also cover all users that an access control list names.
 bool isUnsafe(const struct stat& info, FileAccess access) {
-  switch (access) {
-    case FileAccess::kAll:
-      return false;
-    case FileAccess::kGroup:
-      return (info.st_mode & S_IWOTH) != 0;
-    default:
-      // mutant: process-shares-with-all
-      return info.st_uid != geteuid() || (info.st_mode & (S_IWGRP | S_IWOTH)) != 0;
-  }
+  if (access == FileAccess::kUser && info.st_uid != geteuid()) return true;
+  // mutant: process-shares-with-all
+  return (info.st_mode & (S_IWGRP | S_IWOTH) & ~modeOf(access)) != 0;
 }
 
-bool isOfThisMachine(int file) {
+bool isOfThisMachine([[maybe_unused]] int file) {
 #if defined(__linux__)
   struct statfs system {};
   if (fstatfs(file, &system) != 0) return true;
@@ -305,22 +291,18 @@ bool isOfThisMachine(int file) {
   struct statfs system {};
   return fstatfs(file, &system) != 0 || (system.f_flags & MNT_LOCAL) != 0;
 #else
-  static_cast<void>(file);
   return true;
 #endif
 }
 
 }  // namespace
 
-std::unique_ptr<LockFile> LockFile::open(const std::string& path, bool make, FileAccess access,
-                                         FileError& error) {
-#ifndef F_OFD_SETLK
-  static_cast<void>(path);
-  static_cast<void>(make);
-  static_cast<void>(access);
-  error = {FileFault::kSystem, 0};
-  return nullptr;
-#else
+std::unique_ptr<LockFile> LockFile::open(const std::string& path, FileAccess access, FileError& error,
+                                         bool make) {
+  if (F_OFD_SETLK < 0) {
+    error = {FileFault::kSystem, 0};
+    return nullptr;
+  }
   const int opened = openOrMake(path.c_str(), make, access);
   if (opened < 0) {
     const bool kind = errno == ELOOP || errno == EISDIR || errno == ENXIO || errno == EMLINK;
@@ -355,15 +337,12 @@ std::unique_ptr<LockFile> LockFile::open(const std::string& path, bool make, Fil
   }
   file->identity_ = identityOf(info);
   return file;
-#endif
 }
 
 LockFile::~LockFile() {
   if (memory_) munmap(memory_, mapped_);
   ::close(file_);
 }
-
-#ifdef F_OFD_SETLK
 
 LockFile::Answer LockFile::lock(std::uint64_t byte, bool shared, int& number) {
   struct flock request = bytesFrom(byte, 1, shared ? F_RDLCK : F_WRLCK);
@@ -383,14 +362,6 @@ bool LockFile::lockedElsewhere(std::uint64_t byte, std::uint64_t count, bool sha
   return fcntl(fileOf(byte).file_, F_OFD_GETLK, &request) == 0 && request.l_type != F_UNLCK;
 }
 
-#else
-
-LockFile::Answer LockFile::lock(std::uint64_t, bool, int&) { return Answer::kFailed; }
-void LockFile::unlock(std::uint64_t) {}
-bool LockFile::lockedElsewhere(std::uint64_t, std::uint64_t, bool) { return false; }
-
-#endif
-
 bool LockFile::read(void* to, std::size_t bytes, std::uint64_t from) {
   return pread(file_, to, bytes, static_cast<off_t>(from)) == static_cast<ssize_t>(bytes);
 }
@@ -404,18 +375,14 @@ bool LockFile::write(const void* from, std::size_t bytes, int& number) {
 namespace {
 
 // Reserves room on the disk if the file system supports that.
-bool allocate(int file, std::size_t from, std::size_t bytes, int& number) {
+bool allocate([[maybe_unused]] int file, [[maybe_unused]] std::size_t from,
+              [[maybe_unused]] std::size_t bytes, [[maybe_unused]] int& number) {
 #if defined(__linux__)
   if (fallocate(file, 0, static_cast<off_t>(from), static_cast<off_t>(bytes)) != 0 && errno != EOPNOTSUPP &&
       errno != ENOSYS) {
     number = errno;
     return false;
   }
-#else
-  static_cast<void>(file);
-  static_cast<void>(from);
-  static_cast<void>(bytes);
-  static_cast<void>(number);
 #endif
   return true;
 }
@@ -466,13 +433,7 @@ bool LockFile::reserve(const void* address) {
   return true;
 }
 
-void LockFile::flush() {
-#if defined(__APPLE__)
-  static_cast<void>(fsync(file_));
-#else
-  static_cast<void>(fdatasync(file_));
-#endif
-}
+void LockFile::flush() { static_cast<void>(fsync(file_)); }
 
 FileError LockFile::keepWhole() {
   struct stat info {};
@@ -555,24 +516,20 @@ std::string bootId() {
 #endif
 }
 
-bool startThread(void (*run)(void* data), void* data) {
-  struct Start {
-    void (*run)(void* data);
-    void* data;
-  };
-  auto* const start = new Start{run, data};
+bool startThread(std::function<void()> run) {
+  auto start = std::make_unique<ThreadStart>(std::move(run));
   const auto begin = [](void* given) -> void* {
-    const std::unique_ptr<Start> owned(static_cast<Start*>(given));
-    owned->run(owned->data);
+    const std::unique_ptr<ThreadStart> owned(static_cast<ThreadStart*>(given));
+    (*owned)();
     return nullptr;
   };
   pthread_attr_t detached;
   pthread_attr_init(&detached);
   pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
   pthread_t thread{};
-  const bool started = pthread_create(&thread, &detached, begin, start) == 0;
+  const bool started = pthread_create(&thread, &detached, begin, start.get()) == 0;
   pthread_attr_destroy(&detached);
-  if (!started) delete start;
+  if (started) static_cast<void>(start.release());
   return started;
 }
 
@@ -591,10 +548,6 @@ std::string pathOfPart(const std::string& path, std::size_t index) {
 }
 
 }  // namespace
-
-std::unique_ptr<LockFile> LockFile::open(const std::string& path, FileAccess access, FileError& error) {
-  return open(path, true, access, error);
-}
 
 bool LockFile::makeParts(const std::string& path, std::size_t count, std::vector<Identity>& parts,
                          FileError& error) const {
@@ -615,7 +568,7 @@ bool LockFile::spread(const std::string& path, const std::vector<Identity>& part
   std::vector<std::unique_ptr<LockFile>> files;
   for (std::size_t i = 0; i < parts.size(); ++i) {
     FileError reason;
-    files.push_back(open(pathOfPart(path, i), false, access_, reason));
+    files.push_back(open(pathOfPart(path, i), access_, reason, false));
     reason.part = static_cast<std::uint32_t>(i + 1);
     const bool isMissing = !files.back() && reason.fault == FileFault::kOpen && reason.number == ENOENT;
     if (!files.back() && !isMissing) {

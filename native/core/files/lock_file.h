@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -38,10 +39,11 @@ enum class FileAccess : std::uint8_t { kUser, kGroup, kAll };
 
 class LockFile {
  public:
-  // Opens the file, or creates it for the users of `access`. Returns nullptr if that fails. Fails with kUnsafe if more
-  // users may write the file, or if another user owns it and `access` is kUser. On Windows, `access` has no effect:
-  // there the permissions of the folder decide.
-  static std::unique_ptr<LockFile> open(const std::string& path, FileAccess access, FileError& error);
+  // Opens the file, or creates it for the users of `access` if `make` is set. Returns nullptr if that fails. Fails with
+  // kUnsafe if more users may write the file, or if another user owns it and `access` is kUser. On Windows, `access`
+  // has no effect: there the permissions of the folder decide.
+  static std::unique_ptr<LockFile> open(const std::string& path, FileAccess access, FileError& error,
+                                        bool make = true);
   ~LockFile();
   LockFile(const LockFile&) = delete;
   LockFile& operator=(const LockFile&) = delete;
@@ -52,7 +54,6 @@ class LockFile {
     bool operator==(const Identity&) const = default;
   };
   const Identity& identity() const { return identity_; }
-  FileAccess access() const { return access_; }
 
   // ── locks ──
 
@@ -102,9 +103,6 @@ class LockFile {
 
  private:
   LockFile() = default;
-  // Opens the file, and creates it if `make` is set.
-  static std::unique_ptr<LockFile> open(const std::string& path, bool make, FileAccess access,
-                                        FileError& error);
   // The file in which the byte is locked: this file or one of its parts.
   LockFile& fileOf(std::uint64_t byte);
   bool isHere(const std::string& path) const;
@@ -166,6 +164,6 @@ std::uint32_t processId();
 // A text that is different after each start of the machine. Empty if the system has none.
 std::string bootId();
 // Runs a function in a new, detached thread. False if the system has no room for a thread.
-bool startThread(void (*run)(void* data), void* data);
+bool startThread(std::function<void()> run);
 
 }  // namespace stripelock

@@ -26,11 +26,11 @@ std::uint64_t LockFileHeader::byteOf(std::string_view key) const {
 }
 
 bool LockFileHeader::open(LockFile& file, const std::string& path, const FileShape& shape,
-                          const std::function<std::uint64_t()>& lastToken,
-                          const std::function<bool(std::uint64_t)>& isOwnSize, FileError& error) {
+                          const Contents& contents, FileError& error) {
   file_ = &file;
+  contents_ = contents;
   boot_ = bootId();
-  const Found found = read(isOwnSize, error);
+  const Found found = read(error);
   if (found == Found::kOther) return false;
   bool isRead = found == Found::kValid && isOfThisBoot();
   const auto openParts = [&] { return file.spread(path, parts(), kKeyBytes, error); };
@@ -40,7 +40,7 @@ bool LockFileHeader::open(LockFile& file, const std::string& path, const FileSha
     if (error.fault != FileFault::kParts) return false;
     isRead = false;
   }
-  if (!isRead && (!make(path, shape, lastToken, isOwnSize, error) || !openParts())) return false;
+  if (!isRead && (!make(path, shape, error) || !openParts())) return false;
   error = refusal(shape);
   return !error && agree(error);
 }
@@ -53,8 +53,7 @@ FileError LockFileHeader::refusal(const FileShape& shape) const {
 }
 
 // Sets head_ to the file's header if that is valid, otherwise to zero.
-LockFileHeader::Found LockFileHeader::read(const std::function<bool(std::uint64_t)>& isOwnSize,
-                                           FileError& error) {
+LockFileHeader::Found LockFileHeader::read(FileError& error) {
   head_ = {};
   const std::uint64_t size = file_->size();
   if (size == 0) return Found::kMissing;
@@ -74,16 +73,14 @@ LockFileHeader::Found LockFileHeader::read(const std::function<bool(std::uint64_
     return Found::kValid;
   }
   const bool isZero = isRead && std::memcmp(&head, Head{}.mark, sizeof head.mark) == 0 && head.version == 0 &&
-                      isOwnSize(size);
+                      contents_.isOwnSize(size);
   if (isMarked || isZero) return Found::kMissing;
   // If no process has the file open as a lock file, it is a file of another kind, for example a text file.
   error = {isOpenElsewhere() ? FileFault::kDamaged : FileFault::kForeign, 0};
   return Found::kOther;
 }
 
-bool LockFileHeader::make(const std::string& path, const FileShape& shape,
-                          const std::function<std::uint64_t()>& lastToken,
-                          const std::function<bool(std::uint64_t)>& isOwnSize, FileError& error) {
+bool LockFileHeader::make(const std::string& path, const FileShape& shape, FileError& error) {
   const Nanoseconds end = now() + kMakingFor;
   int number = 0;
   for (LockFile::Answer answer;
@@ -94,7 +91,7 @@ bool LockFileHeader::make(const std::string& path, const FileShape& shape,
     }
     Parker().park(Deadline::at(now() + kMillisecond));
   }
-  const Found found = read(isOwnSize, error);
+  const Found found = read(error);
   bool done = found != Found::kOther;
   // Preserves H2.
   // mutant: process-makes-an-open-file
@@ -103,7 +100,7 @@ bool LockFileHeader::make(const std::string& path, const FileShape& shape,
     done = found == Found::kValid;
     if (!done) error = {FileFault::kDamaged, 0};
   } else if (done) {
-    done = write(found, path, shape, lastToken(), error);
+    done = write(found, path, shape, error);
   }
   file_->unlock(kMakingByte);
   return done;
@@ -111,8 +108,7 @@ bool LockFileHeader::make(const std::string& path, const FileShape& shape,
 
 // Writes a new header while no other process has the file open. Chooses the base so that new tokens are above all
 // tokens in the file.
-bool LockFileHeader::write(Found found, const std::string& path, const FileShape& shape,
-                           std::uint64_t lastToken, FileError& error) {
+bool LockFileHeader::write(Found found, const std::string& path, const FileShape& shape, FileError& error) {
   if (found == Found::kMissing) {
     head_.files = static_cast<std::uint16_t>(std::max(shape.files, 1U));
     head_.limit = static_cast<std::uint16_t>(std::max(shape.limit, 1U));
@@ -125,8 +121,8 @@ bool LockFileHeader::write(Found found, const std::string& path, const FileShape
   head_.version = kVersion;
   std::memset(head_.boot, 0, sizeof head_.boot);
   std::memcpy(head_.boot, boot_.data(), std::min(boot_.size(), sizeof head_.boot - 1));
-  head_.base =
-      std::max({head_.base, wallClock() - elapsed(), static_cast<std::int64_t>(lastToken) - elapsed()});
+  head_.base = std::max({head_.base, wallClock() - elapsed(),
+                         static_cast<std::int64_t>(contents_.lastToken(*file_)) - elapsed()});
   head_.checksum = hashBytes(&head_, offsetof(Head, checksum));
   const Head head = head_;
   if (int number = 0; !file_->write(&head, sizeof head, number)) {

@@ -13,7 +13,6 @@
 
 #include <bit>
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -53,12 +52,18 @@ class LockFileHeader {
   // The size of the space at the start of the file that is reserved for the header.
   static constexpr std::size_t kBytes = 4096;
 
+  // Functions that know the contents of the file behind the header.
+  struct Contents {
+    // Returns the highest token in the file.
+    std::uint64_t (*lastToken)(LockFile& file);
+    // Returns true if a file of this size may be a lock file with a header of zeros.
+    bool (*isOwnSize)(std::uint64_t size);
+  };
+
   // Reads or creates the header of a file that was just opened, and opens the parts of the file. If the header already
-  // exists, the shape must match it. `lastToken` returns the highest token in the file. `isOwnSize` returns true if a
-  // file of the given size may be a lock file with a header of zeros.
-  bool open(LockFile& file, const std::string& path, const FileShape& shape,
-            const std::function<std::uint64_t()>& lastToken,
-            const std::function<bool(std::uint64_t)>& isOwnSize, FileError& error);
+  // exists, the shape must match it.
+  bool open(LockFile& file, const std::string& path, const FileShape& shape, const Contents& contents,
+            FileError& error);
 
   std::uint32_t files() const { return head_.files; }
   std::uint32_t limit() const { return head_.limit; }
@@ -97,11 +102,9 @@ class LockFileHeader {
 
   // kMissing: the file is empty, or its header is zero or damaged.
   enum class Found : std::uint8_t { kValid, kMissing, kOther };
-  Found read(const std::function<bool(std::uint64_t)>& isOwnSize, FileError& error);
-  bool make(const std::string& path, const FileShape& shape, const std::function<std::uint64_t()>& lastToken,
-            const std::function<bool(std::uint64_t)>& isOwnSize, FileError& error);
-  bool write(Found found, const std::string& path, const FileShape& shape, std::uint64_t lastToken,
-             FileError& error);
+  Found read(FileError& error);
+  bool make(const std::string& path, const FileShape& shape, FileError& error);
+  bool write(Found found, const std::string& path, const FileShape& shape, FileError& error);
   bool isOfThisBoot() const { return !boot_.empty() && boot_ == head_.boot; }
   std::vector<LockFile::Identity> parts() const;
   // Whether another process, or another LockFile of this process, has the file open.
@@ -109,6 +112,7 @@ class LockFileHeader {
   bool agree(FileError& error);
 
   LockFile* file_ = nullptr;
+  Contents contents_{};
   std::string boot_;
   Head head_{};
 };

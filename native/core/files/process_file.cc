@@ -39,7 +39,6 @@ struct OpenFiles {
   // Locked before all other mutexes, while a file is opened. Opening may take seconds, so threads that use open files
   // do not lock this mutex.
   Mutex opening;
-  Mutex mutex;
   std::vector<std::weak_ptr<ProcessFile>> files;
 
   static OpenFiles& instance() {
@@ -50,8 +49,8 @@ struct OpenFiles {
 
 // Locks one byte through two descriptors of the file, to find out whether the system and the file system support such
 // locks.
-bool excludes(LockFile& file, const std::string& path, FileError& error) {
-  const std::unique_ptr<LockFile> other = LockFile::open(path, file.access(), error);
+bool excludes(LockFile& file, const std::string& path, FileAccess access, FileError& error) {
+  const std::unique_ptr<LockFile> other = LockFile::open(path, access, error);
   if (!other) return false;
   if (!(other->identity() == file.identity())) {
     error = {FileFault::kReplaced, 0};
@@ -74,20 +73,13 @@ bool excludes(LockFile& file, const std::string& path, FileError& error) {
 
 // ── opening ──
 
-ProcessFile::ProcessFile(std::unique_ptr<LockFile> file, std::string path)
-    : shared_(kTokenBytes + byteLengthFor(kMostKeys)),
-      keys_(kMostKeys),
-      file_(std::move(file)),
-      path_(std::move(path)) {}
-
-ProcessFile::~ProcessFile() = default;
+ProcessFile::ProcessFile() : shared_(kTokenBytes + byteLengthFor(kMostKeys)), keys_(kMostKeys) {}
 
 std::shared_ptr<ProcessFile> ProcessFile::find(const LockFile::Identity& identity, const std::string& path,
                                                FileError& error) {
-  OpenFiles& open = OpenFiles::instance();
-  const Lock lock(open.mutex);
-  std::erase_if(open.files, [](const std::weak_ptr<ProcessFile>& file) { return file.expired(); });
-  for (const std::weak_ptr<ProcessFile>& each : open.files) {
+  std::vector<std::weak_ptr<ProcessFile>>& files = OpenFiles::instance().files;
+  std::erase_if(files, [](const std::weak_ptr<ProcessFile>& file) { return file.expired(); });
+  for (const std::weak_ptr<ProcessFile>& each : files) {
     std::shared_ptr<ProcessFile> file = each.lock();
     if (!file) continue;
     const Lock using_(file->mutex_);
@@ -117,25 +109,18 @@ std::shared_ptr<ProcessFile> ProcessFile::open(const std::string& path, const st
     known->close();
     return nullptr;
   }
-  if (error || !excludes(*opened, path, error)) return nullptr;
+  if (error || !excludes(*opened, path, access, error)) return nullptr;
   std::shared_ptr<ProcessFile> file = findClosed(path, shape.limit);
-  if (file) {
-    file->reopen(std::move(opened));
-  } else {
-    file = std::make_shared<ProcessFile>(std::move(opened), path);
-    const Lock lock(open.mutex);
+  if (!file) {
+    file = std::make_shared<ProcessFile>();
     open.files.push_back(file);
   }
-  if (file->openPage(title, shape, error)) return file;
-  file->close();
-  return nullptr;
+  return file->start(std::move(opened), path, title, shape, error) ? file : nullptr;
 }
 
 // Only a file with the same limit can be reused, because the table in its memory keeps the limit.
 std::shared_ptr<ProcessFile> ProcessFile::findClosed(const std::string& path, std::uint32_t limit) {
-  OpenFiles& open = OpenFiles::instance();
-  const Lock lock(open.mutex);
-  for (const std::weak_ptr<ProcessFile>& each : open.files) {
+  for (const std::weak_ptr<ProcessFile>& each : OpenFiles::instance().files) {
     if (std::shared_ptr<ProcessFile> file = each.lock()) {
       const Lock using_(file->mutex_);
       if (!file->file_ && file->path_ == path && file->limit_ == limit) return file;
@@ -144,7 +129,8 @@ std::shared_ptr<ProcessFile> ProcessFile::findClosed(const std::string& path, st
   return nullptr;
 }
 
-void ProcessFile::reopen(std::unique_ptr<LockFile> file) {
+bool ProcessFile::start(std::unique_ptr<LockFile> file, const std::string& path, const std::string& title,
+                        const FileShape& shape, FileError& error) {
   const Lock lock(mutex_);
   file_ = std::move(file);
   page_ = ProcessPage();
@@ -152,12 +138,11 @@ void ProcessFile::reopen(std::unique_ptr<LockFile> file) {
   users_ = 1;
   cuts_ = 0;
   lookedAt_ = 0;
-  openAgain(path_);
-}
-
-bool ProcessFile::openPage(const std::string& title, const FileShape& shape, FileError& error) {
-  const Lock lock(mutex_);
-  if (!page_.open(*file_, path_, title, shape, error)) return false;
+  openAgain(path);
+  if (!page_.open(*file_, path, title, shape, error)) {
+    drop(1);
+    return false;
+  }
   limit_ = page_.header().limit();
   wakeWord_.use(page_.wakeWord());
   return true;
@@ -250,11 +235,11 @@ int ProcessFile::comesFirst(const Key& key, const Ask& ask) const {
   return page_.goesBefore(key.byte, isShared(ask.mode), toElapsed(ask.since));
 }
 
-ProcessFile::Locked ProcessFile::lock(Key& key, const Ask& ask, std::uint32_t& permit, FileError& error) {
+Gate::Entry::How ProcessFile::lock(Key& key, const Ask& ask, std::uint32_t& permit, FileError& error) {
   const bool shared = isShared(ask.mode);
   if (replaced_) {
     error = {FileFault::kReplaced, 0};
-    return Locked::kFailed;
+    return Entry::How::kFailed;
   }
   // A short lock could make an attempt of the process with the turn fail. So a process that gave the turn first checks
   // whether the turn has ended. This only saves time: the check after the lock decides. With permits, there may be
@@ -265,21 +250,19 @@ ProcessFile::Locked ProcessFile::lock(Key& key, const Ask& ask, std::uint32_t& p
     // up to kFresh ago is not enough: the file may have been truncated since then.
     // mutant: process-reads-unchecked
     error = verify(key.byte);
-    if (error.fault != FileFault::kNone) return Locked::kFailed;
+    if (error.fault != FileFault::kNone) return Entry::How::kFailed;
     // mutant: process-waits-for-an-old-turn
     key.gaveTurn = comesFirst(key, ask) != kNoSlot;
-    if (key.gaveTurn) return Locked::kNo;
+    if (key.gaveTurn) return Entry::How::kRefused;
   }
   STRIPELOCK_SEAM("process: before it locks");
   int number = 0;
-  switch (hasPermits(limit_) ? lockPermit(key, permit, number) : file_->lock(key.byte, shared, number)) {
-    case LockFile::Answer::kRefused:
-      return Locked::kNo;
-    case LockFile::Answer::kFailed:
-      error = {FileFault::kLock, number};
-      return Locked::kFailed;
-    case LockFile::Answer::kTaken:
-      break;
+  const LockFile::Answer answer =
+      hasPermits(limit_) ? lockPermit(key, permit, number) : file_->lock(key.byte, shared, number);
+  if (answer == LockFile::Answer::kRefused) return Entry::How::kRefused;
+  if (answer == LockFile::Answer::kFailed) {
+    error = {FileFault::kLock, number};
+    return Entry::How::kFailed;
   }
   const std::uint64_t byte = page_.header().permitOf(key.byte, permit);
   // This check follows the lock, so that the file was at its path when the byte was locked. It precedes the first
@@ -288,7 +271,7 @@ ProcessFile::Locked ProcessFile::lock(Key& key, const Ask& ask, std::uint32_t& p
   // mutant: process-looks-before-it-locks
   if (error.fault != FileFault::kNone) {
     file_->unlock(byte);
-    return Locked::kFailed;
+    return Entry::How::kFailed;
   }
   key.permits[permit] = true;
   // mutant: process-looks-only-before-it-locks
@@ -303,20 +286,20 @@ ProcessFile::Locked ProcessFile::lock(Key& key, const Ask& ask, std::uint32_t& p
     file_->unlock(byte);
     // mutant: process-wakes-those-behind
     static_cast<void>(page_.wakeWaiter(before, key.byte));
-    return Locked::kNo;
+    return Entry::How::kRefused;
   }
   key.shared = shared;
-  return Locked::kYes;
+  return Entry::How::kEntered;
 }
 
-ProcessFile::Locked ProcessFile::take(std::uint32_t stripe, const Ask& ask, Entry& entry) {
-  Key& key = keyAt(stripe);
+Gate::Entry::How ProcessFile::take(std::uint32_t stripe, const Ask& ask, Entry& entry) {
+  Key& key = keys_[stripe];
   // Preserves L1.
   // mutant: L1-locks-the-first-only
   if (key.permits.count() < permitsFor(key.holders + 1)) {
     std::uint32_t permit = 0;
-    const Locked locked = lock(key, ask, permit, entry.error);
-    if (locked != Locked::kYes) return locked;
+    const Entry::How locked = lock(key, ask, permit, entry.error);
+    if (locked != Entry::How::kEntered) return locked;
     const double since = static_cast<double>(checkedAt_ + toWall_) / 1e6;
     if (key.holders == 0) key.since = since;
     if (page_.hold(page_.header().permitOf(key.byte, permit), key.shared,
@@ -325,16 +308,16 @@ ProcessFile::Locked ProcessFile::take(std::uint32_t stripe, const Ask& ask, Entr
   } else {
     if (const FileError error = refresh()) {
       entry.error = error;
-      return Locked::kFailed;
+      return Entry::How::kFailed;
     }
     // New readers must not join while a writer of another process has waited longer.
     // mutant: process-joins-past-writers
-    if (page_.goesBefore(key.byte, true, toElapsed(ask.since)) != kNoSlot) return Locked::kNo;
+    if (page_.goesBefore(key.byte, true, toElapsed(ask.since)) != kNoSlot) return Entry::How::kRefused;
     if (page_.isAbandoned(key.byte)) entry.abandoned = true;
   }
   ++key.holders;
   ++users_;
-  return Locked::kYes;
+  return Entry::How::kEntered;
 }
 
 Gate::Entry ProcessFile::enter(const Ask& ask) {
@@ -343,8 +326,8 @@ Gate::Entry ProcessFile::enter(const Ask& ask) {
   if (!file_) return {.how = Entry::How::kFailed, .error = {FileFault::kReplaced, 0}};
   order_.clear();
   for (std::uint32_t i = 0; i < ask.count; ++i) {
-    Key& key = keyAt(ask.stripes[i]);
-    if (key.holders == 0) key.byte = page_.byteOf(ask.table.keys()->keyOf(ask.stripes[i]));
+    Key& key = keys_[ask.stripes[i]];
+    if (key.holders == 0) key.byte = page_.header().byteOf(ask.table.keys()->keyOf(ask.stripes[i]));
     order_.emplace_back(key.byte, i);
   }
   // Linux keeps a list of the locks of a file, ordered by byte, and searches the list from the lowest byte up. So the
@@ -352,31 +335,24 @@ Gate::Entry ProcessFile::enter(const Ask& ask) {
   if (ask.count > 1) std::sort(order_.rbegin(), order_.rend());
   std::size_t taken = 0;
   while (taken < order_.size() && entry.how == Entry::How::kEntered) {
-    switch (take(ask.stripes[order_[taken].second], ask, entry)) {
-      case Locked::kYes:
-        ++taken;
-        break;
-      case Locked::kNo:
-        entry.how = Entry::How::kRefused;
-        break;
-      case Locked::kFailed:
-        entry.how = Entry::How::kFailed;
-        break;
-    }
+    entry.how = take(ask.stripes[order_[taken].second], ask, entry);
+    if (entry.how == Entry::How::kEntered) ++taken;
   }
   if (entry.how == Entry::How::kEntered) {
+    lastToken_ = page_.issueToken(order_, lastToken_, checkedAt_);
     for (const auto& [byte, index] : order_) {
-      const Key& key = keyAt(ask.stripes[index]);
+      const std::uint32_t stripe = ask.stripes[index];
+      const Key& key = keys_[stripe];
+      static_cast<Token*>(shared())[stripe].store(lastToken_, std::memory_order_relaxed);
       page_.takeTurn(byte);
-      dropKept(ask.stripes[index]);
+      dropKept(stripe);
       // mutant: process-keeps-the-old-wait
       if (key.enrolled) page_.servedWaiter(byte, toElapsed(ask.since));
-      if (!key.watched) withdraw(ask.stripes[index]);
+      if (!key.watched) withdraw(stripe);
       // Preserves L5.
       // mutant: L5-wakes-no-next
       if (hasPermits(limit_) && page_.mayBeAwaited(byte) && areFree(key, 1)) page_.wakeNext(byte);
     }
-    issueToken(ask);
     return entry;
   }
   entry.refused = order_[taken].second;
@@ -385,14 +361,13 @@ Gate::Entry ProcessFile::enter(const Ask& ask) {
     entry.how = Entry::How::kFailed;
     entry.error = {FileFault::kLock, 0};
   }
+  // mutant: process-keeps-no-turns
   const bool waits = entry.how == Entry::How::kRefused && ask.waits;
   dropKept(refused);
   const ProcessPage::Wait wait{isShared(ask.mode), toElapsed(ask.since), ask.threadId};
   while (taken > 0) {
     const auto& [byte, index] = order_[--taken];
-    // mutant: process-keeps-no-turns
-    const bool keeps = waits;
-    if (giveBack(ask.stripes[index], 1, entry.abandoned, keeps ? &wait : nullptr) && keeps)
+    if (giveBack(ask.stripes[index], 1, entry.abandoned, waits ? &wait : nullptr) && waits)
       kept_.push_back({ask.stripes[index], byte, refused});
   }
   entry.abandoned = false;
@@ -401,7 +376,7 @@ Gate::Entry ProcessFile::enter(const Ask& ask) {
 
 bool ProcessFile::giveBack(std::uint32_t stripe, std::uint32_t count, bool died,
                            const ProcessPage::Wait* waits) {
-  Key& key = keyAt(stripe);
+  Key& key = keys_[stripe];
   key.holders -= count;
   users_ -= count;
   // Preserves L1.
@@ -436,26 +411,18 @@ bool ProcessFile::leave(std::uint32_t stripe, std::uint32_t count, bool died, bo
   // Waiters of this process that have ceded the key may get the permit, but no process wakes them. So the caller cedes
   // the stripe, and the watcher of those waiters checks the key.
   // mutant: process-keeps-own-from-permits
-  cedes = cedes || (hasPermits(limit_) && keyAt(stripe).watched);
+  cedes = cedes || (hasPermits(limit_) && keys_[stripe].watched);
   // mutant: process-wakes-own-in-vain
   cedes = cedes && awaited;
   drop(0);
   return cedes;
 }
 
-void ProcessFile::issueToken(const Ask& ask) {
-  bytes_.clear();
-  for (std::uint32_t i = 0; i < ask.count; ++i) bytes_.push_back(keyAt(ask.stripes[i]).byte);
-  lastToken_ = page_.issueToken(bytes_.data(), bytes_.size(), lastToken_, checkedAt_);
-  for (std::uint32_t i = 0; i < ask.count; ++i)
-    tokenAt(ask.stripes[i]).store(lastToken_, std::memory_order_relaxed);
-}
-
 // ── waiting ──
 
 void ProcessFile::settled(std::uint32_t stripe, std::uint32_t word, bool called, bool ceded,
                           const Waiter* first) {
-  Key& key = keyAt(stripe);
+  Key& key = keys_[stripe];
   if (!ceded && !key.watched && !key.enrolled) return;
   const Lock lock(mutex_);
   // A key that was not watched needs no wake here, because ceded() follows.
@@ -488,7 +455,7 @@ void ProcessFile::settled(std::uint32_t stripe, std::uint32_t word, bool called,
 }
 
 void ProcessFile::withdraw(std::uint32_t stripe) {
-  Key& key = keyAt(stripe);
+  Key& key = keys_[stripe];
   if (!key.enrolled || !key.enrolled.exchange(false) || !file_) return;
   static_cast<void>(refresh());
   page_.withdraw(key.byte);
@@ -498,7 +465,7 @@ void ProcessFile::dropKept(std::uint32_t waitsFor) {
   if (kept_.empty()) return;
   std::erase_if(kept_, [&](const Kept& kept) {
     if (kept.waitsFor != waitsFor) return false;
-    const Key& key = keyAt(kept.stripe);
+    const Key& key = keys_[kept.stripe];
     if (file_ && !(key.enrolled && key.byte == kept.byte)) page_.withdraw(kept.byte);
     if (file_ && key.holders == 0) page_.wakeNext(kept.byte);
     return true;
@@ -514,17 +481,17 @@ void ProcessFile::ceded(std::uint32_t stripe, const Participant* blocked) {
   {
     const Lock lock(mutex_);
     // The blocked thread is the watcher, and checks the key in sleep().
-    if (blocked && keyAt(stripe).attendant == blocked) return;
+    if (blocked && keys_[stripe].attendant == blocked) return;
   }
   // mutant: process-cedes-unseen
-  if (!staysCeded(stripe)) return;
+  if (!look(stripe)) return;
   const Lock lock(mutex_);
   // mutant: process-passes-no-watch-on
-  if (keyAt(stripe).watched) wakeWatcher(keyAt(stripe));
+  if (keys_[stripe].watched) wakeWatcher(keys_[stripe]);
 }
 
 ProcessFile::Obstacle ProcessFile::findObstacle(std::uint32_t stripe, const ProcessPage::Wait& wait) {
-  Key& key = keyAt(stripe);
+  Key& key = keys_[stripe];
   if (refresh()) return Obstacle::kNone;
   key.waitsSince = wait.since;
   key.enrolled = true;
@@ -539,15 +506,15 @@ ProcessFile::Obstacle ProcessFile::findObstacle(std::uint32_t stripe, const Proc
   return isHeld ? Obstacle::kHolder : Obstacle::kNone;
 }
 
-bool ProcessFile::staysCeded(std::uint32_t stripe) {
-  if (!keyAt(stripe).watched) return false;
+bool ProcessFile::look(std::uint32_t stripe) {
+  if (!keys_[stripe].watched) return false;
   const std::shared_ptr<Table> table = this->table();
   if (!table) return false;
   const Table::Awaited first = table->awaited(stripe);
   STRIPELOCK_SEAM("process: before it looks");
   if (first.any) {
     const Lock lock(mutex_);
-    Key& key = keyAt(stripe);
+    Key& key = keys_[stripe];
     if (!key.watched) return false;
     // If the system cannot start the file's thread, the stripe is reopened. Then the waiter tries, and its acquisition
     // fails.
@@ -563,7 +530,7 @@ bool ProcessFile::staysCeded(std::uint32_t stripe) {
 
 bool ProcessFile::sleep(const Ask& ask, std::uint32_t stripe, Participant& blocked, Deadline deadline,
                         Nanoseconds& poll) {
-  Key& key = keyAt(stripe);
+  Key& key = keys_[stripe];
   if (!key.watched) return false;
   Lock lock(mutex_);
   if (key.attendant != &blocked) return false;
@@ -609,72 +576,67 @@ bool ProcessFile::watch() {
     if (sleepsOn_) sleepsOn_->wake();
     return true;
   }
-  auto self = std::make_unique<std::shared_ptr<ProcessFile>>(shared_from_this());
-  isRunning_ = startThread(runWatch, self.get());
-  if (!isRunning_) return false;
-  static_cast<void>(self.release());
-  ++users_;
-  return true;
+  isRunning_ = startThread([self = shared_from_this()] { self->runWatch(); });
+  if (isRunning_) ++users_;
+  return isRunning_;
 }
 
 Nanoseconds ProcessFile::patience(std::uint32_t stripe, Nanoseconds poll) {
-  const Key& key = keyAt(stripe);
+  const Key& key = keys_[stripe];
   // The turns that this process keeps must be renewed before they end.
   if (std::any_of(kept_.begin(), kept_.end(), [&](const Kept& kept) { return kept.waitsFor == stripe; }))
     return std::min(poll, kTurnFor / 2);
   // If no other process can wake this one, it must poll.
   if (!wakeWord_.isReachable() || !page_.isEnrolled(key.byte)) return poll;
-  const ProcessPage::Turn turn = page_.next(key.byte);
-  return seamSlice(turn.slot != kNoSlot && turn.since < key.waitsSince ? kFar : kNear);
+  const ProcessPage::Waiter next = page_.next(key.byte);
+  return seamSlice(next.slot != kNoSlot && next.since < key.waitsSince ? kFar : kNear);
 }
 
-void ProcessFile::runWatch(void* given) {
-  const std::unique_ptr<std::shared_ptr<ProcessFile>> owned(
-      static_cast<std::shared_ptr<ProcessFile>*>(given));
-  ProcessFile& file = **owned;
+void ProcessFile::runWatch() {
   Nanoseconds poll = kFirstPoll;
-  Lock lock(file.mutex_);
+  Lock lock(mutex_);
   for (;;) {
-    static_cast<void>(file.refresh());
-    const std::uint32_t seen = file.wakeWord_.wakes();
-    const std::vector<std::uint32_t> stripes = file.watched_;
-    file.looksAgain_ = false;
+    static_cast<void>(refresh());
+    const std::uint32_t seen = wakeWord_.wakes();
+    const std::vector<std::uint32_t> stripes = watched_;
+    looksAgain_ = false;
     lock.unlock();
-    for (const std::uint32_t stripe : stripes) file.look(stripe);
+    for (const std::uint32_t stripe : stripes) look(stripe);
     lock.lock();
-    if (file.looksAgain_) continue;
+    if (looksAgain_) continue;
     Nanoseconds sleep = seamSlice(kFar);
     bool isNeeded = false;
-    for (const std::uint32_t stripe : file.watched_) {
-      if (file.keyAt(stripe).attendant) continue;
+    for (const std::uint32_t stripe : watched_) {
+      if (keys_[stripe].attendant) continue;
       isNeeded = true;
-      sleep = std::min(sleep, file.patience(stripe, poll));
+      sleep = std::min(sleep, patience(stripe, poll));
     }
     if (isNeeded) {
-      if (sleep > kNear) file.sleepsOn_ = &file.wakeWord_;
+      if (sleep > kNear) sleepsOn_ = &wakeWord_;
       STRIPELOCK_SEAM("process: before its thread sleeps");
-      file.wakeWord_.sleep(lock, seen, sleep);
-      file.sleepsOn_ = nullptr;
+      wakeWord_.sleep(lock, seen, sleep);
+      sleepsOn_ = nullptr;
       poll = std::min(2 * poll, kNear);
       continue;
     }
-    file.sleepsOn_ = &file.work_;
-    const std::uint32_t asked = file.work_.wakes();
-    file.work_.sleep(lock, asked, kIdle);
-    file.sleepsOn_ = nullptr;
+    sleepsOn_ = &work_;
+    const std::uint32_t asked = work_.wakes();
+    work_.sleep(lock, asked, kIdle);
+    sleepsOn_ = nullptr;
     poll = kFirstPoll;
     // isRunning_ changes under the mutex, so the next call of watch() starts a new thread.
     // mutant: process-stops-watching
-    if (file.work_.wakes() != asked) continue;
-    file.isRunning_ = false;
-    file.drop(1);
+    if (work_.wakes() != asked) continue;
+    isRunning_ = false;
+    drop(1);
     return;
   }
 }
 
 // ── inspection ──
 
-std::vector<ProcessFile::Seen> ProcessFile::inspect(FileError& error) {
+std::vector<ProcessPage::Seen> ProcessFile::inspect(FileError& error) {
+  using Seen = ProcessPage::Seen;
   std::vector<Seen> seen;
   const std::shared_ptr<Table> table = this->table();
   std::vector<StripeInfo> own;
@@ -682,29 +644,39 @@ std::vector<ProcessFile::Seen> ProcessFile::inspect(FileError& error) {
   const Lock lock(mutex_);
   if (!file_) return seen;
   const double wall = static_cast<double>(wallClock()) / 1e6;
-  for (const StripeInfo& info : own) {
-    const Key& key = keyAt(info.stripe);
-    const std::uint64_t byte = placeOf(page_.byteOf(info.key));
-    const auto add = [&](bool shared, bool waits, std::int32_t threadId, double since) {
-      seen.push_back({{byte, shared, waits, processId(), threadId, since, info.key, std::string()}, true});
+  for (StripeInfo& info : own) {
+    const Key& key = keys_[info.stripe];
+    const std::uint64_t byte = placeOf(page_.header().byteOf(info.key));
+    const auto add = [&](bool shared, bool waits, std::int32_t threadId, double since, std::string note) {
+      seen.push_back(
+          {byte, shared, waits, processId(), threadId, since, info.key, {}, true, std::move(note)});
     };
     // A thread that was granted the word and has not entered counts as a waiter.
     std::uint32_t entered = key.holders;
     for (const std::int32_t threadId : info.holders) {
       const bool holds = entered > 0;
-      add(countsHolds(info.word) && isShared(kCountedMode), !holds, threadId, holds ? key.since : wall);
+      const auto traced =
+          std::find_if(info.traced.begin(), info.traced.end(),
+                       [&](const StripeInfo::Traced& one) { return holds && one.threadId == threadId; });
+      std::string note;
+      if (traced != info.traced.end()) {
+        note = std::move(traced->note);
+        info.traced.erase(traced);
+      }
+      add(countsHolds(info.word) && isShared(kCountedMode), !holds, threadId, holds ? key.since : wall,
+          std::move(note));
       if (hasPermits(limit_) && holds) --entered;
     }
     for (const StripeInfo::Waiting& waits : info.waiters)
-      add(isShared(waits.mode), true, waits.threadId, wall - waits.milliseconds);
+      add(isShared(waits.mode), true, waits.threadId, wall - waits.milliseconds, {});
   }
   if ((error = verify(0))) return seen;
-  for (ProcessPage::Seen& other : page_.inspect()) {
+  for (Seen& other : page_.inspect()) {
     other.byte = placeOf(other.byte);
     const auto known =
         std::find_if(seen.begin(), seen.end(), [&](const Seen& one) { return one.byte == other.byte; });
     if (other.key.empty() && known != seen.end()) other.key = known->key;
-    seen.push_back({std::move(other), false});
+    seen.push_back(std::move(other));
   }
   return seen;
 }
@@ -713,7 +685,7 @@ std::vector<ProcessPage::Seen> ProcessFile::holdersElsewhere(std::string_view ke
   std::vector<ProcessPage::Seen> seen;
   const Lock lock(mutex_);
   if (!file_ || verify(0)) return seen;
-  const std::uint64_t byte = page_.byteOf(key);
+  const std::uint64_t byte = page_.header().byteOf(key);
   const std::uint32_t permits = hasPermits(limit_) ? limit_ : 1;
   for (std::uint32_t i = 0; i < permits; ++i) page_.addHolders(page_.header().permitOf(byte, i), seen);
   return seen;
@@ -721,7 +693,7 @@ std::vector<ProcessPage::Seen> ProcessFile::holdersElsewhere(std::string_view ke
 
 std::uint64_t ProcessFile::byteOf(std::string_view key) {
   const Lock lock(mutex_);
-  return placeOf(page_.byteOf(key));
+  return placeOf(page_.header().byteOf(key));
 }
 
 }  // namespace stripelock

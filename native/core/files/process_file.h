@@ -48,7 +48,6 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "core/base/zeroed.h"
@@ -70,18 +69,14 @@ class ProcessFile final : public Gate, public std::enable_shared_from_this<Proce
                                            const FileShape& shape, FileAccess access, FileError& error);
   // Held keys stay held; the file is closed after their release.
   void close();
-  ProcessFile(std::unique_ptr<LockFile> file, std::string path);
-  ~ProcessFile() override;
+  ProcessFile();
 
   // The number of holders that a key can have at once: the limit of the table.
   std::uint32_t limit() const { return limit_; }
-  // The memory of the table.
-  void* memory() const { return shared_.get() + kTokenBytes; }
   // Memory that JavaScript reads: the tokens, by stripe, and then the header of the table. The token of a held stripe
   // is greater than the tokens of all earlier holders.
   static constexpr std::size_t kTokenBytes = kMostKeys * sizeof(std::uint64_t);
   void* shared() const { return shared_.get(); }
-  std::uint64_t tokenOf(std::uint32_t stripe) const { return tokenAt(stripe).load(); }
 
   // ── see gate.h ──
 
@@ -91,15 +86,11 @@ class ProcessFile final : public Gate, public std::enable_shared_from_this<Proce
   void settled(std::uint32_t stripe, std::uint32_t word, bool called, bool ceded,
                const Waiter* first) override;
   void ceded(std::uint32_t stripe, const Participant* blocked) override;
-  void look(std::uint32_t stripe) override { static_cast<void>(staysCeded(stripe)); }
+  bool look(std::uint32_t stripe) override;
   bool sleep(const Ask& ask, std::uint32_t stripe, Participant& blocked, Deadline deadline,
              Nanoseconds& poll) override;
 
-  struct Seen : ProcessPage::Seen {
-    // Whether the holder or waiter belongs to this process.
-    bool here = false;
-  };
-  std::vector<Seen> inspect(FileError& error);
+  std::vector<ProcessPage::Seen> inspect(FileError& error);
   // The holders of the key in other processes. Empty if the file cannot be used.
   std::vector<ProcessPage::Seen> holdersElsewhere(std::string_view key);
   // The byte by which inspect() identifies a key: with permits, the first permit's byte.
@@ -139,21 +130,17 @@ class ProcessFile final : public Gate, public std::enable_shared_from_this<Proce
     std::uint64_t byte;
     std::uint32_t waitsFor;
   };
-  enum class Locked : std::uint8_t { kYes, kNo, kFailed };
 
-  bool openPage(const std::string& title, const FileShape& shape, FileError& error);
+  // Opens the page of a file that has just been opened.
+  bool start(std::unique_ptr<LockFile> file, const std::string& path, const std::string& title,
+             const FileShape& shape, FileError& error);
   static std::shared_ptr<ProcessFile> find(const LockFile::Identity& identity, const std::string& path,
                                            FileError& error);
   using Token = std::atomic<std::uint64_t>;
   static_assert(sizeof(Token) == sizeof(std::uint64_t) && Token::is_always_lock_free);
-  Token& tokenAt(std::uint32_t stripe) const {
-    return static_cast<Token*>(static_cast<void*>(shared_.get()))[stripe];
-  }
   // Finds a closed file whose memory JavaScript has not collected yet, so that the memory can be reused. Otherwise a
   // program that opens and closes a file for each use would exhaust its address space.
   static std::shared_ptr<ProcessFile> findClosed(const std::string& path, std::uint32_t limit);
-  void reopen(std::unique_ptr<LockFile> file);
-  Key& keyAt(std::uint32_t stripe) const { return keys_[stripe]; }
 
   // Call the functions below with the mutex locked, unless stated otherwise.
 
@@ -167,7 +154,7 @@ class ProcessFile final : public Gate, public std::enable_shared_from_this<Proce
   }
   bool isShared(Mode mode) const { return isCounted(mode) && !hasPermits(limit_); }
   // Sets `permit` to the locked permit.
-  Locked lock(Key& key, const Ask& ask, std::uint32_t& permit, FileError& error);
+  Entry::How lock(Key& key, const Ask& ask, std::uint32_t& permit, FileError& error);
   // The slot of the process that comes before this acquisition, or kNoSlot. Call it right after a check of the file.
   int comesFirst(const Key& key, const Ask& ask) const;
   // Locks the byte of any free permit.
@@ -175,8 +162,7 @@ class ProcessFile final : public Gate, public std::enable_shared_from_this<Proce
   // Whether at least `count` permits are free.
   bool areFree(const Key& key, std::uint32_t count);
   // Enters with one key of an acquisition. The thread must have the words of all keys of the acquisition.
-  Locked take(std::uint32_t stripe, const Ask& ask, Entry& entry);
-  void issueToken(const Ask& ask);
+  Entry::How take(std::uint32_t stripe, const Ask& ask, Entry& entry);
   // Removes `count` holders from the key, and unlocks the bytes that are no longer needed. Returns true if the key is
   // now kept: for this process if `waits` is set, otherwise for another process.
   bool giveBack(std::uint32_t stripe, std::uint32_t count, bool died,
@@ -190,10 +176,7 @@ class ProcessFile final : public Gate, public std::enable_shared_from_this<Proce
   bool watch();
   // Wakes the watcher of a key, which then checks the key.
   void wakeWatcher(const Key& key);
-  // Returns false if the stripe is not watched. If no other process wants the key, reopens the stripe and returns
-  // false. Call it with nothing locked.
-  bool staysCeded(std::uint32_t stripe);
-  static void runWatch(void* self);
+  void runWatch();
   // The time that the watcher may sleep before it polls the key.
   Nanoseconds patience(std::uint32_t stripe, Nanoseconds poll);
   // Call it with nothing locked.
@@ -223,11 +206,10 @@ class ProcessFile final : public Gate, public std::enable_shared_from_this<Proce
   WakeWord wakeWord_;
   // The number of open() calls without a close(), plus holders, watched keys, spinning threads, and 1 for the file's
   // own thread. At 0, the file is closed.
-  std::size_t users_ = 1;
+  std::size_t users_ = 0;
   std::uint64_t lastToken_ = 0;
   // Used by enter(): the byte of each key and the key's index in the acquisition, highest byte first.
-  std::vector<std::pair<std::uint64_t, std::uint32_t>> order_;
-  std::vector<std::uint64_t> bytes_;
+  ProcessPage::Order order_;
   // The stripes of watched keys.
   std::vector<std::uint32_t> watched_;
   std::vector<Kept> kept_;

@@ -19,12 +19,12 @@ constexpr std::uint64_t kFarAhead = std::uint64_t{1} << 55;
 // The process that has waited longest tries every 10 ms. If it has not tried for this long, it is stopped or dead.
 constexpr Nanoseconds kStopped = 60 * kMillisecond;
 
-std::uint64_t bitOf(int slot) { return std::uint64_t{1} << (slot % 64); }
-
-template <std::size_t size>
-void copyText(std::string_view text, char (&to)[size]) {
-  std::memset(to, 0, size);
-  std::memcpy(to, text.data(), std::min(text.size(), size - 1));
+std::uint64_t bitOf(int number) { return std::uint64_t{1} << (number % 64); }
+void setBit(std::atomic<std::uint64_t>& bits, std::uint64_t bit) {
+  if ((bits.load() & bit) == 0) bits.fetch_or(bit);
+}
+void clearBit(std::atomic<std::uint64_t>& bits, std::uint64_t bit) {
+  if ((bits.load() & bit) != 0) bits.fetch_and(~bit);
 }
 
 // A turn: 32 bits of the key, and the end of the turn in milliseconds.
@@ -62,9 +62,7 @@ Nanoseconds servedAt(std::uint64_t word, std::uint64_t byte, Nanoseconds time) {
 bool ProcessPage::open(LockFile& file, const std::string& path, const std::string& title,
                        const FileShape& shape, FileError& error) {
   file_ = &file;
-  if (!header_.open(
-          file, path, shape, [this] { return highestToken(); }, isOwnSize, error))
-    return false;
+  if (!header_.open(file, path, shape, {highestToken, isOwnSize}, error)) return false;
   int number = 0;
   page_ = static_cast<Page*>(file.map(sizeof(Page) + header_.files() * kPerFile, kReserved, number));
   if (!page_) {
@@ -82,10 +80,9 @@ bool ProcessPage::isOwnSize(std::uint64_t size) {
          (size - sizeof(Page)) / kPerFile <= kMostSpread;
 }
 
-// Reads the tokens from the file, because it is not mapped yet.
-std::uint64_t ProcessPage::highestToken() {
+std::uint64_t ProcessPage::highestToken(LockFile& file) {
   std::array<std::uint64_t, kTokens> tokens{};
-  if (!file_->read(tokens.data(), sizeof tokens, offsetof(Page, lastTokens))) return 0;
+  if (!file.read(tokens.data(), sizeof tokens, offsetof(Page, lastTokens))) return 0;
   std::uint64_t highest = 0;
   for (const std::uint64_t token : tokens) {
     if (token < static_cast<std::uint64_t>(wallClock()) + kFarAhead) highest = std::max(highest, token);
@@ -109,8 +106,10 @@ bool ProcessPage::claimSlot() {
 
 void ProcessPage::writeSlot() {
   if (slot_ == kNoSlot) return;
-  page_->slots[slot_].pid.store(processId());
-  copyText(title_, page_->slots[slot_].title);
+  Slot& slot = page_->slots[slot_];
+  slot.pid.store(processId());
+  std::memset(slot.title, 0, sizeof slot.title);
+  title_.copy(slot.title, sizeof slot.title - 1);
 }
 
 void ProcessPage::restore() {
@@ -129,53 +128,38 @@ ProcessPage::Cell* ProcessPage::cellOf(int slot, std::uint64_t byte) const {
   return nullptr;
 }
 
-namespace {
-
-std::uint64_t sinceOf(const ProcessPage::Wait& wait) {
-  return (static_cast<std::uint64_t>(wait.since) << 1) | (wait.shared ? 1 : 0);
-}
-
-}  // namespace
-
 void ProcessPage::enrol(std::uint64_t byte, const Wait& wait) {
   if (slot_ == kNoSlot) return;
-  Cell* const cell = cellOf(slot_, byte);
-  if (!cell) return newCell(byte, wait);
-  // A process that takes this slot's last owner for dead may clear the bit at any time (forget).
-  Number& waiting = rowAt(byte).waiting[slot_ / 64];
-  if ((waiting.load() & bitOf(slot_)) == 0) waiting.fetch_or(bitOf(slot_));
-  write(*cell, wait);
+  Cells& cells = cellsOf(slot_, byte);
+  Cell* cell = cellOf(slot_, byte);
+  const bool isNew = !cell;
+  if (isNew) {
+    const std::uint64_t used = cells.used.load();
+    if (~used == 0 || !file_->reserve(&cells)) return;
+    cell = &cells.cells[std::countr_zero(~used)];
+    cell->turn.store(0);
+    cell->missed.store(0);
+  }
+  cell->since.store((static_cast<std::uint64_t>(wait.since) << 1) | (wait.shared ? 1 : 0));
+  cell->threadId.store(wait.threadId);
+  cell->triedAt.store(static_cast<std::uint64_t>(elapsed()));
+  // Preserves G5.
+  // mutant: G5-keeps-the-old-count
+  cell->wakesSeen.store(page_->slots[slot_].wakeWord.load());
+  if (isNew) {
+    const auto i = static_cast<int>(cell - cells.cells);
+    cells.wanted[i].store(byte);
+    cells.used.fetch_or(bitOf(i));
+  }
+  // This process tries to lock the byte after it has set this bit. If the attempt fails, the holder unlocks the byte
+  // later, and then sees the bit in wakeNext(). A process that takes this slot's last owner for dead may clear the bit
+  // at any time (forget).
+  setBit(rowAt(byte).waiting[slot_ / 64], bitOf(slot_));
   // A process that has missed its turn is no longer skipped, because it tries again now.
   std::uint64_t turn = cell->turn.load();
   const bool isMissed = turn == kPassed || (isFor(turn, byte) && !counts(turn, elapsed()));
   // mutant: process-forgets-missed-turns
   if (isMissed && cell->turn.compare_exchange_strong(turn, 0)) cell->missed.fetch_add(1);
-}
-
-void ProcessPage::write(Cell& cell, const Wait& wait) {
-  cell.since.store(sinceOf(wait));
-  cell.threadId.store(wait.threadId);
-  cell.triedAt.store(static_cast<std::uint64_t>(elapsed()));
-  // Preserves G5.
-  // mutant: G5-keeps-the-old-count
-  cell.wakesSeen.store(page_->slots[slot_].wakeWord.load());
-}
-
-void ProcessPage::newCell(std::uint64_t byte, const Wait& wait) {
-  Cells& cells = cellsOf(slot_, byte);
-  if (!file_->reserve(&cells)) return;
-  const std::uint64_t used = cells.used.load();
-  if (~used == 0) return;
-  const int i = std::countr_zero(~used);
-  Cell& cell = cells.cells[i];
-  write(cell, wait);
-  cell.turn.store(0);
-  cell.missed.store(0);
-  cells.wanted[i].store(byte);
-  cells.used.fetch_or(std::uint64_t{1} << i);
-  // This process tries to lock the byte after it has set this bit. If the attempt fails, the holder unlocks the byte
-  // later, and then sees the bit in wakeNext().
-  rowAt(byte).waiting[slot_ / 64].fetch_or(bitOf(slot_));
 }
 
 void ProcessPage::withdraw(std::uint64_t byte) {
@@ -186,18 +170,15 @@ void ProcessPage::withdraw(std::uint64_t byte) {
     const int i = std::countr_zero(bits);
     const std::uint64_t wanted = cells.wanted[i].load();
     if (wanted == byte)
-      cells.used.fetch_and(~(std::uint64_t{1} << i));
+      cells.used.fetch_and(~bitOf(i));
     else if (rowOf(wanted) == rowOf(byte))
       waitsInRow = true;
   }
-  Number& waiting = rowAt(byte).waiting[slot_ / 64];
-  if (!waitsInRow && (waiting.load() & bitOf(slot_)) != 0) waiting.fetch_and(~bitOf(slot_));
+  if (!waitsInRow) clearBit(rowAt(byte).waiting[slot_ / 64], bitOf(slot_));
 }
 
 void ProcessPage::forget(int slot) {
-  for (Row& row : page_->rows) {
-    if ((row.waiting[slot / 64].load() & bitOf(slot)) != 0) row.waiting[slot / 64].fetch_and(~bitOf(slot));
-  }
+  for (Row& row : page_->rows) clearBit(row.waiting[slot / 64], bitOf(slot));
   for (Cells& cells : page_->waits[slot]) {
     if (cells.used.load() != 0) cells.used.store(0);
   }
@@ -210,27 +191,27 @@ void ProcessPage::forEachWaiting(std::uint64_t byte, Visit visit) const {
     for (std::uint64_t bits = row.waiting[word].load(); bits != 0; bits &= bits - 1) {
       const int slot = 64 * word + std::countr_zero(bits);
       const Cell* const cell = slot == slot_ ? nullptr : cellOf(slot, byte);
-      if (cell) visit(slot, *cell);
+      if (!cell) continue;
+      const std::uint64_t since = cell->since.load();
+      visit(Waiter{slot, (since & 1) != 0, static_cast<Nanoseconds>(since >> 1)}, *cell);
     }
   }
 }
 
 template <typename Rank>
-ProcessPage::Turn ProcessPage::first(std::uint64_t byte, Rank rankOf) const {
-  Turn best;
+ProcessPage::Waiter ProcessPage::first(std::uint64_t byte, Rank rankOf) const {
+  Waiter best;
   int bestRank = 0;
-  forEachWaiting(byte, [&](int slot, const Cell& cell) {
-    const std::uint64_t word = cell.since.load();
-    const auto since = static_cast<Nanoseconds>(word >> 1);
+  forEachWaiting(byte, [&](const Waiter& waiter, const Cell& cell) {
     const int rank = rankOf(cell);
-    if (best.slot != kNoSlot && (rank > bestRank || (rank == bestRank && since >= best.since))) return;
-    best = {slot, (word & 1) != 0, since};
+    if (best.slot != kNoSlot && (rank > bestRank || (rank == bestRank && waiter.since >= best.since))) return;
+    best = waiter;
     bestRank = rank;
   });
   return best;
 }
 
-ProcessPage::Turn ProcessPage::next(std::uint64_t byte) const {
+ProcessPage::Waiter ProcessPage::next(std::uint64_t byte) const {
   return first(byte, [](const Cell& cell) { return cell.turn.load() == kPassed ? 1 : 0; });
 }
 
@@ -246,39 +227,43 @@ bool ProcessPage::hasTried(const Cell& cell) {
 }
 
 int ProcessPage::goesBefore(std::uint64_t byte, bool shared, Nanoseconds since) const {
-  const int kept = keptFor(byte, shared);
-  // Otherwise overlapping shared holds of several processes could keep a writer out forever.
-  if (kept != kNoSlot || !shared) return kept;
+  int kept = kNoSlot;
   int oldest = kNoSlot;
-  Nanoseconds oldestSince = since;
-  forEachWaiting(byte, [&](int slot, const Cell& cell) {
-    const std::uint64_t word = cell.since.load();
-    const auto waitsSince = static_cast<Nanoseconds>(word >> 1);
-    if ((word & 1) != 0 || waitsSince >= oldestSince) return;
-    if (!hasTried(cell)) return;
-    oldest = slot;
-    oldestSince = waitsSince;
+  forEachWaiting(byte, [&](const Waiter& waiter, const Cell& cell) {
+    const bool canShare = shared && waiter.shared;
+    // mutant: process-keeps-from-readers
+    if (!canShare && isKeptFor(waiter.slot, cell, byte)) kept = waiter.slot;
+    // Otherwise overlapping shared holds of several processes could keep a writer out forever.
+    if (!shared || waiter.shared || waiter.since >= since || !hasTried(cell)) return;
+    oldest = waiter.slot;
+    since = waiter.since;
   });
-  return oldest;
+  return kept != kNoSlot && !hasOwnTurn(byte) ? kept : oldest;
 }
 
-bool ProcessPage::isDue(std::uint64_t byte, Nanoseconds since, Nanoseconds time) const {
-  return time - std::max(since, servedAt(rowAt(byte).servedAt.load(), byte, time)) >= kBargingPeriod;
+// Several holders that share a key may each give a turn to a different process. So if the key is kept for others, this
+// process may have a turn, too.
+bool ProcessPage::hasOwnTurn(std::uint64_t byte) const {
+  const Cell* const own = ownCell(byte);
+  return own && hasTurn(own->turn.load(), byte);
 }
 
 void ProcessPage::servedWaiter(std::uint64_t byte, Nanoseconds since) {
-  const Turn turn = next(byte);
-  if (turn.slot == kNoSlot || since <= turn.since) rowAt(byte).servedAt.store(servedOf(byte, elapsed()));
+  const Waiter waiter = next(byte);
+  if (waiter.slot == kNoSlot || since <= waiter.since) rowAt(byte).servedAt.store(servedOf(byte, elapsed()));
 }
 
 bool ProcessPage::giveTurn(std::uint64_t byte, Nanoseconds time) {
-  for (Turn turn = next(byte); turn.slot != kNoSlot && isDue(byte, turn.since, time); turn = next(byte)) {
-    Cell* const cell = cellOf(turn.slot, byte);
+  for (;;) {
+    const Waiter waiter = next(byte);
+    const Nanoseconds begin = std::max(waiter.since, servedAt(rowAt(byte).servedAt.load(), byte, time));
+    if (waiter.slot == kNoSlot || time - begin < kBargingPeriod) return false;
+    Cell* const cell = cellOf(waiter.slot, byte);
     if (!cell) continue;
     const std::uint64_t last = cell->turn.load();
     if (last == kPassed) return false;
-    if (!isAlive(turn.slot)) {
-      forget(turn.slot);
+    if (!isAlive(waiter.slot)) {
+      forget(waiter.slot);
       continue;
     }
     if (isFor(last, byte) && !counts(last, time)) {
@@ -290,12 +275,11 @@ bool ProcessPage::giveTurn(std::uint64_t byte, Nanoseconds time) {
     cell->turn.store(turnOf(byte, time + (kTurnFor << doublings)));
     return true;
   }
-  return false;
 }
 
 bool ProcessPage::keepTurn(std::uint64_t byte, const Wait& wait) {
   enrol(byte, wait);
-  Cell* const cell = slot_ == kNoSlot ? nullptr : cellOf(slot_, byte);
+  Cell* const cell = ownCell(byte);
   if (cell) cell->turn.store(turnOf(byte, elapsed() + kTurnFor));
   return cell != nullptr;
 }
@@ -308,27 +292,14 @@ bool ProcessPage::isKeptFor(int slot, const Cell& cell, std::uint64_t byte) cons
 
 std::uint32_t ProcessPage::countKept(std::uint64_t byte) const {
   std::uint32_t count = 0;
-  forEachWaiting(byte, [&](int slot, const Cell& cell) { count += isKeptFor(slot, cell, byte) ? 1 : 0; });
-  const Cell* const own = count == 0 || slot_ == kNoSlot ? nullptr : cellOf(slot_, byte);
-  return own && hasTurn(own->turn.load(), byte) ? 0 : count;
-}
-
-int ProcessPage::keptFor(std::uint64_t byte, bool shared) const {
-  int found = kNoSlot;
-  forEachWaiting(byte, [&](int slot, const Cell& cell) {
-    const bool canShare = shared && (cell.since.load() & 1) != 0;
-    // mutant: process-keeps-from-readers
-    if (!canShare && isKeptFor(slot, cell, byte)) found = slot;
+  forEachWaiting(byte, [&](const Waiter& waiter, const Cell& cell) {
+    if (isKeptFor(waiter.slot, cell, byte)) ++count;
   });
-  // Several holders that share a key may each give a turn to a different process. So this process may have a turn, too.
-  if (found == kNoSlot || slot_ == kNoSlot) return found;
-  const Cell* const own = cellOf(slot_, byte);
-  return own && hasTurn(own->turn.load(), byte) ? kNoSlot : found;
+  return hasOwnTurn(byte) ? 0 : count;
 }
 
 void ProcessPage::takeTurn(std::uint64_t byte) {
-  if (slot_ == kNoSlot) return;
-  Cell* const cell = cellOf(slot_, byte);
+  Cell* const cell = ownCell(byte);
   if (!cell) return;
   cell->missed.store(0);
   // mutant: process-keeps-a-taken-turn
@@ -350,19 +321,19 @@ bool ProcessPage::wakeWaiter(int slot, std::uint64_t byte) {
 }
 
 void ProcessPage::wakeNext(std::uint64_t byte) {
-  Turn turn;
+  Waiter waiter;
   do {
-    turn = first(byte, [&](const Cell& cell) {
+    waiter = first(byte, [&](const Cell& cell) {
       const std::uint64_t word = cell.turn.load();
       if (hasTurn(word, byte)) return 0;
       return word == kPassed ? 2 : 1;
     });
-    if (turn.slot == kNoSlot) return;
-  } while (!wakeWaiter(turn.slot, byte));
+    if (waiter.slot == kNoSlot) return;
+  } while (!wakeWaiter(waiter.slot, byte));
   // mutant: process-wakes-one-reader
-  if (!turn.shared) return;
-  forEachWaiting(byte, [&](int slot, const Cell& other) {
-    if (slot != turn.slot && (other.since.load() & 1) != 0) static_cast<void>(wakeWaiter(slot, byte));
+  if (!waiter.shared) return;
+  forEachWaiting(byte, [&](const Waiter& other, const Cell&) {
+    if (other.slot != waiter.slot && other.shared) static_cast<void>(wakeWaiter(other.slot, byte));
   });
 }
 
@@ -377,18 +348,17 @@ std::array<std::uint32_t, 2> ProcessPage::bucketsOf(std::uint64_t byte, std::uin
 
 template <typename Visit>
 void ProcessPage::forEachPlace(std::uint64_t byte, Visit visit) const {
-  for (const std::uint32_t bucket : bucketsOf(byte, files())) {
+  for (const std::uint32_t bucket : bucketsOf(byte, header_.files())) {
     for (std::int32_t i = 0; i < kPerBucket; ++i) {
       if (!visit(static_cast<std::int32_t>(bucket) * kPerBucket + i)) return;
     }
   }
 }
 
-std::int32_t ProcessPage::find(std::uint64_t byte, bool shared) const {
-  const std::uint64_t sought = shared ? byte | kSharedBit : byte;
+std::int32_t ProcessPage::placeOf(std::uint64_t byte) const {
   std::int32_t found = kNoPlace;
   forEachPlace(byte, [&](std::int32_t place) {
-    if (heldAt(place).load() == sought) found = place;
+    if (heldAt(place).load() == byte) found = place;
     return found == kNoPlace;
   });
   return found;
@@ -411,11 +381,11 @@ bool ProcessPage::hold(std::uint64_t byte, bool shared, const Holder& holder, st
       }
     }
     // No other process holds the key, so these records are from dead holders (preserves G1, G2).
-    if (!shared && (held == byte || held == (byte | kSharedBit))) heldAt(at).store(0);
+    if (!shared && (held & ~kSharedBit) == byte) heldAt(at).store(0);
     return true;
   });
   STRIPELOCK_SEAM("process: before it records a holder");
-  if (place == kNoPlace) place = claimPlace(byte, shared);
+  if (place == kNoPlace) place = claimPlace(shared ? byte | kSharedBit : byte);
   if (place == kNoPlace) return abandoned;
   own_[static_cast<std::size_t>(place)] = true;
   Record& record = recordAt(place);
@@ -432,12 +402,12 @@ bool ProcessPage::hold(std::uint64_t byte, bool shared, const Holder& holder, st
   return abandoned;
 }
 
-std::int32_t ProcessPage::claimPlace(std::uint64_t byte, bool shared) {
+std::int32_t ProcessPage::claimPlace(std::uint64_t held) {
   // The emptier bucket comes first, so a key finds room until 5,000 of 8,192 places are taken.
-  std::array<std::uint32_t, 2> both = bucketsOf(byte, files());
+  std::array<std::uint32_t, 2> both = bucketsOf(held & ~kSharedBit, header_.files());
   const auto taken = [&](std::uint32_t bucket) {
     return std::count_if(std::begin(buckets()[bucket].held), std::end(buckets()[bucket].held),
-                         [](const Number& held) { return held.load() != 0; });
+                         [](const Number& other) { return other.load() != 0; });
   };
   if (taken(both[1]) < taken(both[0])) std::swap(both[0], both[1]);
   for (const std::uint32_t bucket : both) {
@@ -445,25 +415,25 @@ std::int32_t ProcessPage::claimPlace(std::uint64_t byte, bool shared) {
     for (std::int32_t i = 0; i < kPerBucket; ++i) {
       const std::int32_t place = static_cast<std::int32_t>(bucket) * kPerBucket + i;
       std::uint64_t none = 0;
-      if (heldAt(place).compare_exchange_strong(none, shared ? byte | kSharedBit : byte)) return place;
+      if (heldAt(place).compare_exchange_strong(none, held)) return place;
     }
   }
-  return reclaimPlace(byte, shared);
+  return reclaimPlace(held);
 }
 
-std::int32_t ProcessPage::reclaimPlace(std::uint64_t byte, bool shared) {
+std::int32_t ProcessPage::reclaimPlace(std::uint64_t held) {
   // Finding out whether a holder is dead takes system calls, which search all locks of a file. So each call checks only
   // a few holders.
   constexpr std::uint32_t kQuestions = 4;
   std::array<std::int32_t, std::size_t{2} * kPerBucket> all{};
   std::size_t count = 0;
-  forEachPlace(byte, [&](std::int32_t at) {
+  forEachPlace(held & ~kSharedBit, [&](std::int32_t at) {
     if (!own_[static_cast<std::size_t>(at)]) all[count++] = at;
     return true;
   });
-  const std::uint64_t mine = shared ? byte | kSharedBit : byte;
-  const auto replace = [&](std::int32_t at, std::uint64_t held) {
-    return heldAt(at).compare_exchange_strong(held, mine);
+  const bool shared = (held & kSharedBit) != 0;
+  const auto replace = [&](std::int32_t at, std::uint64_t other) {
+    return heldAt(at).compare_exchange_strong(other, held);
   };
   for (const bool ofReaders : {true, false}) {
     // A reader must not replace a record that reports a death.
@@ -473,13 +443,13 @@ std::int32_t ProcessPage::reclaimPlace(std::uint64_t byte, bool shared) {
     std::uint64_t livingHeld = 0;
     for (std::size_t i = 0; i < count && asked < kQuestions; ++i) {
       const std::int32_t at = all[(i + reclaims_) % count];
-      const std::uint64_t held = heldAt(at).load();
-      if (held == 0 || ((held & kSharedBit) != 0) != ofReaders) continue;
+      const std::uint64_t other = heldAt(at).load();
+      if (other == 0 || ((other & kSharedBit) != 0) != ofReaders) continue;
       ++asked;
       living = at;
-      livingHeld = held;
+      livingHeld = other;
       // mutant: process-keeps-dead-records
-      if (isLeftByTheDead(at, held) && replace(at, held)) return at;
+      if (isLeftByTheDead(at, other) && replace(at, other)) return at;
     }
     reclaims_ += kQuestions;
     // Only the deaths of exclusive holders are reported, so the new record matters more than a reader's.
@@ -501,19 +471,18 @@ void ProcessPage::leave(std::uint64_t byte, std::int32_t place) {
   if (place == kNoPlace) return;
   own_[static_cast<std::size_t>(place)] = false;
   const std::uint64_t held = heldAt(place).load();
-  if (held == byte || held == (byte | kSharedBit)) heldAt(place).store(0);
+  if ((held & ~kSharedBit) == byte) heldAt(place).store(0);
 }
 
-std::uint64_t ProcessPage::issueToken(const std::uint64_t* bytes, std::size_t count, std::uint64_t least,
-                                      Nanoseconds time) {
+std::uint64_t ProcessPage::issueToken(const Order& keys, std::uint64_t least, Nanoseconds time) {
   const auto clock = static_cast<std::uint64_t>(header_.base() + time);
   std::uint64_t token = std::max(clock, least + 1);
-  for (std::size_t i = 0; i < count; ++i) {
-    const std::uint64_t last = page_->lastTokens[bytes[i] % kTokens].load();
+  for (const auto& [byte, index] : keys) {
+    const std::uint64_t last = page_->lastTokens[byte % kTokens].load();
     if (last < clock + kFarAhead) token = std::max(token, last + 1);
   }
-  for (std::size_t i = 0; i < count; ++i) {
-    Number& last = page_->lastTokens[bytes[i] % kTokens];
+  for (const auto& [byte, index] : keys) {
+    Number& last = page_->lastTokens[byte % kTokens];
     std::uint64_t known = last.load();
     while ((known < token || known >= clock + kFarAhead) && !last.compare_exchange_weak(known, token)) {
     }

@@ -46,6 +46,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/base/sync.h"
@@ -71,8 +72,6 @@ class ProcessPage {
   bool open(LockFile& file, const std::string& path, const std::string& title, const FileShape& shape,
             FileError& error);
   const LockFileHeader& header() const { return header_; }
-  std::uint32_t files() const { return header_.files(); }
-  std::uint64_t byteOf(std::string_view key) const { return header_.byteOf(key); }
   int slot() const { return slot_; }
   Word* wakeWord() const { return slot_ == kNoSlot ? nullptr : &page_->slots[slot_].wakeWord; }
   // Takes a free slot if this process has none. Returns true if it took one.
@@ -93,16 +92,17 @@ class ProcessPage {
   void enrol(std::uint64_t byte, const Wait& wait);
   // Removes the wait for the key.
   void withdraw(std::uint64_t byte);
-  bool isEnrolled(std::uint64_t byte) const { return slot_ != kNoSlot && cellOf(slot_, byte) != nullptr; }
+  bool isEnrolled(std::uint64_t byte) const { return ownCell(byte) != nullptr; }
 
-  struct Turn {
+  // Another process that waits.
+  struct Waiter {
     int slot = kNoSlot;
     bool shared = false;
     Nanoseconds since = 0;
   };
   // The other process that gets the next turn at a key: the one that has waited longest. Processes that missed a turn
   // come last.
-  Turn next(std::uint64_t byte) const;
+  Waiter next(std::uint64_t byte) const;
   // Returns false only if no other process waits for the key. Cheaper than next().
   bool mayBeAwaited(std::uint64_t byte) const;
   // The other process that comes before an acquisition that began at `since`, or kNoSlot. A process comes first if the
@@ -111,8 +111,6 @@ class ProcessPage {
   int goesBefore(std::uint64_t byte, bool shared, Nanoseconds since) const;
   // The number of other processes for which the key is kept. 0 if it is also kept for this process.
   std::uint32_t countKept(std::uint64_t byte) const;
-  // Whether newcomers may no longer overtake a process that began to wait at `since`.
-  bool isDue(std::uint64_t byte, Nanoseconds since, Nanoseconds time) const;
   // Call it when a waiter of this process got the key. If no other process has waited longer, the barging period
   // restarts, because a hand-over between processes costs as much as many acquisitions within one.
   void servedWaiter(std::uint64_t byte, Nanoseconds since);
@@ -150,7 +148,7 @@ class ProcessPage {
   bool hold(std::uint64_t byte, bool shared, const Holder& holder, std::int32_t& place);
   bool isAbandoned(std::uint64_t byte) const { return placeOf(byte) != kNoPlace; }
   // The place of the record of an exclusive holder.
-  std::int32_t placeOf(std::uint64_t byte) const { return find(byte, false); }
+  std::int32_t placeOf(std::uint64_t byte) const;
   void leave(std::uint64_t byte, std::int32_t place);
   static constexpr std::int32_t kNoPlace = -1;
   // The number of records in the page for the lock file, and for each of its parts.
@@ -158,10 +156,11 @@ class ProcessPage {
   // The two buckets that may contain the record of a key.
   static std::array<std::uint32_t, 2> bucketsOf(std::uint64_t byte, std::uint32_t files);
 
+  // The byte of each key of an acquisition, and the key's index in the acquisition.
+  using Order = std::vector<std::pair<std::uint64_t, std::uint32_t>>;
   // Returns a token above `least` and above all tokens of these keys. `time`: on the clock of elapsed(), read after the
   // last byte of these keys was locked.
-  std::uint64_t issueToken(const std::uint64_t* bytes, std::size_t count, std::uint64_t least,
-                           Nanoseconds time);
+  std::uint64_t issueToken(const Order& keys, std::uint64_t least, Nanoseconds time);
 
   // ── inspection ──
 
@@ -175,6 +174,10 @@ class ProcessPage {
     // Empty if the record does not contain it.
     std::string key;
     std::string title;
+    // Whether the holder or waiter belongs to this process.
+    bool here = false;
+    // Of a traced holder of this process; otherwise empty.
+    std::string note;
   };
   // The holders and waiters of other processes. Call it after a check of the file.
   std::vector<Seen> inspect();
@@ -205,7 +208,6 @@ class ProcessPage {
     Number waiting[kBitmapWords];
     // The time at which the longest waiter last got a key, and a part of that key's byte.
     Number servedAt;
-    Number unused;
   };
   struct Cell {
     Number since;
@@ -256,18 +258,16 @@ class ProcessPage {
       kBucketsPerFile * sizeof(Bucket) + std::size_t{kPlacesPerFile} * sizeof(Record);
 
   static bool isOwnSize(std::uint64_t size);
-  std::uint64_t highestToken();
+  // Reads the tokens from the file, because it is not mapped yet.
+  static std::uint64_t highestToken(LockFile& file);
   static std::uint32_t rowOf(std::uint64_t byte) { return static_cast<std::uint32_t>(byte % kRows); }
   Row& rowAt(std::uint64_t byte) const { return page_->rows[rowOf(byte)]; }
   Cells& cellsOf(int slot, std::uint64_t byte) const { return page_->waits[slot][rowOf(byte) % kGroups]; }
   // The cell in which the process of this slot has recorded its wait for the key; nullptr if there is none.
   Cell* cellOf(int slot, std::uint64_t byte) const;
-  // Writes the wait and the time of the try into a cell of this process.
-  void write(Cell& cell, const Wait& wait);
-  void newCell(std::uint64_t byte, const Wait& wait);
+  Cell* ownCell(std::uint64_t byte) const { return slot_ == kNoSlot ? nullptr : cellOf(slot_, byte); }
   bool isKeptFor(int slot, const Cell& cell, std::uint64_t byte) const;
-  // The other process for which the key is kept, or kNoSlot. With `shared`, ignores processes that would share the key.
-  int keptFor(std::uint64_t byte, bool shared) const;
+  bool hasOwnTurn(std::uint64_t byte) const;
   // Whether the process of this cell has tried to lock the key within kStopped.
   static bool hasTried(const Cell& cell);
   // Removes all waits of a dead process.
@@ -277,17 +277,17 @@ class ProcessPage {
   // The holder whose record is at this place, if it is in another process that is alive.
   std::optional<Seen> holderAt(std::int32_t place);
   std::string titleOf(int slot) const;
-  std::int32_t places() const { return static_cast<std::int32_t>(files()) * kPlacesPerFile; }
+  std::int32_t places() const { return static_cast<std::int32_t>(header_.files()) * kPlacesPerFile; }
   Bucket* buckets() const { return static_cast<Bucket*>(static_cast<void*>(page_ + 1)); }
   Record& recordAt(std::int32_t place) const {
     return static_cast<Record*>(static_cast<void*>(buckets() + places() / kPerBucket))[place];
   }
-  std::int32_t find(std::uint64_t byte, bool shared) const;
   // Visits the places where the key may have records, until `visit` returns false.
   template <typename Visit>
   void forEachPlace(std::uint64_t byte, Visit visit) const;
-  std::int32_t claimPlace(std::uint64_t byte, bool shared);
-  std::int32_t reclaimPlace(std::uint64_t byte, bool shared);
+  // `held`: the new entry in a bucket.
+  std::int32_t claimPlace(std::uint64_t held);
+  std::int32_t reclaimPlace(std::uint64_t held);
   bool isLeftByTheDead(std::int32_t place, std::uint64_t held);
   Number& heldAt(std::int32_t place) const { return buckets()[place / kPerBucket].held[place % kPerBucket]; }
   template <typename Visit>
@@ -295,7 +295,7 @@ class ProcessPage {
   // Among the other processes that wait for the key, the one with the lowest rank. If several have this rank, the one
   // that has waited longest.
   template <typename Rank>
-  Turn first(std::uint64_t byte, Rank rankOf) const;
+  Waiter first(std::uint64_t byte, Rank rankOf) const;
   bool isAlive(int slot) const {
     return file_->lockedElsewhere(kLifeBytes + static_cast<std::uint64_t>(slot));
   }

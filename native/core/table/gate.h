@@ -87,8 +87,9 @@ class Gate {
   // Call it after a waiting thread or a release has ceded the stripe. `blocked`: the calling thread if it will call
   // sleep() next, otherwise nullptr. Reopens the stripe if that is already possible. Otherwise wakes the new watcher.
   virtual void ceded(std::uint32_t stripe, const Participant* blocked) = 0;
-  // Reopens the stripe if it is ceded and other processes have released it. Call it with no mutex locked.
-  virtual void look(std::uint32_t stripe) = 0;
+  // Reopens the stripe if it is ceded and other processes have released it. Returns true if the stripe stays ceded. Call
+  // it with no mutex locked.
+  virtual bool look(std::uint32_t stripe) = 0;
   // Blocks the calling thread, as its parker does in a table without a gate. Returns when other processes may have
   // released the stripe, the parker is unparked, or the deadline passes. Returns false without sleeping if the thread
   // is not the stripe's watcher.

@@ -40,12 +40,12 @@ describe('the addon', () => {
     const folder = mkdtempSync(path.join(tmpdir(), 'stripelock-misuse-'));
     onTestFinished(() => rmSync(folder, { recursive: true }));
     const open = (...shape: [number, number, number]): unknown =>
-      addon.processOpen(path.join(folder, 'lock'), 'test', ...shape);
+      addon.processOpen(path.join(folder, 'lock'), 'name', 'title', ...shape);
     expect(() => open(files, limit, access)).toThrow(refusal);
     expect(readdirSync(folder)).toEqual([]);
-    const file = open(Math.min(files, 64), Math.min(limit, 256), Math.min(access, 2));
-    expect(file).toBeTypeOf('number');
-    addon.processClose(file as number);
+    const opened = open(Math.min(files, 64), Math.min(limit, 256), Math.min(access, 2));
+    expect(opened).toHaveLength(6);
+    addon.processClose((opened as [number])[0]);
   });
 
   it('keeps only addresses of shared memory, which cannot be detached', () => {
