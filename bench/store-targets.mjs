@@ -19,14 +19,14 @@ import {
 
 /**
  * @typedef {import('./targets.mjs').Target} Target
- * @typedef {Pick<import('./web-lock-targets.mjs').Kinds, 'ratioTarget'>} Kinds
+ * @typedef {Pick<import('./web-lock-targets.mjs').Kinds, 'ratioTarget' | 'figureTarget'>} Kinds
  */
 
 /**
  * @param {Kinds} kinds
  * @returns {Target[]}
  */
-export function storeTargets({ ratioTarget }) {
+export function storeTargets({ ratioTarget, figureTarget }) {
   /**
    * At least `limit` times as many leases a second as another.
    *
@@ -52,12 +52,23 @@ export function storeTargets({ ratioTarget }) {
         under: [workload, other],
       });
   const overRedis = atLeast(REDIS_MANAGER);
+  const againAndAgain = 'Redis, 8 clients want a key again and again';
   return [
     overRedis(1, 'Redis, a hot key', REDLOCK),
     ...[REDLOCK, REDLOCK_SHORT].flatMap((other) => [
       overRedis(2, 'Redis, 2 clients want a key at once', other),
       overRedis(2, 'Redis, 8 clients want a key at once', other),
     ]),
+    overRedis(1, againAndAgain, REDLOCK),
+    figureTarget(
+      `${againAndAgain}: least share at least 0.8 of the mean`,
+      againAndAgain,
+      'minShare',
+      'share',
+      (share) => share >= 0.8,
+      REDIS_MANAGER,
+    ),
+    atLeast(REDIS_PERMITS)(0.34, 'Redis, 8 clients want 3 permits again and again', SEMAPHORE),
     atLeast(REDIS_PERMITS)(1, 'Redis, a free permit', SEMAPHORE),
     ...[SEMAPHORE, SEMAPHORE_SHORT].map((other) =>
       atLeast(REDIS_PERMITS)(3, 'Redis, 8 clients want 3 permits at once', other),

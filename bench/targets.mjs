@@ -270,7 +270,7 @@ const targets = [
     over: [LOOKED_AT, 'stripelock native, profiled'],
     under: [LOOKED_AT, NATIVE],
   }),
-  ...storeTargets({ ratioTarget }),
+  ...storeTargets({ ratioTarget, figureTarget }),
   ...webLockTargets({ ratioTarget, figureTarget }),
   ...processLockTargets({ ratioTarget, figureTarget }),
   nobodyStarves,

@@ -115,6 +115,8 @@ export class LeaseSource implements KnownGrants {
    * are the times at which the keys become free, on the manager's clock.
    */
   readonly #kept = new Map<string, number>();
+  /** The last hold of a slot that this manager was granted. */
+  #lastSlot: Hold | undefined;
   /** When `#kept` has this many entries, the entries whose time has passed are removed. */
   #purgeAt = FEW_KEPT;
   /** Attempts and releases that have no answer yet, and background renewals that are being stopped. */
@@ -166,11 +168,24 @@ export class LeaseSource implements KnownGrants {
     terms: LeaseTerms,
     slots?: readonly number[],
   ): Promise<Answer> {
-    if (terms.limit > 1)
-      return this.#trySlots(keys[0]!, requester, terms, slots ?? fromAny(allSlots(terms.limit)));
+    if (terms.limit > 1) {
+      const key = keys[0]!;
+      return this.#trySlots(key, requester, terms, slots ?? this.slotsOf(key, terms.limit));
+    }
     // Without `reentrant`, no lease is joined, and the store distinguishes all readers.
     const isOrdered = terms.mode === 'shared' ? this.#reentrant : this.stableOwners;
     return isOrdered ? this.#tryStable(keys, requester, terms) : this.#ask(keys, requester, terms);
+  }
+
+  /**
+   * All slots of the key, in the order in which an attempt tries them. The first one is the slot that this
+   * manager had last, because the store may have reserved it for this manager's next request. Otherwise, the
+   * first slot is random.
+   */
+  slotsOf(key: string, limit: number): readonly number[] {
+    const last = this.#lastSlot;
+    const isFree = last?.key === key && last.ended;
+    return fromAny(allSlots(limit), isFree ? last.terms.slot : undefined);
   }
 
   /**
@@ -405,7 +420,10 @@ export class LeaseSource implements KnownGrants {
           if (requester.isCancelled || this.#isOwn(name)) return undefined;
           return this.#ask([key], requester, { ...terms, slot });
         });
-        if (answer !== undefined && !('refused' in answer)) return answer;
+        if (answer !== undefined && !('refused' in answer)) {
+          this.#lastSlot = answer[0];
+          return answer;
+        }
       } catch (error) {
         // After a second failure the store is probably unreachable, and each further slot could take the
         // whole time limit of a request.

@@ -1,6 +1,6 @@
 import { isPermanent } from './contract/errors.js';
 import { reportsReleases, type LeaseStore } from './contract/lease-store.js';
-import { allSlots, fromAny, slotKeys } from './contract/slots.js';
+import { slotKeys } from './contract/slots.js';
 import type { Due } from './schedule.js';
 import type { Acquisition, Answers } from './acquisition.js';
 import type { LeaseSource } from './lease-source.js';
@@ -229,7 +229,7 @@ class WaiterGroup implements Due, Answers {
   #ask(slots?: readonly number[]): void {
     const head = this.#head;
     if (head === undefined) return;
-    const asked = slots ?? fromAny(allSlots(this.limit));
+    const asked = slots ?? this.#grants.slotsOf(this.key, this.limit);
     this.#trying = asked.filter((slot) => this.#lines.first(this.names[slot]!) === this);
     this.#woken = undefined;
     if (this.#trying.length === 0) {

@@ -83,6 +83,11 @@ export interface Releasing {
   readonly owner: string;
   /** The token of the grant to release. Undefined releases any grant of the owner. */
   readonly token: FencingToken | undefined;
+  /**
+   * Whether this store is in its turn and will probably request the key again at once. The server may then
+   * reserve the key for this store instead of notifying a waiter.
+   */
+  readonly inTurn?: boolean;
 }
 
 /** Context of an attempt to acquire keys. */
@@ -141,10 +146,11 @@ export interface GrantedShared {
 
 /**
  * The result of a release. `not held`: the owner did not hold the key. `freed`: the key is free, and waiters
- * are notified. `unnotified`: the key is free, but no waiter was notified. `left`: a reader has left its group, and
- * other readers still hold the key.
+ * are notified. `unnotified`: the key is free, but no waiter was notified. `reserved`: the key is free, but
+ * for a short time only this store can acquire it, and the waiters of other stores are not notified. `left`: a
+ * reader has left its group, and other readers still hold the key.
  */
-export type Release = 'not held' | 'freed' | 'unnotified' | 'left';
+export type Release = 'not held' | 'freed' | 'unnotified' | 'reserved' | 'left';
 
 /** A stored lease, encoded as the server stores it. */
 export interface StoredLease {
@@ -407,6 +413,7 @@ export class ServerStore<B extends Backend = Backend>
       isAwaited: ended !== undefined,
     };
     const operation = this.#begin();
+    let isGranted = false;
     this.#late.begin(wanted);
     try {
       const answer = await this.#requests.run(
@@ -417,6 +424,7 @@ export class ServerStore<B extends Backend = Backend>
         },
       );
       if (!('place' in answer)) {
+        isGranted = true;
         granted(answer);
         return answer;
       }
@@ -426,7 +434,7 @@ export class ServerStore<B extends Backend = Backend>
       if (!operation.isLate || this.backend.lateIsRefused !== true) throw error;
     } finally {
       this.#late.end(wanted);
-      ended?.();
+      ended?.(isGranted);
     }
     return undefined;
   }
@@ -465,14 +473,22 @@ export class ServerStore<B extends Backend = Backend>
     send: Backend['release'],
   ): Promise<readonly (boolean | undefined)[]> {
     const stored = keys.map((key) => this.#stored(key));
+    const inTurn = keys.length === 1 && this.#wakers.isInTurn(keys[0]!.name);
+    if (inTurn) stored[0] = { ...stored[0]!, inTurn };
     const operation = this.#begin();
-    const releases = await this.#requests.run(operation, () => send(stored, operation));
+    let releases: Awaited<ReturnType<Backend['release']>>;
+    try {
+      releases = await this.#requests.run(operation, () => send(stored, operation));
+    } catch (error) {
+      if (inTurn) this.#wakers.answered(keys[0]!.name, 'reserved');
+      throw error;
+    }
     const freed: (boolean | undefined)[] = [];
     for (let i = 0; i < keys.length; i++) {
       const key = keys[i]!;
       const { name, owner, token } = key;
       const release = releases[i];
-      if (release === 'unnotified') this.#wakers.released(name);
+      this.#wakers.answered(name, release);
       // During the request, a late grant may have replaced this grant on the server. The key then has a new
       // token on the server, so the release is sent again with the new token.
       if (release === 'not held' && this.#stored(key).token !== stored[i]!.token) {

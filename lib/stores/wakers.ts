@@ -1,6 +1,7 @@
 import { timerNow } from '../common/elapsed.js';
 import { afterTurn, clearTimeout, queueMicrotask, setTimeout } from '../common/host.js';
 import { LONGEST_DELAY } from '../common/timers.js';
+import type { Release } from './server-store.js';
 
 /**
  * Milliseconds for which a key and the subscription are kept after their last waiter has left. A contended
@@ -13,6 +14,17 @@ const LINGER = 1000;
  * time, one release wakes no waiter, so that another store can get the key.
  */
 const LONGEST_RUN = 1000;
+/**
+ * The maximum duration of a turn, in milliseconds. During its turn, a store may acquire a key again and again
+ * although other stores wait. A hand-over to another store takes as long as several acquisitions. A lease that
+ * is held for longer than a turn is handed over when it is released.
+ */
+export const LONGEST_TURN = 5;
+/**
+ * A store gets a turn only if it requested the key within this many milliseconds after its last release. If a
+ * store does not request the key again, the other stores wait for nothing.
+ */
+const RETURNS_WITHIN = 1;
 
 /** Callbacks from a backend's subscription. */
 export interface ReleaseListener {
@@ -90,10 +102,19 @@ class AwaitedKey extends Waiters {
    * nothing.
    */
   isRegistered = false;
-  /** Whether a release was reported since the last attempt. */
+  /**
+   * Whether a release was reported since the last attempt, or the server reserved the key for this store when
+   * this store released it.
+   */
   wasReleased = false;
   /** The time of the first release in the current series of hand-overs within this store. */
   handOversSince: number | undefined;
+  /** The time of the first grant in the current turn, see {@link LONGEST_TURN}. */
+  turnSince: number | undefined;
+  /** The time of the last release through this store if there was no attempt since then. */
+  releasedAt: number | undefined;
+  /** Whether the first attempt after the last release was made within {@link RETURNS_WITHIN}. */
+  returns = false;
 
   constructor(readonly topic: string) {
     super();
@@ -152,7 +173,7 @@ export class Wakers {
    * Call when an attempt is sent, and call the returned function when the attempt ends. Returns undefined if
    * no key of the attempt is remembered. In that case, the end of the attempt need not be reported.
    */
-  attempt(names: readonly string[]): (() => void) | undefined {
+  attempt(names: readonly string[]): ((granted: boolean) => void) | undefined {
     if (this.#keys.size === 0) return undefined;
     const awaited = names
       .map((name) => this.#keys.get(this.#topicOf(name)))
@@ -161,10 +182,14 @@ export class Wakers {
     for (const waiting of awaited) {
       waiting.pendingAttempts++;
       waiting.wasReleased = false;
+      if (waiting.releasedAt === undefined) continue;
+      waiting.returns = timerNow() - waiting.releasedAt < RETURNS_WITHIN;
+      waiting.releasedAt = undefined;
     }
-    return () => {
+    return (granted) => {
       for (const waiting of awaited) {
         waiting.pendingAttempts--;
+        if (granted) waiting.turnSince ??= timerNow();
         this.#passOnLater(waiting);
       }
     };
@@ -176,6 +201,45 @@ export class Wakers {
     if (!waiting) return;
     waiting.isRegistered = isRegistered;
     if (wakeIn !== undefined) waiting.wakeIn(wakeIn);
+  }
+
+  /**
+   * Call before a release is sent. Whether this store may acquire the key again before the waiters of other
+   * stores: it will probably do so at once, and its turn has not ended.
+   */
+  isInTurn(name: string): boolean {
+    if (!this.#isSubscribed || this.#feed?.passOn === undefined) return false;
+    const waiting = this.#keys.get(this.#topicOf(name));
+    if (waiting?.turnSince === undefined) return false;
+    const isRequested = waiting.returns || waiting.all.size > 0;
+    if (isRequested && timerNow() - waiting.turnSince < LONGEST_TURN) return true;
+    waiting.turnSince = undefined;
+    return false;
+  }
+
+  /**
+   * Call with the answer to a release through this store. If a release failed that was sent in the store's
+   * turn, call with `reserved`, because the server may have reserved the key.
+   */
+  answered(name: string, release: Release | undefined): void {
+    if (release === 'unnotified') this.released(name);
+    if (this.#feed?.passOn === undefined || release === 'not held') return;
+    const isReserved = release === 'reserved';
+    const topic = this.#topicOf(name);
+    const waiting = this.#keys.get(topic);
+    if (waiting === undefined) {
+      if (isReserved) this.#feed.passOn(topic);
+      return;
+    }
+    waiting.releasedAt = timerNow();
+    if (isReserved) {
+      waiting.wasReleased = true;
+      waiting.wake();
+    }
+    afterTurn(() => {
+      waiting.releasedAt = undefined;
+      if (isReserved && waiting.pendingAttempts === 0) this.#notifyNext(waiting);
+    });
   }
 
   /** Call after a release through this store if the server notified no store of the release. */
@@ -192,6 +256,7 @@ export class Wakers {
   async close(): Promise<void> {
     this.#closed = true;
     for (const waiting of this.#keys.values()) {
+      if (waiting.pendingAttempts === 0) this.#notifyNext(waiting);
       waiting.close();
       clearTimeout(waiting.idle);
     }
@@ -281,10 +346,14 @@ export class Wakers {
    * waiter nor a pending attempt for the key.
    */
   #passOn(waiting: AwaitedKey): void {
-    if (!waiting.wasReleased || waiting.all.size > 0 || waiting.pendingAttempts > 0) return;
-    if (this.#feed!.passOn === undefined) return;
-    waiting.wasReleased = false;
-    this.#feed!.passOn(waiting.topic);
+    if (waiting.all.size === 0 && waiting.pendingAttempts === 0) this.#notifyNext(waiting);
+  }
+
+  /** Notifies another store of a release that was reported only to this store. */
+  #notifyNext(waiting: AwaitedKey): void {
+    if (!waiting.wasReleased || this.#feed?.passOn === undefined) return;
+    waiting.wasReleased = waiting.returns = false;
+    this.#feed.passOn(waiting.topic);
   }
 
   /** Waits for a turn of the event loop, so that a refused acquisition can first become a waiter. */

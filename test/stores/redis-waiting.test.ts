@@ -2,12 +2,15 @@ import { Redis } from 'ioredis';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { LeaseManager } from 'stripelock';
 import { redisLeaseStore } from 'stripelock/redis';
-import { RESERVED_FOR } from '../../unbundled/stores/redis/scripts.js';
+import { RELEASE, RESERVED_FOR } from '../../unbundled/stores/redis/scripts.js';
 import { freePort } from '../support/free-port.mjs';
 import { Proxy } from '../support/proxy.mjs';
 import { redisCommand, RedisServer } from '../support/redis-server.mjs';
 import { watch } from '../support/waiting.js';
 import { connectorOf, PATIENT, redisLibraries, RedisScene, type RedisStore } from './redis-setup.js';
+
+/** Does not poll within a test. */
+const NEVER = { initial: 600_000, max: 600_000, jitter: 0 };
 
 describe.each(redisLibraries)('waiting for a lease of the Redis store on %s', (library) => {
   const redis = new RedisScene(library);
@@ -107,20 +110,45 @@ describe.each(redisLibraries)('waiting for a lease of the Redis store on %s', (l
         return redis.storeWith({ client });
       }),
     );
-    const grants = stores.map(() => 0);
-    const total = (): number => grants.reduce((a, b) => a + b);
+    const turns = stores.map(() => 0);
+    const total = (): number => turns.reduce((a, b) => a + b);
+    let last = -1;
     await Promise.all(
       stores.map(async (own, i) => {
         const manager = new LeaseManager({ store: own });
         while (total() < 200) {
           const lease = await manager.acquire('key', { timeout: 50_000 });
-          grants[i]!++;
+          if (last !== i) turns[i]!++;
+          last = i;
           await lease.release();
         }
       }),
     );
     // With strict turns each would get forty; until all are connected, some are faster.
-    for (const count of grants) expect(count).toBeGreaterThan(20);
+    for (const count of turns) expect(count).toBeGreaterThan(20);
+  });
+
+  it('grants a store the key again in its turn while another store waits, and then hands it over', async () => {
+    const stores = [redis.store, redis.storeWith({ client: (await redis.connect()).client })];
+    const grants: { by: number; token: bigint; abandoned: boolean | undefined; isAwaited: boolean }[] = [];
+    /** Grants to the store that also had the grant before, although another store was waiting. */
+    const again = (): number =>
+      grants.filter(({ by }, i) => grants[i - 1]?.by === by && grants[i - 1]!.isAwaited).length;
+    const handOvers = (): number => grants.filter(({ by }, i) => i > 0 && grants[i - 1]!.by !== by).length;
+    await Promise.all(
+      stores.map(async (store, by) => {
+        // Without polling, each hand-over depends on a notification, even after the last grant of a store.
+        const manager = new LeaseManager({ store, backoff: NEVER });
+        while (again() < 20 || handOvers() < 20) {
+          const lease = await manager.acquire('key', { timeout: 600_000 });
+          const { token, abandoned } = lease;
+          grants.push({ by, token, abandoned, isAwaited: (await redis.waits()) === ':1' });
+          expect(await lease.release()).toBe(true);
+        }
+      }),
+    );
+    expect(grants.every(({ token }, i) => i === 0 || token > grants[i - 1]!.token)).toBe(true);
+    expect(grants.every(({ abandoned }) => abandoned === false)).toBe(true);
   });
 
   it('passes on the notification of a release if no acquisition of its process waits any more', async () => {
@@ -241,6 +269,7 @@ describe.runIf(redisCommand !== undefined)('the record of a store that waits in 
   const redis = new RedisScene('ioredis');
   const LEASE = 'stripelock:{108}:key';
   const WAITERS = 'stripelock:{108}?key';
+  const MARK = 'stripelock:{108}!key';
   /** The store asks for this key alone, or for it and another. */
   const asks = [
     ['alone', (store: RedisStore) => store.tryAcquire('key', 'me', 60_000)],
@@ -320,6 +349,45 @@ describe.runIf(redisCommand !== undefined)('the record of a store that waits in 
     expect(isGranted(await ask(store))).toBe(false);
     expect(isGranted(await ask(redis.store))).toBe(false);
     expect(await redis.command('GET', LEASE)).toMatch(/~still$/);
+  });
+
+  /** The release of a store that is in its turn, and that does nothing after it. */
+  const releaseInTurn = (owner: string, token: bigint | ''): Promise<string> =>
+    redis.command('EVAL', RELEASE.source, 3, LEASE, WAITERS, MARK, owner, token, '', 'still');
+
+  it('stays if another store releases the key in its turn and then dies', async () => {
+    const token = await redis.store.tryAcquire('key', 'dies', 60_000);
+    const other = new LeaseManager({
+      store: redis.storeWith(),
+      backoff: { initial: 20, max: 20, jitter: 0 },
+    });
+    const next = other.acquire('key', { timeout: 50_000 });
+    await expect.poll(() => redis.waits()).toBe(':1');
+    expect(await releaseInTurn('dies', token!)).toBe(':3');
+    const lease = await next;
+    expect(lease.token > token!).toBe(true);
+    expect(lease.abandoned).toBe(false);
+    expect(await lease.release()).toBe(true);
+    await other.close();
+  });
+
+  it('stays if a release in a turn is executed late or twice', async () => {
+    const token = await redis.store.tryAcquire('key', 'somebody else', 60_000);
+    expect(await redis.store.release('key', 'somebody else')).toBe(true);
+    const { store } = await refused((own) => own.tryAcquire('key', 'me', 60_000));
+    expect(await releaseInTurn('somebody else', token!)).toBe(':0');
+    expect((await redis.store.inspect('key'))?.owner).toBe('somebody else');
+    expect(await releaseInTurn('somebody else', '')).toBe(':3');
+    expect(await releaseInTurn('somebody else', '')).toBe(':0');
+    expect(await redis.command('GET', LEASE)).toMatch(/~still$/);
+    expect(await redis.waits()).toBe(':1');
+    await store.close();
+  });
+
+  it('is not needed for a release in a turn if no store waits', async () => {
+    const token = await redis.store.tryAcquire('key', 'me', 60_000);
+    expect(await releaseInTurn('me', token!)).toBe(':1');
+    expect(await redis.command('EXISTS', LEASE)).toBe(':0');
   });
 
   it.each(asks)('gets a key that is kept for it, %s', async (_how, ask) => {

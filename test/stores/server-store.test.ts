@@ -1,9 +1,17 @@
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { LockError } from 'stripelock';
 import { FixedClock, leaseStoreContract } from 'stripelock/testing';
-import type { Attempt, Backend, Granted, Refused } from '../../lib/stores/server-store.js';
+import type {
+  Attempt,
+  Backend,
+  Granted,
+  Refused,
+  Release,
+  Releasing,
+} from '../../lib/stores/server-store.js';
 import type { ReleaseListener } from '../../lib/stores/wakers.js';
 import { ServerStore, SeveralServerStore } from '../../unbundled/stores/server-store.js';
+import { LONGEST_TURN } from '../../unbundled/stores/wakers.js';
 import { MapBackend, MapServer } from '../support/map-server.js';
 
 // The common part of all server stores. Tests of the stores have the rest.
@@ -35,6 +43,9 @@ class Scripted implements Backend {
   readonly passed: string[] = [];
   readonly listener: ReleaseListener[] = [];
   ended = 0;
+  /** For each release, whether the store was in its turn. */
+  readonly inTurn: boolean[] = [];
+  releaseEnds: Release = 'unnotified';
   fails: () => Promise<never> | undefined = () => undefined;
   readonly releaseFeed = {
     retryAfter: 20,
@@ -63,8 +74,9 @@ class Scripted implements Backend {
   keep(): Promise<boolean> {
     return this.fails() ?? Promise.resolve(true);
   }
-  release(): Promise<('freed' | 'unnotified')[]> {
-    return this.fails() ?? Promise.resolve(['unnotified']);
+  release([key]: readonly Releasing[]): Promise<Release[]> {
+    this.inTurn.push(key!.inTurn === true);
+    return this.fails() ?? Promise.resolve([this.releaseEnds]);
   }
   inspect(): Promise<undefined> {
     return this.fails() ?? Promise.resolve(undefined);
@@ -80,6 +92,14 @@ function scene(timeout = 30_000): { backend: Scripted; store: ServerStore } {
 
 const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 const REFUSED: Refused = { place: 0, isRegistered: true };
+
+/** A store that is subscribed to releases, and in which a waiter for the key has just left. */
+function releaseFeed(): ReturnType<typeof scene> {
+  const made = scene();
+  made.store.onRelease('key', () => undefined)();
+  made.backend.listener[0]!.subscribed();
+  return made;
+}
 
 describe('an operation over a server', () => {
   it('is tried again while it collides', async () => {
@@ -188,14 +208,6 @@ describe('a grant over a server', () => {
 });
 
 describe('a waiter over a server', () => {
-  /** A store that is subscribed to releases, and in which a waiter for the key has just left. */
-  function releaseFeed(): ReturnType<typeof scene> {
-    const made = scene();
-    made.store.onRelease('key', () => undefined)();
-    made.backend.listener[0]!.subscribed();
-    return made;
-  }
-
   it('is woken, one at a time and in turn', () => {
     const { backend, store } = releaseFeed();
     const woken: string[] = [];
@@ -282,6 +294,152 @@ describe('a waiter over a server', () => {
     await second;
     await turn();
     expect(backend.passed).toEqual(['key']);
+  });
+});
+
+describe('the turn of a store at a key over a server', () => {
+  const release = (store: ServerStore): Promise<boolean> => store.release('key', 'me');
+  /** Whether the last release was in a turn. A busy machine may end some turns early, but not a thousand. */
+  const isInTurn = ({ inTurn }: Scripted): boolean => {
+    expect(inTurn.length).toBeLessThan(1000);
+    return inTurn.at(-1) === true;
+  };
+  const busyFor = (milliseconds: number): void => {
+    for (const end = performance.now() + milliseconds; performance.now() <= end;);
+  };
+
+  async function acquire({ backend, store }: ReturnType<typeof scene>): Promise<void> {
+    const asked = store.tryAcquire('key', 'me', 1000);
+    backend.asked.at(-1)!.answer({ tokens: [BigInt(backend.asked.length)], giveBack: () => undefined });
+    await asked;
+  }
+
+  /**
+   * Acquires and releases the key until a release was in the turn of the store. A busy machine may interrupt the thread in
+   * between, and the turn may end by that.
+   */
+  async function untilInTurn(made: ReturnType<typeof scene>): Promise<void> {
+    const { backend, store } = made;
+    do {
+      backend.releaseEnds = 'freed';
+      await acquire(made);
+      await release(store);
+      backend.releaseEnds = 'reserved';
+      await acquire(made);
+      await release(store);
+    } while (!isInTurn(backend));
+  }
+
+  /** Lets a waiter of the store wait. A waiter of which the server does not know is woken once, before this resolves. */
+  async function wait({ store }: ReturnType<typeof scene>, woken: () => void): Promise<void> {
+    store.onRelease('key', woken);
+    await turn();
+  }
+
+  it('begins if the store requests the key at once after a release', async () => {
+    const made = releaseFeed();
+    await acquire(made);
+    await release(made.store);
+    expect(made.backend.inTurn).toEqual([false]);
+    await untilInTurn(made);
+  });
+
+  it('does not begin if the store requests the key later', async () => {
+    const made = releaseFeed();
+    for (let i = 0; i < 10; i++) {
+      await acquire(made);
+      await release(made.store);
+      await turn();
+    }
+    expect(made.backend.inTurn).not.toContain(true);
+  });
+
+  it('does not begin if the thread is busy before it requests the key', async () => {
+    const made = releaseFeed();
+    for (let i = 0; i < 10; i++) {
+      await acquire(made);
+      await release(made.store);
+      busyFor(2);
+    }
+    expect(made.backend.inTurn).not.toContain(true);
+  });
+
+  it('ends in time, even if acquisitions of the store wait', async () => {
+    const made = releaseFeed();
+    await untilInTurn(made);
+    await wait(made, () => undefined);
+    await acquire(made);
+    busyFor(LONGEST_TURN);
+    await release(made.store);
+    expect(made.backend.inTurn.at(-1)).toBe(false);
+  });
+
+  it('does not begin while the store is not notified of releases', async () => {
+    const made = releaseFeed();
+    made.backend.listener[0]!.interrupted();
+    for (let i = 0; i < 10; i++) {
+      await acquire(made);
+      await release(made.store);
+    }
+    expect(made.backend.inTurn).not.toContain(true);
+  });
+
+  it('ends if the store does not request the reserved key', async () => {
+    const made = releaseFeed();
+    await untilInTurn(made);
+    expect(made.backend.passed).toEqual([]);
+    await turn();
+    expect(made.backend.passed).toEqual(['key']);
+    await release(made.store);
+    expect(made.backend.inTurn.at(-1)).toBe(false);
+  });
+
+  it('wakes a waiter of the store, and ends if that waiter does not request the reserved key', async () => {
+    const made = releaseFeed();
+    let woken = 0;
+    await wait(made, () => woken++);
+    await untilInTurn(made);
+    expect(woken).toBeGreaterThan(1);
+    await turn();
+    expect(made.backend.passed).toEqual(['key']);
+  });
+
+  it('continues while a waiter of the store requests the reserved key', async () => {
+    const made = releaseFeed();
+    let asks = false;
+    await wait(made, () => {
+      if (asks) void made.store.tryAcquire('key', 'other', 1000);
+    });
+    made.backend.releaseEnds = 'reserved';
+    do {
+      asks = false;
+      await acquire(made);
+      asks = true;
+      await release(made.store);
+    } while (!isInTurn(made.backend));
+    await turn();
+    expect(made.backend.passed).toEqual([]);
+  });
+
+  it('ends if the answer to its release is lost', async () => {
+    const made = releaseFeed();
+    const { backend, store } = made;
+    await wait(made, () => undefined);
+    do {
+      backend.fails = () => undefined;
+      await acquire(made);
+      backend.fails = () => Promise.reject(new Error('cut'));
+      await expect(release(store)).rejects.toThrow('cut');
+    } while (!isInTurn(backend));
+    await turn();
+    expect(backend.passed).toEqual(['key']);
+  });
+
+  it('ends if the store is closed', async () => {
+    const made = releaseFeed();
+    await untilInTurn(made);
+    await made.store.close();
+    expect(made.backend.passed).toEqual(['key']);
   });
 });
 

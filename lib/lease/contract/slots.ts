@@ -33,10 +33,9 @@ export function allSlots(limit: number): readonly number[] {
 }
 
 /**
- * Returns a copy of the list, rotated by a random number of places. So processes that each try all slots
- * rarely start with the same slot.
+ * Returns a copy of the list, rotated so that it starts with the item at the index `first`. By default, the
+ * index is random, so processes that each try all slots rarely start with the same slot.
  */
-export function fromAny<T>(list: readonly T[]): T[] {
-  const first = Math.floor(Math.random() * list.length);
+export function fromAny<T>(list: readonly T[], first = Math.floor(Math.random() * list.length)): T[] {
   return first === 0 ? [...list] : [...list.slice(first), ...list.slice(0, first)];
 }

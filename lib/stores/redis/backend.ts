@@ -62,7 +62,7 @@ const CROSS_SLOT = /CROSSSLOT|same slot/i;
  */
 const OTHER_NODE = /^(?:MOVED|ASK) \d/;
 /** The results of a release. The script's numeric reply is an index into this list. */
-const RELEASES: readonly Release[] = ['not held', 'unnotified', 'freed', 'left'];
+const RELEASES: readonly Release[] = ['not held', 'unnotified', 'freed', 'left', 'reserved'];
 
 /** The maximum number of leases that one request reads. */
 const MOST_READ = 500;
@@ -176,8 +176,10 @@ export class RedisBackend implements ListingBackend {
   release(leases: readonly Releasing[]): Promise<(Release | undefined)[]> {
     const released = this.#releaseReader();
     if (leases.length === 1) {
-      const { name, owner, token } = leases[0]!;
-      const args = token === undefined ? [owner] : [owner, tokenText(token)];
+      const { name, owner, token, inTurn } = leases[0]!;
+      const args = [owner];
+      if (token !== undefined || inTurn) args.push(token === undefined ? '' : tokenText(token));
+      if (inTurn) args.push('', this.#channel);
       return this.#run(RELEASE, releaseNames(name), args, (reply) => [released(reply)]);
     }
     const keys = leases.flatMap(({ name }) => releaseNames(name));

@@ -188,6 +188,9 @@ return call('PEXPIRE', KEYS[1], ARGV[2])`);
  * it by polling.
  */
 const WAKE = `
+local function reserve(lease, channel, till)
+  redis.call('PSETEX', lease, ${RESERVED_FOR}, string.format('%016.0f', till or 0) .. '000~' .. channel)
+end
 local function wake(lease, waiters, till)
   local kept = false
   for _ = 1, 32 do
@@ -196,7 +199,7 @@ local function wake(lease, waiters, till)
     local heard = redis.pcall('PUBLISH', first, lease)
     local known = string.sub(first, -1) ~= '${OF_CLUSTER}'
     if not kept and (not known or (type(heard) == 'number' and heard > 0)) then
-      redis.call('PSETEX', lease, ${RESERVED_FOR}, string.format('%016.0f', till or 0) .. '000~' .. first)
+      reserve(lease, first, till)
       kept = true
     end
     if kept and known then break end
@@ -206,24 +209,32 @@ end
 `;
 
 /**
- * KEYS: the lease, its waiters, its mark. ARGV: the owner; the token, if only the grant with that token may
- * be released; and a third argument only if the holder did not release the grant: '1' if the grant was used,
- * else '0'. With a third argument, the mark stays if the grant was used, or if the key was abandoned before
- * the grant. Replies 0 if the owner did not hold the lease, 2 if a waiter was notified, else 1.
+ * KEYS: the lease, its waiters, its mark. ARGV: the owner; the token, or '' for any token of the owner; and
+ * two optional arguments. The third is '1' or '0' if the holder did not release the grant: '1' if the grant
+ * was used. The mark then stays if the grant was used, or if the key was abandoned before the grant. The
+ * fourth is the caller's channel if the caller is in its turn; the third is then ''. If a waiter is
+ * registered, the script then reserves the key for the caller instead of notifying the waiter.
+ *
+ * Replies 0 if the owner did not hold the lease, 2 if a waiter was notified, 4 if the key was reserved for
+ * the caller, else 1.
  */
 export const RELEASE = script(`${HELD}${IS_OWN}${WAKE}
 if not held then return 0 end
 if not isOwn(held, ARGV[1]) then${REFUSE_FOREIGN}
   return 0
 end
-if ARGV[2] and string.sub(held, 1, 19) ~= ARGV[2] then return 0 end
+if ARGV[2] and ARGV[2] ~= '' and string.sub(held, 1, 19) ~= ARGV[2] then return 0 end
 if ARGV[3] == '1' or (ARGV[3] == '0' and call('GET', KEYS[3]) == '1') then
   call('DEL', KEYS[1])
 else
   call('DEL', KEYS[1], KEYS[3])
 end
-if string.sub(held, 20, 20) == ';' and wake(KEYS[1], KEYS[2]) then return 2 end
-return 1`);
+if string.sub(held, 20, 20) ~= ';' then return 1 end
+if ARGV[4] then
+  reserve(KEYS[1], ARGV[4])
+  return 4
+end
+return wake(KEYS[1], KEYS[2]) and 2 or 1`);
 
 /**
  * A group of readers is a lease whose owner starts with {@link READERS} and ends with ':' and the token. In the
