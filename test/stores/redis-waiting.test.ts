@@ -363,7 +363,7 @@ describe.runIf(redisCommand !== undefined)('the record of a store that waits in 
     });
     const next = other.acquire('key', { timeout: 50_000 });
     await expect.poll(() => redis.waits()).toBe(':1');
-    expect(await releaseInTurn('dies', token!)).toBe(':3');
+    expect(await releaseInTurn('dies', token!)).toBe(':4');
     const lease = await next;
     expect(lease.token > token!).toBe(true);
     expect(lease.abandoned).toBe(false);
@@ -377,7 +377,7 @@ describe.runIf(redisCommand !== undefined)('the record of a store that waits in 
     const { store } = await refused((own) => own.tryAcquire('key', 'me', 60_000));
     expect(await releaseInTurn('somebody else', token!)).toBe(':0');
     expect((await redis.store.inspect('key'))?.owner).toBe('somebody else');
-    expect(await releaseInTurn('somebody else', '')).toBe(':3');
+    expect(await releaseInTurn('somebody else', '')).toBe(':4');
     expect(await releaseInTurn('somebody else', '')).toBe(':0');
     expect(await redis.command('GET', LEASE)).toMatch(/~still$/);
     expect(await redis.waits()).toBe(':1');
