@@ -10,6 +10,5 @@ export {
   type ContentionProfiler,
 } from './profile/profiler.js';
 export { ContentionProfile } from './profile/contention-profile.js';
-export type { HoldingProcess } from './engine/contract/contention.js';
-export type { ContentionRelease, ContentionWait, LeftOut } from './profile/collector.js';
+export type { ContentionRelease, ContentionWait, HoldingProcess, LeftOut } from './profile/collector.js';
 export type { TraceEvent, TraceFile } from './profile/trace-events.js';

@@ -20,6 +20,8 @@ export interface ContentionRelease {
   readonly frames: readonly string[];
 }
 
+export type { HoldingProcess };
+
 /** A wait that was recorded. */
 export interface ContentionWait {
   /** The lock's name. */

@@ -252,6 +252,8 @@ describe.runIf(hasEtcd)('shared mode in the etcd store', () => {
 
   it('gives a group that is formed late another name', async () => {
     const form = await holdWrite((hasty) => hasty.tryAcquireShared('key', 'r1', LONG));
+    // The reader's release comes before the transaction is executed.
+    await expectSoon(() => afterHeld).toBeGreaterThan(0);
     const { group } = (await other.tryAcquireShared('key', 'r1', LONG))!;
     await revokeLease(other, 'key');
     await form.forward();

@@ -27,6 +27,7 @@ export interface BegunWait {
 
 /** Another process of the machine that held a key. */
 export interface HoldingProcess {
+  /** The id of the process. */
   readonly pid: number;
   /**
    * The title of the process: `process.title` if the program has set it, otherwise the command line. Cut to
