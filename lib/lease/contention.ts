@@ -33,8 +33,9 @@ export class LeaseContention {
   }
 
   /**
-   * Call this before a release is sent, while the program's call is on the stack. Call the returned function
-   * when the release has freed the key. Undefined if the release is not recorded.
+   * Call this before a release is sent, while the program's call is on the stack. Call the returned function to
+   * record the release: at once for an exclusive lease; for a reader, once its release may have freed the key.
+   * Undefined if the release is not recorded.
    */
   releasing(key: string): (() => void) | undefined {
     return this.isOn ? leaseRecorder()?.releasing(this.idOf(key)) : undefined;

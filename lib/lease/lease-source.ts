@@ -46,8 +46,8 @@ const DRAIN_LOOK = 5;
 /**
  * The minimum number of milliseconds for which an exclusive waiter puts off new readers. The time is at least
  * twice the longest pause between two attempts, so that readers stay put off from one attempt to the next. With
- * short pauses, it is twice `PUT_OFF_EVERY` of the acquisition, which repeats the request. It is not longer,
- * because it also keeps readers from a free key if the waiter gives up.
+ * short pauses, the minimum is twice `PUT_OFF_EVERY` of the acquisition, which repeats the request that often. A
+ * longer minimum would keep readers from a free key for longer after the waiter has given up.
  */
 const PUT_OFF_FOR = 1000;
 /** While `#kept` has fewer entries than this, a release does not search it for entries to remove. */
@@ -179,8 +179,8 @@ export class LeaseSource implements KnownGrants {
 
   /**
    * All slots of the key, in the order in which an attempt tries them. The first one is the slot that this
-   * manager had last, because the store may have reserved it for this manager's next request. Otherwise, the
-   * first slot is random.
+   * manager was granted last, if that hold was of this key and has ended: the store may have reserved the slot
+   * for this manager. Otherwise, the first slot is random.
    */
   slotsOf(key: string, limit: number): readonly number[] {
     const last = this.#lastSlot;
@@ -233,7 +233,7 @@ export class LeaseSource implements KnownGrants {
    */
   whyRefused(key: string, { limit, mode }: LeaseTerms, isNamed: boolean): string {
     const named = isNamed ? quotedKeys([key]) : 'it';
-    const putOff = 'new readers are put off, because an exclusive acquisition waits';
+    const putOff = 'new readers are put off for an exclusive acquisition';
     const refused =
       limit > 1
         ? `all ${limit} slots are held`

@@ -136,7 +136,8 @@ export class ProcessLock implements AsyncDisposable {
     this.#terms = {
       pending: this.#pending,
       guardOf: (guard) => createProcessGuard(opened, { guard }),
-      holdersElsewhere: (key) => opened.holdersElsewhere(key),
+      // A subscriber of a channel may have closed the lock during the acquisition.
+      holdersElsewhere: (key) => (this.#closed ? [] : opened.holdersElsewhere(key)),
       failure: (outcome, keys, limit) =>
         failureOf(this, outcome, keys, limit, (some) => holdersOf(opened, some)),
       methods: METHODS,

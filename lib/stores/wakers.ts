@@ -21,8 +21,8 @@ const LONGEST_RUN = 1000;
  */
 export const LONGEST_TURN = 5;
 /**
- * A store gets a turn only if it requested the key within this many milliseconds after its last release. If a
- * store does not request the key again, the other stores wait for nothing.
+ * A store without other waiters continues its turn only if it requested the key within this many milliseconds
+ * after its last release. If a store does not request the key again, the other stores wait for nothing.
  */
 const RETURNS_WITHIN = 1;
 
@@ -111,9 +111,9 @@ class AwaitedKey extends Waiters {
   handOversSince: number | undefined;
   /** The time of the first grant in the current turn, see {@link LONGEST_TURN}. */
   turnSince: number | undefined;
-  /** The time of the last release through this store if there was no attempt since then. */
+  /** The time of the last release through this store. Undefined after the next attempt or event-loop turn. */
   releasedAt: number | undefined;
-  /** Whether the first attempt after the last release was made within {@link RETURNS_WITHIN}. */
+  /** Whether the last attempt that followed a release in the same event-loop turn came within {@link RETURNS_WITHIN}. */
   returns = false;
 
   constructor(readonly topic: string) {

@@ -219,7 +219,7 @@ describe.each(PLACES)('shared leases over $name', ({ start }) => {
     const [manager, other] = [managerOn(open()), managerOn(open())];
     const reader = await manager.acquire('key', SHARED);
     await store.putOffReaders('key', PATIENT);
-    const why = 'new readers are put off, because an exclusive acquisition waits';
+    const why = 'new readers are put off for an exclusive acquisition';
     for (const timeout of [0, 30]) {
       const own = String(await rejectionOf(manager.acquire('key', { ...SHARED, timeout })));
       expect(own).toContain(`: it is held in shared mode, also by this LeaseManager, and ${why}`);

@@ -1,3 +1,4 @@
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { existsSync } from 'node:fs';
 import { pathToFileURL } from 'node:url';
 import { describe, expect, it, onTestFinished } from 'vitest';
@@ -222,6 +223,23 @@ describe('a profile', () => {
       expect(slice?.args).toMatchObject({ processes: waits[0]!.processes });
     },
   );
+
+  it('does not look for holders in a file that a subscriber has closed during the acquisition', async () => {
+    const lock = makeLock();
+    const profiler = await profileContention(everyWait);
+    let closed: Promise<void> | undefined;
+    const close = (): void => void (closed ??= lock.close());
+    subscribe('tracing:stripelock:acquire:start', close);
+    onTestFinished(() => void unsubscribe('tracing:stripelock:acquire:start', close));
+    const error = await lock.acquire('a', { timeout: 1000 }).then(
+      () => undefined,
+      (reason: unknown) => reason,
+    );
+    expect(closed).toBeDefined();
+    await closed;
+    expect(String(error)).not.toContain('expected an open file');
+    await profiler.stop();
+  });
 
   it('has no process if a thread of this process held the key', async () => {
     const lock = makeLock();

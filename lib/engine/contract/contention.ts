@@ -146,7 +146,7 @@ export interface LeaseRecorder {
   ended(begun: BegunLeaseWait, wait: () => EndedLeaseWait): void;
   /**
    * Call this before the store is asked to release, while the program's call is on the stack. Call the returned
-   * function when the release has freed the key. Undefined if the release is not recorded.
+   * function to record the release. Undefined if the release is not recorded.
    */
   releasing(id: string): (() => void) | undefined;
 }

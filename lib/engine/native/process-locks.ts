@@ -15,8 +15,16 @@ export const nativeProcessLocks = (addon: Addon, openTable: OpenTable): ProcessL
     if (opened === undefined) throw noSharedMemory();
     if ('fault' in opened) return opened;
     const [file, table, words, stripes, tokens, most] = opened;
+    let view: LockTable;
+    try {
+      view = openTable(table, words, { name, stripes, exact: true, limit: most });
+    } catch (error) {
+      // The stack may have overflowed.
+      addon.processClose(file);
+      throw error;
+    }
     return {
-      table: openTable(table, words, { name, stripes, exact: true, limit: most }),
+      table: view,
       token: (held) => (held.length === 0 ? 0n : tokens[held[0]!]!),
       placeOf: (key) => addon.processPlace(file, key),
       inspect() {

@@ -209,7 +209,7 @@ export class NativeThread {
     const id = waiter.ticket;
     if (this.#waiters[id] !== waiter) return false;
     const queue = placeOf(waiter);
-    // If one of the next two calls throws, this method can be called again. The addon's `cancel` does not
+    // If one of the next three calls throws, this method can be called again. The addon's `cancel` does not
     // throw (preserves T1).
     if (queue?.isQueue === true && queue.standIn === waiter) queue.local.replaceStandIn(queue);
     this.prepareEnd();
@@ -298,7 +298,8 @@ export class NativeThread {
   /**
    * Settles the waiters that the addon has put into the batch. All these waiters are removed before the first
    * waiter is settled, because settling may run a diagnostics subscriber. A subscriber may run any code,
-   * which could cancel the other waiters. The stack is empty, so nothing overflows it.
+   * which could cancel the other waiters. Call it with an empty stack, so that no call can
+   * overflow the stack.
    */
   #settle(count: number, granted: boolean): void {
     const batch = this.#batch;

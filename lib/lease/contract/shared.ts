@@ -2,8 +2,8 @@ import { outOfRange } from '../../common/errors.js';
 import { checkNonEmpty, type FencingToken, type GrantDetails, type LeaseStore } from './lease-store.js';
 
 /**
- * The owners of keys that are held in shared mode start with this text. The rest is the name of the group; see
- * {@link groupName}.
+ * The owners of keys that are held in shared mode start with this text. The rest is the id of the reader that
+ * formed the group, `:` and the group's token; see {@link groupName}.
  */
 export const READERS = 'stripelock:readers:';
 
@@ -32,8 +32,8 @@ export interface SharedGrant {
 /** Details of a release in shared mode, which a store may provide. */
 export interface LeaveDetails {
   /**
-   * False if other readers still hold the key. Undefined if the store does not know whether other readers hold
-   * it.
+   * False if other readers still hold the key. True or undefined if the key is free, or if the store does not
+   * know.
    */
   freed?: boolean | undefined;
 }
@@ -72,7 +72,8 @@ export interface SharedLeaseStore extends LeaseStore {
    * Refuses new readers for `milliseconds` from now, if a group holds the key, so that an exclusive waiter does
    * not starve. A later call may extend that time, and never shortens it. After the last reader has left, the
    * free key still refuses readers until that time, so that the waiter can acquire the key with its next attempt.
-   * An exclusive grant ends the refusal. If the group's lease expires or is revoked, the store may end it earlier.
+   * An exclusive grant ends the refusal. The store may end it earlier if the group's lease expires
+   * or is revoked, or if the store had reserved the key for a waiter that did not take it.
    * Resolves to true if a group holds the key. Otherwise changes nothing.
    */
   putOffReaders(key: string, milliseconds: number): Promise<boolean>;

@@ -43,7 +43,9 @@
 #include <linux/futex.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
-#elif !defined(_WIN32) && !defined(F_OFD_SETLK)
+#endif
+
+#if !defined(_WIN32) && !defined(F_OFD_SETLK)
 // This system has no locks of open files, so LockFile::open() fails.
 #define F_OFD_SETLK (-1)
 #define F_OFD_GETLK (-1)

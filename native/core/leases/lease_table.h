@@ -29,7 +29,7 @@
 //     was formed. It expires no earlier than the latest expiry for which any of its readers was granted.
 // L6  While a group's readers are put off, join() adds no reader to it. A vacant entry expires at the time until which
 //     readers are put off. Until then, join() does not form a group, and tryAcquire() takes the key as if it had no
-//     entry. If a group ends by expiry or takeBack(), its readers are no longer put off.
+//     entry. If a group ends by expiry or takeBack(), new readers are no longer put off.
 // L7  The end of a group or of a vacant entry puts the key into lapsed_ only if `abandoned` was true when the group was
 //     formed.
 //
@@ -110,7 +110,7 @@ class LeaseTable {
   bool putOffReaders(const KeyView& key, Nanoseconds time, Nanoseconds at);
 
   // Extends the owner's lease to `ttl` from now, and never shortens it. Returns false if the owner does not hold the
-  // key. `info`: nullptr keeps the lease's text; an empty text removes it. A group has no text.
+  // key. `info`: nullptr keeps the lease's text; an empty text removes it. Ignored for a group.
   bool renew(const Claim& claim, Nanoseconds ttl, const std::string_view* info = nullptr);
   // Ends the owner's grant, and notifies the threads that watch the key. Returns false if the owner does not hold the
   // grant. `token`: the token that the grant must have; 0 matches any grant. `keepFor`: how long the key stays held
