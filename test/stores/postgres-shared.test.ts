@@ -114,6 +114,27 @@ describe.each(postgresLibraries)('a group of readers in PostgreSQL, on %s', (lib
     expect(new Set(groups).size).toBe(1);
   });
 
+  it('notifies waiting clients only of the release of the last reader', async () => {
+    const [store, table] = await begin();
+    const other = scene.storeOn(await scene.connect(library), { table });
+    const woken = { key: 0, last: 0 };
+    for (const key of ['key', 'last'] as const) {
+      other.onRelease(key, () => woken[key]++);
+      await expect.poll(() => woken[key], { timeout: 20_000 }).toBeGreaterThan(0);
+    }
+    for (const reader of ['a', 'b']) await store.tryAcquireShared('key', reader, LONG);
+    await store.tryAcquire('last', 'writer', LONG);
+    for (const key of ['key', 'last']) expect(await other.tryAcquire(key, 'other', LONG)).toBeUndefined();
+    const before = { ...woken };
+    expect(await store.releaseShared('key', 'a')).toBe(true);
+    // Notifications arrive in order.
+    await store.release('last', 'writer');
+    await expect.poll(() => woken.last, { timeout: 20_000 }).toBeGreaterThan(before.last);
+    expect(woken.key).toBe(before.key);
+    expect(await store.releaseShared('key', 'b')).toBe(true);
+    await expect.poll(() => woken.key, { timeout: 20_000 }).toBeGreaterThan(before.key);
+  });
+
   it('keeps an abandonment, and gives its readers the answer of the first one', async () => {
     const [store, table, row] = await begin();
     await store.tryAcquire('key', 'gone', LONG);

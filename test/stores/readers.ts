@@ -55,6 +55,7 @@ export async function expectNoGroup(store: SharedLeaseStore & InfoLeaseStore, te
   expect(await store.inspect('key')).toMatchObject({ info: text });
   for (const info of [undefined, 'some info', text]) {
     await store.tryAcquire('other', 'stripelock:readers:', LONG, info);
+    await store.renew('other', 'stripelock:readers:', LONG);
     expect(await store.tryAcquireShared('other', 'b', LONG)).toBeUndefined();
     expect(await store.releaseShared('other', 'b')).toBe(false);
     expect(await store.putOffReaders('other', LONG)).toBe(false);

@@ -214,7 +214,7 @@ export class SharedKeys {
         continue;
       }
       if ('renews' in request) {
-        if (grant?.owner !== request.renews) one.answer = false;
+        if (!isGroup(grant) || grant.owner !== request.renews) one.answer = false;
         else length = Math.max(length, request.length);
         continue;
       }

@@ -298,6 +298,8 @@ function statementsForShared(table: Table) {
   const admits = `CASE WHEN l.expires <= ${NOW} THEN ${isOpen} ELSE ${isGroup('l')} AND (${isIn('l')} OR ${isOpen}) END`;
   const refuses = `l.key = $1 AND NOT (${admits})`;
   const isLast = `substr(info, 21) = ',' || $2::text || ','`;
+  // After a release.
+  const hasNoReader = '(info IS NULL OR length(info) < 22)';
   return {
     // As `acquire`, but a group that admits the reader does not hold the key against it. A put-off that ends
     // before the group's lease ends the wait. `isFree` is evaluated only once, because all columns must agree
@@ -335,7 +337,7 @@ function statementsForShared(table: Table) {
             WHEN abandoned IS NOT NULL THEN substr(info, 1, 21)
             WHEN ${until('l')} > ${CLOCK} THEN substr(info, 1, 20) END FROM ${limited('$3')}
         WHERE key = $1 AND ${NOT_EXPIRED} AND ${isGroup('l')} AND ${isIn('l')}
-        RETURNING key, waited, info IS NULL OR length(info) < 22 AS ended)
+        RETURNING key, waited AND ${hasNoReader} AS waited, ${hasNoReader} AS ended)
       SELECT CASE WHEN ended THEN waited::text ELSE 'left' END AS waited, ${QUICK}, ${notify(table, 'key')} FROM gone`),
     // $1 key, $2 length of the put-off in milliseconds, $3 lock timeout.
     putOffReaders: statement(`WITH done AS (UPDATE ${rows} l SET info = overlay(info PLACING
