@@ -422,7 +422,7 @@ return {string.sub(held, 20), string.sub(held, 1, 19), call('PTTL', KEYS[1])}`);
  *
  * Replies {1, token, …} with tokens made as in `ACQUIRE`. If another owner holds a key, the script replies
  * {0, zero-based index of that key, milliseconds until its lease ends} and changes no lease. In this case, if
- * the caller waits, the caller's channel is registered as a waiter of that key. Each earlier key that is
+ * the caller waits, the caller's channel is registered as a waiter of that key. Each other key that is
  * reserved for the caller's channel is passed on to the next waiter for that key. All steps that can fail are
  * done before the first write of a lease.
  */
@@ -443,9 +443,9 @@ for i = 1, count do
     if string.sub(held, 20) ~= '~' and not isOwn(held, marks[i] == '~' and channel or ARGV[1]) then
       local ends = call('PTTL', lease)
       if channel ~= '' then register(lease, nameOf(i, 4), marks[i], time, channel, ends) end
-      for j = 1, i - 1 do
-        local reserved = marks[j] == '~' and call('GET', nameOf(j, 1))
-        if reserved and #reserved > 20 then
+      for j = 1, channel == '' and 0 or count do
+        local reserved = redis.pcall('GET', nameOf(j, 1))
+        if type(reserved) == 'string' and string.sub(reserved, 20) == '~' .. channel then
           local till = string.sub(reserved, 1, 16)
           call('DEL', nameOf(j, 1))
           putOff(nameOf(j, 1), till)
