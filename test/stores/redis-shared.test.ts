@@ -106,6 +106,24 @@ describe.each(redisLibraries)('a group of readers in Redis, on %s', (library) =>
     await expect.poll(() => reading.tryAcquireShared('key', 'b', LONG), { timeout: 20_000 }).toBeDefined();
   });
 
+  it.each<[string, () => Promise<unknown>]>([
+    ['key', () => redis.store.tryAcquire('key', 'writer', LONG)],
+    ['list of keys', () => redis.store.tryAcquireAll(['key', 'key2'], 'writer', LONG)],
+  ])(
+    'notifies readers that were put off of the release by a writer of a %s that did not wait',
+    async (_, write) => {
+      const reading = redis.storeWith();
+      await redis.store.tryAcquireShared('key', 'a', LONG);
+      await redis.store.putOffReaders('key', LONG);
+      await redis.store.releaseShared('key', 'a');
+      const woken = await waiting(reading, () => reading.tryAcquireShared('key', 'b', LONG));
+      expect(await write()).toBeDefined();
+      const before = woken();
+      expect(await redis.store.release('key', 'writer')).toBe(true);
+      await expect.poll(woken, { timeout: 20_000 }).toBeGreaterThan(before);
+    },
+  );
+
   it('makes tokens rise after everything was flushed, and when the clock is behind', async () => {
     const first = (await redis.store.tryAcquireShared('key', 'a', LONG))!.token;
     await redis.command('FLUSHALL');

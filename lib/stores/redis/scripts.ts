@@ -137,7 +137,8 @@ if held and string.sub(held, 20) ~= '~' and not isOwn(held, mark == '~' and ARGV
   return {ends}
 end
 local sign = setMark(KEYS[3], held and mark ~= '~', ARGV[2])
-if mark ~= ';' then mark = ':' end
+-- Readers may be registered that were put off.
+mark = (mark == ';' or mark == '~' and not KEYS[4]) and ';' or ':'
 if KEYS[4] then
   call('ZREM', KEYS[4], ARGV[3])
   if call('PEXPIRE', KEYS[4], ARGV[2]) == 1 then mark = ';' end
@@ -471,7 +472,7 @@ for i = 1, count do
   tokens[i + 1] = token .. '000'
 end
 for i = 1, count do
-  local mark = marks[i] == ';' and ';' or ':'
+  local mark = (marks[i] == ';' or marks[i] == '~' and channel == '') and ';' or ':'
   if channel ~= '' then
     call('ZREM', nameOf(i, 4), channel)
     if call('PEXPIRE', nameOf(i, 4), ARGV[2]) == 1 then mark = ';' end
