@@ -81,7 +81,7 @@ function keysOf<K extends LockKey>(list: readonly K[], count: number, known: rea
   for (let same = 0; same < count; same++) {
     const key = list[same]!;
     if (key === known[same]) continue;
-    if (typeof key !== 'string') checkKey(key, same);
+    checkKey(key, same);
     const keys = new Array<K>(count);
     for (let i = 0; i < same; i++) keys[i] = known[i]!;
     keys[same] = key;
@@ -97,7 +97,7 @@ function readRest<K extends LockKey>(list: readonly K[], keys: K[], from: number
 
 function keyIn<K extends LockKey>(list: readonly K[], i: number): K {
   const key = list[i]!;
-  if (typeof key !== 'string') checkKey(key, i);
+  checkKey(key, i);
   return key;
 }
 

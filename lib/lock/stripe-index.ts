@@ -108,13 +108,8 @@ export class HashedKeys implements KeyIndex {
   }
 
   stripesOf(keys: readonly unknown[]): number[] {
-    const { searched } = this.#cache;
     const stripes = new Array<number>(keys.length);
-    for (let i = 0; i < keys.length; i++) {
-      const key = keys[i];
-      const stripe = typeof key === 'string' ? searched?.get(key) : undefined;
-      stripes[i] = stripe ?? this.stripeOf(key, i);
-    }
+    for (let i = 0; i < keys.length; i++) stripes[i] = this.stripeOf(keys[i], i);
     return stripes;
   }
 
