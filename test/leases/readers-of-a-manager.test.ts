@@ -1,28 +1,16 @@
-import { describe, expect, it, onTestFinished } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import {
-  LeaseManager,
   MemoryLeaseStore,
   revokeLease,
   type AcquireLeaseOptions,
   type Lease,
   type SharedLeaseStore,
-  type WarningLeaseManagerOptions,
 } from 'stripelock';
 import { FixedClock } from 'stripelock/testing';
 import { turns, watch } from '../support/waiting.js';
+import { managerOn, PATIENT, SHARED, TTL } from './shared-setup.js';
 
 // The requests of a manager with several readers of a key.
-
-const SHARED = { mode: 'shared' } as const;
-/** Milliseconds that no test waits for. */
-const PATIENT = 600_000;
-const TTL = 300;
-
-function managerOn(store: SharedLeaseStore, options: WarningLeaseManagerOptions): LeaseManager {
-  const manager = new LeaseManager({ store, ...options });
-  onTestFinished(() => manager.close());
-  return manager;
-}
 
 /** Records the arguments of the calls of a method of the store. */
 function counting<S extends SharedLeaseStore>(store: S, method: keyof S): { counted: S; calls: unknown[][] } {

@@ -10,7 +10,6 @@ import {
   type Lease,
   type LeaseMessage,
   type SharedLeaseStore,
-  type WarningLeaseManagerOptions,
 } from 'stripelock';
 import { sqliteLeaseStore } from 'stripelock/sqlite';
 import { FixedClock } from 'stripelock/testing';
@@ -21,13 +20,9 @@ import { sqliteDrivers, temporaryFile } from '../support/sqlite.js';
 import { startThread } from '../support/threads.js';
 import { rejectionOf, turns, until, watch } from '../support/waiting.js';
 import { FaultyStore } from './faulty-store.js';
+import { managerOn, PATIENT, SHARED, TTL } from './shared-setup.js';
 
 // Leases in shared mode. The contract of stores tests what each store does.
-
-const SHARED = { mode: 'shared' } as const;
-/** Milliseconds that no test waits for. */
-const PATIENT = 600_000;
-const TTL = 300;
 
 /** Opens another client of the store of the test. */
 type Open = (clock?: FixedClock) => SharedLeaseStore;
@@ -51,12 +46,6 @@ const PLACES = [
   { name: 'the memory store', start: memory },
   ...(sqliteDrivers.length > 0 ? [{ name: 'SQLite', start: sqlite }] : []),
 ];
-
-function managerOn(store: SharedLeaseStore, options: WarningLeaseManagerOptions = {}): LeaseManager {
-  const manager = new LeaseManager({ store, backoff: { initial: 5, max: 20 }, ...options });
-  onTestFinished(() => manager.close());
-  return manager;
-}
 
 describe.each(PLACES)('shared leases over $name', ({ start }) => {
   let open: Open;

@@ -4,7 +4,7 @@ import { LeaseManager, type GrantDetails } from 'stripelock';
 import { statementsOf } from '../../unbundled/stores/mysql/statements.js';
 import { turns, watch } from '../support/waiting.js';
 import { mysqlLibraries, MysqlScene, PATIENT, type MysqlStore } from './mysql-setup.js';
-import { expectNoGroup, expectRisingTokens } from './readers.js';
+import { expectNoGroup, expectRisingTokens, expectTimeInFreeRow } from './readers.js';
 
 const LONG = 600_000;
 const NOT_PUT_OFF = '0'.repeat(16);
@@ -48,15 +48,7 @@ describe.each(mysqlLibraries)('a group of readers in MySQL, on %s', (library) =>
 
   it('keeps the time in the free row, for one exclusive grant', async () => {
     const [store, , row] = await begin();
-    await store.tryAcquireShared('key', 'a', LONG);
-    await store.putOffReaders('key', LONG);
-    await store.releaseShared('key', 'a');
-    const free = { owner: '', abandoned: null, freed: '1' };
-    expect(await row()).toEqual({ ...free, info: expect.stringMatching(/^\d{16}\+$/) as string });
-    expect(await store.tryAcquireShared('key', 'b', LONG)).toBeUndefined();
-    await store.tryAcquire('key', 'writer', LONG);
-    await store.release('key', 'writer');
-    expect(await row()).toEqual({ ...free, info: null });
+    await expectTimeInFreeRow(store, row, { owner: '', abandoned: null, freed: '1' }, /^\d{16}\+$/);
   });
 
   it('puts off readers until a time of the server’s clock', async () => {

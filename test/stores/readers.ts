@@ -43,10 +43,7 @@ export async function expectPartialReleases(store: SharedLeaseStore): Promise<vo
   expect(freed.map((one) => one === false)).toEqual([true, true, false]);
 }
 
-/**
- * Checks that a lease is no group unless its owner and its text are those of one. `text`: a group's text with the
- * reader `a`.
- */
+/** Checks that the store takes a lease for a group only if it is one. `text`: a group's text with the reader `a`. */
 export async function expectNoGroup(store: SharedLeaseStore & InfoLeaseStore, text: string): Promise<void> {
   await store.tryAcquire('key', 'stripelock:readers', LONG, text);
   expect(await store.tryAcquireShared('key', 'b', LONG)).toBeUndefined();
@@ -74,4 +71,24 @@ export async function expectRisingTokens(
   expect((await store.tryAcquireShared('key', 'b', LONG))!.token).toBe(9000000000000000001n);
   await query(`TRUNCATE ${table}`);
   expect((await store.tryAcquireShared('key', 'c', LONG))!.token).toBe(9000000000000000002n);
+}
+
+/**
+ * Checks that the row keeps the time until which readers are put off, from the release of the last reader to an
+ * exclusive grant. `free`: the other columns of a free row. `time`: the form of the time.
+ */
+export async function expectTimeInFreeRow(
+  store: SharedLeaseStore,
+  row: () => Promise<unknown>,
+  free: object,
+  time: RegExp,
+): Promise<void> {
+  await store.tryAcquireShared('key', 'a', LONG);
+  await store.putOffReaders('key', LONG);
+  await store.releaseShared('key', 'a');
+  expect(await row()).toEqual({ ...free, info: expect.stringMatching(time) as string });
+  expect(await store.tryAcquireShared('key', 'b', LONG)).toBeUndefined();
+  await store.tryAcquire('key', 'writer', LONG);
+  await store.release('key', 'writer');
+  expect(await row()).toEqual({ ...free, info: null });
 }
