@@ -7,8 +7,8 @@ import { isGroupName } from '../lease/contract/shared.js';
  *     2026-01-01T00:00:00.000Z 0,reader1,reader2,
  *
  * New readers are put off until the time, in the server's clock. The digit is 1 if the reader that formed the group
- * found the key abandoned; the other readers get the same value. If the digit is 1,
- * the field `abandoned` of the lease is true; otherwise it is as after a release. So the end of a group does not change whether its key is abandoned.
+ * found the key abandoned; the other readers get the same value. If the digit is 1, the field `abandoned` of the lease
+ * is true; otherwise it is as after a release. So the end of a group does not change whether its key is abandoned.
  *
  * If readers are put off when the last reader leaves, the time stays in the released lease. Readers are refused until
  * that time, unless the key was granted to an owner since.
@@ -50,12 +50,17 @@ export function groupIn({
   };
 }
 
+/** The text of a released lease that refuses readers until this time. */
+export function putOffText(until: number): string {
+  return new Date(until).toISOString();
+}
+
 /** The time until which a released lease with this text refuses readers. Undefined if it does not refuse them. */
 export function putOffUntilIn(info: string | undefined): number | undefined {
   return info === undefined || info === '' ? undefined : Date.parse(info);
 }
 
 export function groupText({ putOffUntil, abandoned, readers }: Group): string {
-  const head = `${new Date(putOffUntil).toISOString()} ${abandoned ? 1 : 0}`;
+  const head = `${putOffText(putOffUntil)} ${abandoned ? 1 : 0}`;
   return [head, ...readers, ''].join(',');
 }

@@ -5,7 +5,7 @@ import { LeaseStoreError, storeDenied } from '../../lease/contract/errors.js';
 import type { FencingToken } from '../../lease/contract/lease-store.js';
 import { groupName } from '../../lease/contract/shared.js';
 import { isInRange, type TextRange } from '../exact-text.js';
-import { groupIn, groupText, putOffUntilIn, type Group } from '../group-text.js';
+import { groupIn, groupText, putOffText, putOffUntilIn, type Group } from '../group-text.js';
 import { inGroups, type Ask, type ListingBackend, type StoredKey } from '../listing.js';
 import { NEVER_LATE, NOT_ASKED, type TimeLimit } from '../requests.js';
 import type {
@@ -176,7 +176,7 @@ export class DynamodbBackend implements ListingBackend {
       if (!group.readers.includes(reader)) return undefined;
       readers = group.readers.filter((one) => one !== reader);
       if (readers.length > 0) return { ...lease.entry, info: groupText({ ...group, readers }) };
-      const info = group.putOffUntil > lease.at ? new Date(group.putOffUntil).toISOString() : undefined;
+      const info = group.putOffUntil > lease.at ? putOffText(group.putOffUntil) : undefined;
       return { ...freed(lease), info, abandoned: lease.entry.abandoned };
     });
     const release = await releaseOf(left);

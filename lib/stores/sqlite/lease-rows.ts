@@ -250,10 +250,12 @@ export class LeaseRows {
         return 'left';
       }
       const { abandoned, putOffUntil } = group;
-      if (abandoned) statements.put.run(key, group.name, row!['token'] as bigint, now, null, 1n);
-      else statements.remove.run(key, group.name, now, null, null);
       if (putOffUntil > now) {
         statements.put.run(key, NO_STORE, RESERVED, putOffUntil, String(putOffUntil), markOf(abandoned));
+      } else if (abandoned) {
+        statements.put.run(key, group.name, row!['token'] as bigint, now, null, 1n);
+      } else {
+        statements.remove.run(key, group.name, now, null, null);
       }
       if (!keeps(key)) reserve(statements, key, now, markOf(abandoned), putOffUntil);
       return 'freed';
