@@ -117,13 +117,10 @@ export function lockDeadlock(
   stripes: readonly number[],
   details?: string,
 ): DeadlockError {
+  const one = keys.length === 1 ? 'it' : 'one of them';
   const why =
     threads.length === 1
-      ? selfText(
-          exact ? (keys.length === 1 ? 'it' : 'one of them') : `stripe ${stripes[0]}`,
-          threads[0]!,
-          details,
-        )
+      ? selfText(exact ? one : `stripe ${stripes[0]}`, threads[0]!, details)
       : cycleText(exact, threads, stripes);
   const collision = exact ? '' : ' In a StripedLock, different keys can share a stripe.';
   const message =

@@ -234,12 +234,9 @@ export class LeaseSource implements KnownGrants {
   whyRefused(key: string, { limit, mode }: LeaseTerms, isNamed: boolean): string {
     const named = isNamed ? quotedKeys([key]) : 'it';
     const putOff = 'new readers are put off for an exclusive acquisition';
-    const refused =
-      limit > 1
-        ? `all ${limit} slots are held`
-        : mode === 'shared'
-          ? `${named} is held exclusively, or ${putOff}`
-          : `${named} is held`;
+    const isShared = mode === 'shared';
+    const single = isShared ? `${named} is held exclusively, or ${putOff}` : `${named} is held`;
+    const refused = limit > 1 ? `all ${limit} slots are held` : single;
     try {
       const own = this.#holdsOf(key, limit);
       if (limit > 1)
@@ -250,7 +247,7 @@ export class LeaseSource implements KnownGrants {
       const left = `for ${Math.ceil(remaining)} ms unless it is renewed`;
       if (owner.startsWith(READERS)) {
         const readers = `${named} is held in shared mode${own.length === 0 ? '' : ', also by this LeaseManager'}`;
-        return mode === 'shared' ? `${readers}, and ${putOff}` : `${readers}, ${left}`;
+        return isShared ? `${readers}, and ${putOff}` : `${readers}, ${left}`;
       }
       const by = own.length === 0 ? keyName(owner) : `this LeaseManager as ${keyName(owner)}`;
       return `${named} is held by ${by}, ${left}`;

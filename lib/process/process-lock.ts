@@ -366,9 +366,9 @@ export class ProcessLock implements AsyncDisposable {
     let copies: LockKey | LockKey[];
     if (isList(keys)) {
       copies = [];
-      for (let i = 0; i < keys.length; i++) copies.push(copyOf(keys[i]!, i));
+      for (let i = 0; i < keys.length; i++) copies.push(checkedCopyOf(keys[i]!, i));
     } else {
-      copies = copyOf(keys, ONLY_KEY);
+      copies = checkedCopyOf(keys, ONLY_KEY);
     }
     this.#refuseIfClosed();
     return copies;
@@ -461,7 +461,8 @@ function usesOf(file: ProcessFile, uses: readonly ProcessUse[], keys: readonly L
   return uses.filter(({ place }) => places.has(place));
 }
 
-function copyOf(key: LockKey, place: number): LockKey {
+/** Checks the key. Copies bytes, which could change later. `place`: its index in a list, or ONLY_KEY. */
+function checkedCopyOf(key: LockKey, place: number): LockKey {
   checkKey(key, place);
   return isBytes(key) ? copyOfBytes(key) : key;
 }

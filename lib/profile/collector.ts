@@ -5,6 +5,8 @@ import type {
   WaitRecord,
 } from '../engine/contract/contention.js';
 
+export type { HoldingProcess };
+
 /**
  * A release of the key during a wait. The release ends a part of the wait. That part began at the previous
  * release, or at the start of the wait.
@@ -19,8 +21,6 @@ export interface ContentionRelease {
   /** The stack of the release, innermost frame first, without frames of this package. */
   readonly frames: readonly string[];
 }
-
-export type { HoldingProcess };
 
 /** A wait that was recorded. */
 export interface ContentionWait {
