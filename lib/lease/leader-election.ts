@@ -173,10 +173,10 @@ export class LeaderElection<G extends ElectionGround = LeaseManager> implements 
 
   /**
    * Stands for election until {@link resign} or {@link close}. Does nothing if this candidate already stands
-   * for election, and its manager or lock is open. Throws a LockError (ERR_LEASE_ELECTION_CLOSED) after `close`, and a LockError
-   * (ERR_LEASE_MANAGER_CLOSED or ERR_LOCK_CLOSED) after the manager or the lock was closed. Throws a LockError
-   * (ERR_LEASE_ELECTION_DUPLICATE) if the manager has a `holder`, and another election of this name is
-   * active. An election is active until the promise of its `resign` has settled.
+   * for election, and its manager or lock is open. Throws a LockError (ERR_LEASE_ELECTION_CLOSED) after
+   * `close`, and a LockError (ERR_LEASE_MANAGER_CLOSED or ERR_LOCK_CLOSED) after the manager or the lock was
+   * closed. Throws a LockError (ERR_LEASE_ELECTION_DUPLICATE) if the manager has a `holder`, and another
+   * election of this name is active. An election is active until the promise of its `resign` has settled.
    */
   start(): void {
     if (this.#closed) throw new LockError('ERR_LEASE_ELECTION_CLOSED', 'the LeaderElection was closed');

@@ -93,9 +93,9 @@ class OpenedTable {
  *
  * Tokens have 64 bits. Each token is higher than all earlier tokens of the store, including the
  * tokens of other keys. The first token is the current time in nanoseconds since 1970. Released
- * leases are removed at once, and expired leases are removed during later operations. If readers are put off when
- * the last one releases, the key is removed after that time. So memory is bounded by the held leases and the free keys
- * that still refuse readers.
+ * leases are removed at once, and expired leases are removed during later operations. If readers are put
+ * off when the last one releases, the key is removed after that time. So memory is bounded by the held
+ * leases and the free keys that still refuse readers.
  *
  * If the addon cannot be loaded, the store works within one thread. Other threads cannot open its handle
  * (LockError, code ERR_LOCK_ENGINE).

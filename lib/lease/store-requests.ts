@@ -301,7 +301,7 @@ export class StoreRequests {
     return answer;
   }
 
-  /** The renewal of the group that was not sent yet; undefined if there is none. */
+  /** The group's renewal that waits to be sent, if any. */
   #renewalOf(key: string, group: string): PendingRequest | undefined {
     return this.#collected.find((request) => {
       return request.key === key && request.owner === group && !Number.isNaN(request.ttl);

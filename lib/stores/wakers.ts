@@ -113,7 +113,10 @@ class AwaitedKey extends Waiters {
   turnSince: number | undefined;
   /** The time of the last release through this store. Undefined after the next attempt or event-loop turn. */
   releasedAt: number | undefined;
-  /** Whether the last attempt that followed a release in the same event-loop turn came within {@link RETURNS_WITHIN}. */
+  /**
+   * Whether the last attempt that followed a release in the same event-loop turn came within
+   * {@link RETURNS_WITHIN}.
+   */
   returns = false;
 
   constructor(readonly topic: string) {
@@ -170,8 +173,9 @@ export class Wakers {
   }
 
   /**
-   * Call when an attempt is sent, and call the returned function when the attempt ends. Returns undefined if
-   * no key of the attempt is remembered. In that case, the end of the attempt need not be reported.
+   * Call when an attempt is sent. When the attempt ends, call the returned function with whether its keys were
+   * granted. Returns undefined if no key of the attempt is remembered. In that case, the end of the attempt
+   * need not be reported.
    */
   attempt(names: readonly string[]): ((granted: boolean) => void) | undefined {
     if (this.#keys.size === 0) return undefined;

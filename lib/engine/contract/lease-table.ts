@@ -28,7 +28,7 @@ export interface SharedLeaseGrant {
 export interface LeaseTable {
   /** Identifies the table in a handle. */
   readonly number: number;
-  /** The number of entries, including those of free keys that are not removed yet. */
+  /** The number of entries, including entries of free keys that are not removed yet. */
   readonly size: number;
   /**
    * Returns a fencing token if the lease is granted. Otherwise returns a delay in milliseconds: the caller
@@ -41,8 +41,8 @@ export interface LeaseTable {
    */
   tryAcquire(key: string, owner: string, ttl: number, at: number, info: string): bigint | number;
   /**
-   * Extends the lease to `ttl` from now; never shortens it. If `info` is given, it replaces the stored text,
-   * but not that of a group. Returns false if the owner does not hold the key.
+   * Extends the lease to `ttl` from now; never shortens it. If `info` is given, it replaces the stored text;
+   * a group ignores it. Returns false if the owner does not hold the key.
    */
   renew(key: string, owner: string, ttl: number, at: number, info?: string): boolean;
   /**

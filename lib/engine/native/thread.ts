@@ -298,8 +298,7 @@ export class NativeThread {
   /**
    * Settles the waiters that the addon has put into the batch. All these waiters are removed before the first
    * waiter is settled, because settling may run a diagnostics subscriber. A subscriber may run any code,
-   * which could cancel the other waiters. Call it with an empty stack, so that no call can
-   * overflow the stack.
+   * which could cancel the other waiters. Call this with an empty stack, so that no call can overflow it.
    */
   #settle(count: number, granted: boolean): void {
     const batch = this.#batch;

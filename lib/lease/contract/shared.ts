@@ -14,7 +14,10 @@ export const READERS = 'stripelock:readers:';
 export const groupName = (reader: string, token: FencingToken | string): string =>
   `${READERS}${reader}:${token}`;
 
-/** Whether the owner of a key is a group that has this token. Only a store knows the token before it grants the key. */
+/**
+ * Whether the owner of a key is the group that has this token. An owner that is not a group may have such a name, but
+ * cannot know the token when it chooses the name.
+ */
 export const isGroupName = (owner: string, token: FencingToken): boolean =>
   owner.startsWith(READERS) && owner.endsWith(`:${token}`);
 
@@ -24,7 +27,7 @@ export interface SharedGrant {
   readonly token: FencingToken;
   /**
    * The owner under which the store keeps the key for the group. It starts with `stripelock:readers:`, and no
-   * other group has the same one. `renew` with this owner renews the key, and ignores its argument `info`.
+   * other group has the same owner. `renew` with this owner renews the key, and ignores its argument `info`.
    */
   readonly group: string;
 }
@@ -72,9 +75,9 @@ export interface SharedLeaseStore extends LeaseStore {
    * Refuses new readers for `milliseconds` from now, if a group holds the key, so that an exclusive waiter does
    * not starve. A later call may extend that time, and never shortens it. After the last reader has left, the
    * free key still refuses readers until that time, so that the waiter can acquire the key with its next attempt.
-   * An exclusive grant ends the refusal. The store may end it earlier if the group's lease expires
-   * or is revoked, or if the store had reserved the key for a waiter that did not take it.
-   * Resolves to true if a group holds the key. Otherwise changes nothing.
+   * An exclusive grant ends the refusal. The store may end it earlier if the group's lease expires or is revoked,
+   * or if the store had reserved the key for a waiter that did not take it. Resolves to true if a group holds the
+   * key. Otherwise changes nothing.
    */
   putOffReaders(key: string, milliseconds: number): Promise<boolean>;
 }

@@ -337,7 +337,7 @@ export class EtcdBackend implements ListingBackend {
       compare: [hasValue(key, base64(base)), ...names.map((name, i) => isNotLater(name, found[i]))],
       success: [
         ...names.map((name, i) => put(name, value, leases[i]!.id)),
-        // Readers are no longer put off, because an exclusive waiter had its turn.
+        // An exclusive waiter has its turn now, so readers need not be put off.
         ...names.map((name) => remove(this.#names.putOff(name))),
       ],
       failure: [range(key), ...names.map(range)],

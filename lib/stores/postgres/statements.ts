@@ -298,7 +298,7 @@ function statementsForShared(table: Table) {
   const admits = `CASE WHEN l.expires <= ${NOW} THEN ${isOpen} ELSE ${isGroup('l')} AND (${isIn('l')} OR ${isOpen}) END`;
   const refuses = `l.key = $1 AND NOT (${admits})`;
   const isLast = `substr(info, 21) = ',' || $2::text || ','`;
-  // After a release.
+  // After a release. Without readers, the text has at most 21 characters.
   const hasNoReader = '(info IS NULL OR length(info) < 22)';
   return {
     // As `acquire`, but a group that admits the reader does not hold the key against it. A put-off that ends

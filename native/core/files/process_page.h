@@ -176,7 +176,7 @@ class ProcessPage {
     std::string title;
     // Whether the holder or waiter belongs to this process.
     bool here = false;
-    // Of a traced holder of this process; otherwise empty.
+    // The note of a traced holder of this process. Empty for all others.
     std::string note;
   };
   // The holders and waiters of other processes. Call it after a check of the file.

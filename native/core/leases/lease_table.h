@@ -14,8 +14,8 @@
 //
 // The first join() of a free key forms a group, and names it after the reader and the token. Further readers join the
 // group, and leave it one by one. The last reader to leave frees the key. If readers are put off at that time, the entry
-// becomes vacant until they are no longer put off. For all other operations, the group is the owner of the key, under
-// its name.
+// becomes vacant, and stays so until readers are admitted again. For all other operations, the group is the owner of the
+// key, under its name.
 //
 // L1  Tokens are assigned with the table locked, from one counter. The token of each grant is greater than the tokens
 //     of all earlier grants in the table, including leases that have ended.
@@ -29,7 +29,7 @@
 //     was formed. It expires no earlier than the latest expiry for which any of its readers was granted.
 // L6  While a group's readers are put off, join() adds no reader to it. A vacant entry expires at the time until which
 //     readers are put off. Until then, join() does not form a group, and tryAcquire() takes the key as if it had no
-//     entry. If a group ends by expiry or takeBack(), new readers are no longer put off.
+//     entry. If a group ends by expiry or takeBack(), new readers are admitted again.
 // L7  The end of a group or of a vacant entry puts the key into lapsed_ only if `abandoned` was true when the group was
 //     formed.
 //
