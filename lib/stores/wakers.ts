@@ -123,7 +123,7 @@ class AwaitedKey extends Waiters {
   /** The time of the last release through this store. Undefined after the next attempt or event-loop turn. */
   releasedAt: number | undefined;
   /**
-   * Whether the last attempt that followed a release in the same event-loop turn came within
+   * Whether an attempt followed the last release in the same event-loop turn and within
    * {@link RETURNS_WITHIN}.
    */
   returns = false;
@@ -136,7 +136,8 @@ class AwaitedKey extends Waiters {
 /**
  * Wakes the waiters of this store when a key may be free: after a reported release, and when the current
  * lease expires. The waiters for a key are woken one at a time, in turn, because only one of them can get the
- * key. Each waiter also polls, which covers lost notifications.
+ * key. But after an attempt in shared mode, the next waiter is woken, too. Each waiter also polls, which covers
+ * lost notifications.
  *
  *     idle → opening → subscribed ⇄ interrupted → (retryAfter) → opening
  *
@@ -217,8 +218,8 @@ export class Wakers {
   }
 
   /**
-   * Call after the answer to an attempt in shared mode. Wakes the next waiter of this store, because the key may
-   * also be free for that waiter: if the reader was put off, for a writer; if it was granted the key, for readers.
+   * Call after the answer to an attempt in shared mode. Wakes the next waiter of this store, which may be granted
+   * the key, too: a writer if the reader was put off, and another reader if the reader was granted the key.
    */
   askedShared(name: string): void {
     this.#keys.get(this.#topicOf(name))?.wakeNext();

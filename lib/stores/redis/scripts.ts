@@ -86,7 +86,7 @@ local function register(lease, waiters, mark, score, channel, ends)
   if mark == ':' then redis.call('SETRANGE', lease, 19, ';') end
   if redis.call('ZADD', waiters, 'NX', score, channel) == 0 and score % 1 == 0 then
     local first = redis.call('ZSCORE', waiters, channel)
-    redis.call('ZADD', waiters, string.format('%.0f', math.floor(first)), channel)
+    if first % 1 > 0 then redis.call('ZADD', waiters, string.format('%.0f', math.floor(first)), channel) end
   end
   if mark ~= '~' or redis.call('PTTL', waiters) < ends then redis.call('PEXPIRE', waiters, ends) end
 end
