@@ -11,7 +11,7 @@ import type {
   Releasing,
 } from '../../lib/stores/server-store.js';
 import type { ReleaseListener } from '../../lib/stores/wakers.js';
-import type { ListingBackend } from '../../lib/stores/listing.js';
+import type { ListingBackend } from '../../unbundled/stores/listing.js';
 import { ListingServerStore, ServerStore, SeveralServerStore } from '../../unbundled/stores/server-store.js';
 import { LONGEST_TURN } from '../../unbundled/stores/wakers.js';
 import { MapBackend, MapServer } from '../support/map-server.js';

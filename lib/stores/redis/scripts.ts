@@ -78,7 +78,7 @@ end
  * Waiters are kept in order of arrival. Their list expires in `ends` milliseconds, together with the lease,
  * and the waiters then retry.
  *
- * `score`: the time of arrival in microseconds. The score of a store that waits only for shared mode ends with
+ * A score is the time of arrival in microseconds. The score of a store that waits only for shared mode ends with
  * '.5'. If such a store also waits for exclusive mode, it keeps its place, and the '.5' is removed.
  */
 const REGISTER = `
