@@ -378,6 +378,7 @@ export class ServerStore<B extends Backend = Backend>
       ({ group, token }) => this.#highest.add(name, group, token),
       () => this.#giveBackShared(wanted),
     );
+    this.#wakers.askedShared(name);
     if (answer === undefined) return undefined;
     const { token, group, abandoned } = answer;
     if (details !== undefined) details.abandoned = [abandoned];

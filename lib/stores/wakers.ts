@@ -65,6 +65,8 @@ export interface ReleaseFeed {
 export class Waiters {
   /** The waiters, in the order in which they will be woken. */
   readonly all = new Set<() => void>();
+  /** The number of waiters that {@link wakeNext} may still wake. */
+  #left = 0;
   #timer: NodeJS.Timeout | undefined;
 
   /**
@@ -72,8 +74,15 @@ export class Waiters {
    * woken waiter might not make an attempt, or its attempt might be refused.
    */
   wake(): void {
+    this.#left = this.all.size;
+    this.wakeNext();
+  }
+
+  /** Wakes the next waiter, unless all waiters have been woken since the last call of `wake`. */
+  wakeNext(): void {
     const [first] = this.all;
-    if (!first) return;
+    if (!first || this.#left <= 0) return;
+    this.#left--;
     this.all.delete(first);
     this.all.add(first);
     first();
@@ -114,7 +123,7 @@ class AwaitedKey extends Waiters {
   /** The time of the last release through this store. Undefined after the next attempt or event-loop turn. */
   releasedAt: number | undefined;
   /**
-   * Whether the last attempt that followed a release in the same event-loop turn came within
+   * Whether an attempt followed the last release in the same event-loop turn and within
    * {@link RETURNS_WITHIN}.
    */
   returns = false;
@@ -127,7 +136,8 @@ class AwaitedKey extends Waiters {
 /**
  * Wakes the waiters of this store when a key may be free: after a reported release, and when the current
  * lease expires. The waiters for a key are woken one at a time, in turn, because only one of them can get the
- * key. Each waiter also polls, which covers lost notifications.
+ * key. But after an attempt in shared mode, the next waiter is woken, too. Each waiter also polls, which covers
+ * lost notifications.
  *
  *     idle → opening → subscribed ⇄ interrupted → (retryAfter) → opening
  *
@@ -208,6 +218,14 @@ export class Wakers {
   }
 
   /**
+   * Call after the answer to an attempt in shared mode. Wakes the next waiter of this store, which may be granted
+   * the key, too: a writer if the reader was put off, and another reader if the reader was granted the key.
+   */
+  askedShared(name: string): void {
+    this.#keys.get(this.#topicOf(name))?.wakeNext();
+  }
+
+  /**
    * Call before a release is sent. Whether this store may acquire the key again before the waiters of other
    * stores: it will probably do so at once, and its turn has not ended.
    */
@@ -241,6 +259,7 @@ export class Wakers {
       waiting.wake();
     }
     afterTurn(() => {
+      if (waiting.releasedAt !== undefined) waiting.returns = false;
       waiting.releasedAt = undefined;
       if (isReserved && waiting.pendingAttempts === 0) this.#notifyNext(waiting);
     });
@@ -260,8 +279,8 @@ export class Wakers {
   async close(): Promise<void> {
     this.#closed = true;
     for (const waiting of this.#keys.values()) {
-      if (waiting.pendingAttempts === 0) this.#notifyNext(waiting);
       waiting.close();
+      if (waiting.pendingAttempts === 0) this.#notifyNext(waiting);
       clearTimeout(waiting.idle);
     }
     this.#keys.clear();
@@ -353,11 +372,15 @@ export class Wakers {
     if (waiting.all.size === 0 && waiting.pendingAttempts === 0) this.#notifyNext(waiting);
   }
 
-  /** Notifies another store of a release that was reported only to this store. */
+  /**
+   * Notifies another store of a release that was reported only to this store. The server then has no longer
+   * registered this store as waiting, so a waiter of this store retries.
+   */
   #notifyNext(waiting: AwaitedKey): void {
     if (!waiting.wasReleased || this.#feed?.passOn === undefined) return;
-    waiting.wasReleased = waiting.returns = false;
+    waiting.wasReleased = waiting.returns = waiting.isRegistered = false;
     this.#feed.passOn(waiting.topic);
+    waiting.wake();
   }
 
   /** Waits for a turn of the event loop, so that a refused acquisition can first become a waiter. */

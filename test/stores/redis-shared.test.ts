@@ -83,10 +83,13 @@ describe.each(redisLibraries)('a group of readers in Redis, on %s', (library) =>
   it('passes the turn of readers that are put off on to a writer of another store', async () => {
     const [reading, writing] = [redis.storeWith(), redis.storeWith()];
     await redis.store.tryAcquireShared('key', 'a', LONG);
-    await redis.store.putOffReaders('key', LONG);
-    await waiting(reading, () => reading.tryAcquireShared('key', 'b', LONG));
+    await waiting(reading, () => reading.tryAcquire('key', 'gives up', LONG));
     const writerWoken = await waiting(writing, () => writing.tryAcquire('key', 'next', LONG));
     for (;;) {
+      await redis.command('DEL', LEASE, WAITERS);
+      await redis.store.tryAcquireShared('key', 'a', LONG);
+      await redis.store.putOffReaders('key', LONG);
+      for (const store of [reading, writing]) await store.tryAcquire('key', 'next', LONG);
       const started = performance.now();
       await redis.store.releaseShared('key', 'a');
       const refused = await reading.tryAcquireShared('key', 'b', LONG);
@@ -95,15 +98,62 @@ describe.each(redisLibraries)('a group of readers in Redis, on %s', (library) =>
         expect(refused).toBeUndefined();
         break;
       }
-      if (refused === undefined) await redis.store.tryAcquireShared('key', 'b', LONG);
-      await redis.store.tryAcquireShared('key', 'a', LONG);
-      await redis.store.releaseShared('key', 'b');
-      await redis.store.putOffReaders('key', LONG);
     }
     await expect.poll(writerWoken, { timeout: 20_000 }).toBeGreaterThan(0);
     expect(await writing.tryAcquire('key', 'next', LONG)).toBeTypeOf('bigint');
     expect(await redis.store.release('key', 'next')).toBe(true);
     await expect.poll(() => reading.tryAcquireShared('key', 'b', LONG), { timeout: 20_000 }).toBeDefined();
+  });
+
+  it('leaves the key to any writer if only readers that are put off wait, and notifies them after it', async () => {
+    const stores = [redis.storeWith(), redis.storeWith()];
+    await redis.store.tryAcquireShared('key', 'a', LONG);
+    await redis.store.putOffReaders('key', LONG);
+    const woken: (() => number)[] = [];
+    for (const store of stores) {
+      woken.push(await waiting(store, () => store.tryAcquireShared('key', 'b', LONG)));
+    }
+    await redis.store.releaseShared('key', 'a');
+    for (const store of stores) {
+      expect(await redis.command('GET', LEASE)).toMatch(/\d{16}000~$/);
+      expect(await store.tryAcquireShared('key', 'b', LONG)).toBeUndefined();
+    }
+    expect(await redis.store.tryAcquire('key', 'writer', LONG)).toBeTypeOf('bigint');
+    expect(woken.map((count) => count())).toEqual([0, 0]);
+    expect(await redis.store.release('key', 'writer')).toBe(true);
+    await expect.poll(woken[0]!, { timeout: 20_000 }).toBe(1);
+  });
+
+  it('wakes the writer of one manager if the reader of another manager of the store is put off', async () => {
+    const store = redis.storeWith();
+    await redis.store.tryAcquireShared('key', 'a', LONG);
+    await redis.store.putOffReaders('key', LONG);
+    const backoff = { initial: LONG, max: LONG, jitter: 0 };
+    const managers = [1, 2].map(() => new LeaseManager({ store, ttl: LONG, backoff }));
+    const read = watch(managers[0]!.acquire('key', { mode: 'shared', timeout: LONG }));
+    await expect.poll(() => redis.waits()).toBe(':1');
+    const written = watch(managers[1]!.acquire('key', { timeout: LONG }));
+    await expect.poll(() => redis.command('ZRANGE', WAITERS, 0, 0, 'WITHSCORES')).not.toContain('.5');
+    // The client's replies arrive in order, so the writer has been refused after this request.
+    await redis.store.inspect('key');
+    await redis.store.releaseShared('key', 'a');
+    await expect.poll(() => written.state, { timeout: 20_000 }).toBe('fulfilled');
+    expect(read.state).toBe('pending');
+    await (await written.promise).release();
+    await expect.poll(() => read.state, { timeout: 20_000 }).toBe('fulfilled');
+    await (await read.promise).release();
+    for (const manager of managers) await manager.close();
+  });
+
+  it('notifies a store that waits in both modes although readers are put off', async () => {
+    const both = redis.storeWith();
+    await redis.store.tryAcquireShared('key', 'a', LONG);
+    await redis.store.putOffReaders('key', LONG);
+    const woken = await waiting(both, () => both.tryAcquireShared('key', 'b', LONG));
+    expect(await both.tryAcquire('key', 'writer', LONG)).toBeUndefined();
+    expect(await both.tryAcquireShared('key', 'b', LONG)).toBeUndefined();
+    await redis.store.releaseShared('key', 'a');
+    await expect.poll(woken, { timeout: 20_000 }).toBe(1);
   });
 
   it.each<[string, () => Promise<unknown>]>([

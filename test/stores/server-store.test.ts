@@ -5,12 +5,14 @@ import type {
   Attempt,
   Backend,
   Granted,
+  GrantedShared,
   Refused,
   Release,
   Releasing,
 } from '../../lib/stores/server-store.js';
 import type { ReleaseListener } from '../../lib/stores/wakers.js';
-import { ServerStore, SeveralServerStore } from '../../unbundled/stores/server-store.js';
+import type { ListingBackend } from '../../unbundled/stores/listing.js';
+import { ListingServerStore, ServerStore, SeveralServerStore } from '../../unbundled/stores/server-store.js';
 import { LONGEST_TURN } from '../../unbundled/stores/wakers.js';
 import { MapBackend, MapServer } from '../support/map-server.js';
 
@@ -40,6 +42,7 @@ leaseStoreContract({ describe, it, expect }, 'a store over a server of its own, 
 class Scripted implements Backend {
   readonly title = 'the server';
   readonly asked: (Attempt & { answer: (answer: Granted | Refused) => void })[] = [];
+  readonly askedShared: ((answer: GrantedShared | Refused) => void)[] = [];
   readonly passed: string[] = [];
   readonly listener: ReleaseListener[] = [];
   ended = 0;
@@ -67,6 +70,9 @@ class Scripted implements Backend {
   }
   acquire(_wanted: unknown, attempt: Attempt): Promise<Granted | Refused> {
     return this.fails() ?? new Promise((answer) => this.asked.push({ ...attempt, answer }));
+  }
+  acquireShared(): Promise<GrantedShared | Refused> {
+    return new Promise((answer) => this.askedShared.push(answer));
   }
   renew(): Promise<boolean[]> {
     return this.fails() ?? Promise.resolve([true]);
@@ -270,6 +276,33 @@ describe('a waiter over a server', () => {
     await woken;
   });
 
+  it.each<[string, GrantedShared | Refused]>([
+    ['refused', REFUSED],
+    ['granted the key', { token: 1n, group: 'stripelock:readers:a' }],
+  ])('is woken once after a release if the readers before it were %s', async (_, answer) => {
+    const backend = new Scripted();
+    const store = new ListingServerStore(backend as unknown as ListingBackend, TERMS, undefined);
+    onTestFinished(() => store.close());
+    const woken: string[] = [];
+    for (const reader of ['a', 'b']) {
+      store.onRelease('key', () => {
+        woken.push(reader);
+        void store.tryAcquireShared('key', reader, 1000);
+      });
+    }
+    store.onRelease('key', () => woken.push('writer'));
+    backend.listener[0]!.subscribed();
+    for (let i = 0; i < 10; i++) {
+      if (i === 5) {
+        expect(woken.splice(0)).toEqual(['a', 'b', 'writer']);
+        backend.listener[0]!.released('key');
+      }
+      for (const answered of backend.askedShared.splice(0)) answered(answer);
+      await turn();
+    }
+    expect(woken).toEqual(['a', 'b', 'writer']);
+  });
+
   it('gives its turn to another if it has left', async () => {
     const { backend, store } = releaseFeed();
     const leave = store.onRelease('key', () => undefined);
@@ -354,6 +387,21 @@ describe('the turn of a store at a key over a server', () => {
     expect(made.backend.inTurn).not.toContain(true);
   });
 
+  it('does not begin because the store requested the key at once after an earlier release', async () => {
+    const made = releaseFeed();
+    made.backend.releaseEnds = 'freed';
+    for (let i = 0; i < 10; i++) {
+      for (let j = 0; j < 2; j++) {
+        await acquire(made);
+        await release(made.store);
+      }
+      await turn();
+      await acquire(made);
+      await release(made.store);
+      expect(made.backend.inTurn.at(-1)).toBe(false);
+    }
+  });
+
   it('does not begin if the thread is busy before it requests the key', async () => {
     const made = releaseFeed();
     for (let i = 0; i < 10; i++) {
@@ -397,12 +445,15 @@ describe('the turn of a store at a key over a server', () => {
 
   it('wakes a waiter of the store, and ends if that waiter does not request the reserved key', async () => {
     const made = releaseFeed();
-    let woken = 0;
-    await wait(made, () => woken++);
+    /** For each wake-up, whether the store had passed the key on. */
+    const woken: boolean[] = [];
+    await wait(made, () => woken.push(made.backend.passed.length > 0));
     await untilInTurn(made);
-    expect(woken).toBeGreaterThan(1);
+    expect(woken.length).toBeGreaterThan(1);
     await turn();
     expect(made.backend.passed).toEqual(['key']);
+    // The server has removed the store from its list, so the waiter must retry.
+    expect(woken.filter((hadPassed) => hadPassed)).toHaveLength(1);
   });
 
   it('continues while a waiter of the store requests the reserved key', async () => {

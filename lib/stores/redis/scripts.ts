@@ -77,11 +77,17 @@ end
  * Registers a channel as a waiter for a key that is leased to another owner or reserved for another channel.
  * Waiters are kept in order of arrival. Their list expires in `ends` milliseconds, together with the lease,
  * and the waiters then retry.
+ *
+ * A score is the time of arrival in microseconds. The score of a store that waits only for shared mode ends with
+ * '.5'. If such a store also waits for exclusive mode, it keeps its place, and the '.5' is removed.
  */
 const REGISTER = `
 local function register(lease, waiters, mark, score, channel, ends)
   if mark == ':' then redis.call('SETRANGE', lease, 19, ';') end
-  redis.call('ZADD', waiters, 'NX', score, channel)
+  if redis.call('ZADD', waiters, 'NX', score, channel) == 0 and score % 1 == 0 then
+    local first = redis.call('ZSCORE', waiters, channel)
+    if first % 1 > 0 then redis.call('ZADD', waiters, string.format('%.0f', math.floor(first)), channel) end
+  end
   if mark ~= '~' or redis.call('PTTL', waiters) < ends then redis.call('PEXPIRE', waiters, ends) end
 end
 `;
@@ -181,7 +187,8 @@ return call('PEXPIRE', KEYS[1], ARGV[2])`);
  * Notifies the first waiting store that is still connected, and reserves the key for that store. Without the
  * reservation, the store that released the key would usually win the key again. PUBLISH returns how many
  * clients received the message, so the loop can skip dead stores. `till`: the time in microseconds until which
- * readers are refused, or nil. If the store does not use its reservation, readers are refused no longer than that.
+ * readers are put off, or nil if they are not. If `till` is set, stores that wait only for shared mode are not
+ * notified, because they would be refused.
  *
  * In a cluster, a node does not know the number of recipients. So the key is reserved for the first waiting
  * store there, even if that store is dead. The other stores are notified, too, so that they retry after the
@@ -192,10 +199,20 @@ const WAKE = `
 local function reserve(lease, channel, till)
   redis.call('PSETEX', lease, ${RESERVED_FOR}, string.format('%016.0f', till or 0) .. '000~' .. channel)
 end
+local function popFirst(waiters, till)
+  if not till then return redis.pcall('ZPOPMIN', waiters)[1] end
+  local all = redis.pcall('ZRANGE', waiters, 0, -1, 'WITHSCORES')
+  for i = 2, #all, 2 do
+    if all[i] % 1 == 0 then
+      redis.pcall('ZREM', waiters, all[i - 1])
+      return all[i - 1]
+    end
+  end
+end
 local function wake(lease, waiters, till)
   local kept = false
   for _ = 1, 32 do
-    local first = redis.pcall('ZPOPMIN', waiters)[1]
+    local first = popFirst(waiters, till)
     if not first then break end
     local heard = redis.pcall('PUBLISH', first, lease)
     local known = string.sub(first, -1) ~= '${OF_CLUSTER}'
@@ -247,7 +264,7 @@ return wake(KEYS[1], KEYS[2]) and 2 or 1`);
  * `groupIn` parses the value of a lease. Returns nil if the value is not a group. The pattern has %c for
  * {@link BEFORE_INFO}, because a pattern must not contain this character in Lua 5.1.
  *
- * `putOff` keeps a free key from readers until `till`, if that time has not passed.
+ * `putOff` refuses a free key to readers until `till`. Returns `till`, or nil if that time has passed.
  */
 const GROUP = `
 local function groupIn(held)
@@ -265,6 +282,7 @@ local function putOff(lease, till)
   local left = math.ceil((till - clock()) / 1000)
   if left > 0 then
     redis.call('PSETEX', lease, string.format('%.0f', left), string.format('%016.0f', till) .. '000~')
+    return till
   end
 end
 local function textOf(owner, till, sign, ids)
@@ -313,13 +331,10 @@ if held and not isIn then${REFUSE_FOREIGN}
   if owner then wait = math.min(left, putOffFor) end
   if isOurs then
     wait = putOffFor
-    if wait > 0 then
-      call('DEL', KEYS[1])
-      if not wake(KEYS[1], KEYS[4], till) then putOff(KEYS[1], till) end
-    end
+    if wait > 0 then wake(KEYS[1], KEYS[4], putOff(KEYS[1], till)) end
   end
   if wait > 0 or not (owner or isOurs) then
-    if KEYS[4] then register(KEYS[1], KEYS[4], isOurs and '~' or mark, now, channel, math.max(left, wait)) end
+    if KEYS[4] then register(KEYS[1], KEYS[4], mark, now .. '.5', channel, math.max(left, wait)) end
     return {wait}
   end
 end
@@ -364,7 +379,7 @@ if ids ~= ',' then
   return 3
 end
 call('DEL', KEYS[1])
-putOff(KEYS[1], till)
+till = putOff(KEYS[1], till)
 if string.sub(held, 20, 20) == ';' and wake(KEYS[1], KEYS[2], till) then return 2 end
 return 1`);
 
@@ -391,9 +406,8 @@ export const PASS_ON = script(`${HELD}${GROUP}${WAKE}${NOTIFY_NEXT}
 call('ZREM', KEYS[2], ARGV[1])
 local till
 if held and (string.sub(held, 20) == '~' or string.sub(held, 20) == '~' .. ARGV[1]) then
-  till = string.sub(held, 1, 16)
   call('DEL', KEYS[1])
-  putOff(KEYS[1], till)
+  till = putOff(KEYS[1], string.sub(held, 1, 16))
   held = false
 end
 if not held and wake(KEYS[1], KEYS[2], till) then return 2 end
@@ -447,10 +461,8 @@ for i = 1, count do
       for j = 1, channel == '' and 0 or count do
         local reserved = redis.pcall('GET', nameOf(j, 1))
         if type(reserved) == 'string' and string.sub(reserved, 20) == '~' .. channel then
-          local till = string.sub(reserved, 1, 16)
           call('DEL', nameOf(j, 1))
-          putOff(nameOf(j, 1), till)
-          wake(nameOf(j, 1), nameOf(j, 4), till)
+          wake(nameOf(j, 1), nameOf(j, 4), putOff(nameOf(j, 1), string.sub(reserved, 1, 16)))
         end
       end
       return {0, i - 1, ends}
