@@ -373,8 +373,8 @@ export class Wakers {
   }
 
   /**
-   * Notifies another store of a release that was reported only to this store. The server then has no longer
-   * registered this store as waiting, so a waiter of this store retries.
+   * Notifies another store of a release that was reported only to this store. This store is then no longer
+   * registered on the server, so one of its waiters retries, which registers it again.
    */
   #notifyNext(waiting: AwaitedKey): void {
     if (!waiting.wasReleased || this.#feed?.passOn === undefined) return;
