@@ -155,6 +155,12 @@ class Member {
     return false;
   }
   std::size_t pending() const { return pending_.size(); }
+  // The number of acquisitions in the queues of all keys, from all threads of this process.
+  std::size_t queued() {
+    std::size_t count = 0;
+    for (const StripeInfo& info : stripelock::inspect(membership_->table())) count += info.waiters.size();
+    return count;
+  }
   bool hasReady() { return environment_.async().hasReady(); }
   std::optional<ProcessOutcome> take() {
     AsyncWaits::Granted news{};
@@ -318,14 +324,11 @@ class BlockedMember {
   std::thread thread_;
 };
 
-// Whether so many acquisitions of this process wait before long, as this one sees it.
-bool awaitWaits(Member& member, int count) {
-  return eventually([&] {
-    FileError error;
-    const auto seen = member.inspect(error);
-    return count <=
-           std::count_if(seen.begin(), seen.end(), [](const auto& use) { return use.here && use.waits; });
-  });
+// Waits until this many acquisitions of this process are in queues. Then later waiters queue behind them, and each ceded
+// key has its watcher. The waits that inspect() reports do not suffice: a thread that has a key's word but has not
+// entered the gate counts as a waiter there. If the gate refuses that thread, the thread may queue behind later waiters.
+bool awaitWaits(Member& member, std::size_t count) {
+  return eventually([&] { return member.queued() >= count; });
 }
 
 // Whether it notices before long that somebody deleted or replaced the file.
@@ -468,6 +471,8 @@ TEST(Process, IssuesTokensThatRise) {
 
 TEST(Process, WaitsForAnotherThread) {
   const Folder folder;
+  // Otherwise the blocked thread takes the grant back if the event loop is slow.
+  const NoSlices noSlices;
   Member one(folder.file());
   Member two(folder.file());
   Member three(folder.file());
@@ -633,13 +638,17 @@ TEST(Process, KeepsWaitingForAnotherProcessWhenTheFirstWaiterGivesUp) {
     Member two(folder.file());
     Other other(folder.file());
     EXPECT_TRUE(other.hold("a"));
-    BlockedMember first(one, ask({"a"}, 300));
+    // The first waiter stays in the queue until the second one is behind it.
+    Barrier barrier("wait: before it times out");
+    BlockedMember first(one, ask({"a"}, 1));
     EXPECT_TRUE(awaitWaits(two, 1));
     std::optional<BlockedMember> second;
     if (blocks)
       second.emplace(two, ask({"a"}));
     else
       two.pend(ask({"a"}));
+    EXPECT_TRUE(awaitWaits(one, 2));
+    barrier.open();
     EXPECT_EQ(first.join().status, Result::kTimedOut);
     sleepFor(30);
     other.free("a");
