@@ -155,15 +155,11 @@ export class Acquisition implements Due, Abortable {
 
   /**
    * Makes a single attempt, which does not wait behind other acquisitions. Undefined if another owner holds
-   * one of the keys. Rejects if the store fails.
+   * one of the keys. Rejects if the store fails. `refused`: the counter to increment if another owner holds
+   * one of the keys.
    */
-  once(): Promise<Lease | undefined> {
-    return this.#once(COUNT.refused);
-  }
-
-  /** `refused`: the counter to increment if another owner has one of the keys. */
-  #once(refused: Count): Promise<Lease | undefined> {
-    this.#attempt(false).then(
+  once(refused: Count = COUNT.refused): Promise<Lease | undefined> {
+    this.attempt().then(
       () => {
         if (!this.#settle()) return;
         addCount(this.#grants.counts, refused);
@@ -176,7 +172,7 @@ export class Acquisition implements Due, Abortable {
 
   async #onceOrTimeout(): Promise<Lease> {
     try {
-      const lease = await this.#once(COUNT.timeouts);
+      const lease = await this.once(COUNT.timeouts);
       if (lease) return lease;
     } catch (error) {
       if (this.#wait.signal?.aborted === true || !(error instanceof LeaseStoreError)) throw error;
@@ -191,14 +187,6 @@ export class Acquisition implements Due, Abortable {
   /** See {@link LeaseTerms.limit}. */
   get limit(): number {
     return this.#terms.limit;
-  }
-
-  /**
-   * Makes an attempt. Call when it is this acquisition's turn in its queue. True if the attempt was granted.
-   * `slots`: the slots to try, in this order, if the key has a limit. Rejects if the store fails.
-   */
-  attempt(slots: readonly number[]): Promise<boolean> {
-    return this.#attempt(true, slots);
   }
 
   /**
@@ -270,13 +258,17 @@ export class Acquisition implements Due, Abortable {
     return this.#round >= ROUNDS ? [at] : [at, ...this.#keys.filter((key) => key !== at)];
   }
 
-  async #attempt(inTurn: boolean, slots?: readonly number[]): Promise<boolean> {
+  /**
+   * Makes an attempt. If this acquisition waits in a queue, call when it is its turn there. True if the attempt
+   * was granted. `slots`: the slots to try, in this order, if the key has a limit; default: all. Rejects if the
+   * store fails.
+   */
+  async attempt(slots?: readonly number[]): Promise<boolean> {
     const grants = this.#grants;
     const at = this.#at;
     const wanted = this.#wanted;
-    const goesFirst = inTurn
-      ? wanted.find((key) => key !== at && grants.isAwaited(key, this.#terms.mode))
-      : undefined;
+    const isBehind = (key: string): boolean => key !== at && grants.isAwaited(key, this.#terms.mode);
+    const goesFirst = at === undefined ? undefined : wanted.find(isBehind);
     if (goesFirst !== undefined) return this.#answered({ refused: goesFirst });
     this.#asking = true;
     let answer: Answer;
