@@ -88,9 +88,10 @@ export class LeaseManager {
     keys: string | readonly string[],
     options?: TryAcquireLeaseOptions,
   ): Promise<Lease | undefined> {
-    if (acquireStart.hasSubscribers)
-      return this.#traced(keys, options, () => this.#checkAndTry(keys, options));
-    return this.#checkAndTry(keys, options);
+    return this.#traced(keys, options, () => {
+      checkLeaseOptions.tryAcquire(options);
+      return this.#try(keys, options, undefined);
+    });
   }
 
   /**
@@ -107,9 +108,10 @@ export class LeaseManager {
    * wait for each other in a cycle.
    */
   async acquire(keys: string | readonly string[], options?: AcquireLeaseOptions): Promise<Lease> {
-    if (acquireStart.hasSubscribers)
-      return this.#traced(keys, options, () => this.#checkAndAcquire(keys, options));
-    return this.#checkAndAcquire(keys, options);
+    return this.#traced(keys, options, () => {
+      checkLeaseOptions.acquire(options);
+      return this.#acquire(keys, options);
+    });
   }
 
   /**
@@ -137,11 +139,7 @@ export class LeaseManager {
       optionsOrFn,
       maybeFn,
     );
-    const lease = await (options === undefined
-      ? this.acquire(keys)
-      : acquireStart.hasSubscribers
-        ? this.#traced(keys, options, () => this.#acquireOrTry(keys, options))
-        : this.#acquireOrTry(keys, options));
+    const lease = await this.#traced(keys, options, () => this.#acquireOrTry(keys, options));
     if (!lease) return undefined;
     if (options?.signal?.aborted === true) {
       await giveBackLease(lease).catch(() => undefined);
@@ -192,28 +190,13 @@ export class LeaseManager {
     await this.#grants.close();
   }
 
-  #checkAndTry(
-    keys: string | readonly string[],
-    options: TryAcquireLeaseOptions | undefined,
-  ): Promise<Lease | undefined> {
-    checkLeaseOptions.tryAcquire(options);
-    return this.#try(keys, options, undefined);
-  }
-
-  #checkAndAcquire(
-    keys: string | readonly string[],
-    options: AcquireLeaseOptions | undefined,
-  ): Promise<Lease> {
-    checkLeaseOptions.acquire(options);
-    return this.#acquire(keys, options);
-  }
-
-  /** Runs an acquisition, and publishes its span. */
+  /** Runs an acquisition. Publishes its span if a program has subscribed to spans. */
   #traced<T>(
     keys: string | readonly string[],
     options: TryAcquireLeaseOptions | undefined,
     acquire: () => Promise<T>,
   ): Promise<T> {
+    if (!acquireStart.hasSubscribers) return acquire();
     const lock = this.#settings.name;
     // The options are checked only during the span.
     const mode = options?.mode === 'shared' ? 'shared' : 'exclusive';
@@ -274,13 +257,11 @@ export class LeaseManager {
 
   async #acquireOrTry(
     keys: string | readonly string[],
-    options: WithLeaseOptions,
+    options: WithLeaseOptions | undefined,
   ): Promise<Lease | undefined> {
     checkLeaseOptions.withLease(options);
-    const { ifAvailable } = options;
-    if (ifAvailable === undefined || !checkBoolean(ifAvailable, 'options.ifAvailable')) {
-      return this.#acquire(keys, options);
-    }
+    const { ifAvailable = false } = options ?? {};
+    if (!checkBoolean(ifAvailable, 'options.ifAvailable')) return this.#acquire(keys, options);
     const { signal } = resolveWait(options);
     signal?.throwIfAborted();
     return this.#try(keys, options, signal);
