@@ -115,7 +115,7 @@ export class Acquisition implements Due, Abortable {
    * In shared mode: earlier requesters to which the store may have granted a key, the last `MOST_UNSURE` of
    * them. A reader that is forgotten leaves its group only when the group's lease expires.
    */
-  #unsure: Requester[] | undefined;
+  #unsure: Requester[] = [];
   /** The time when this acquisition last put off readers, in milliseconds of real time. */
   #putOffAt = -Infinity;
   #failure: unknown;
@@ -304,7 +304,8 @@ export class Acquisition implements Due, Abortable {
     if (this.#settled) this.#giveBack();
     // The timeout was extended only to wait for this answer, which has not granted all keys.
     else if (this.#isPutOff) this.fail(this.timeoutError(), COUNT.timeouts);
-    else if (this.#requester.isSpent) this.#replaceRequester();
+    // The store may still remove a reader whose attempt has failed, so each attempt uses another one.
+    else if (this.isShared || this.#requester.isSpent) this.#replaceRequester();
   }
 
   #wasRefused({ refused: key }: Refusal): void {
@@ -397,15 +398,15 @@ export class Acquisition implements Due, Abortable {
   #replaceRequester(): void {
     if (!this.isShared) this.#grants.giveBack(this.#requester, this.#terms);
     else if (this.#requester.unsure !== undefined) {
-      this.#unsure = [...(this.#unsure ?? []), this.#requester].slice(-MOST_UNSURE);
+      this.#unsure = [...this.#unsure, this.#requester].slice(-MOST_UNSURE);
     }
     this.#requester = this.#grants.newRequester(this.#since, this.#terms.mode);
   }
 
   #giveBackUnsure(): void {
     const unsure = this.#unsure;
-    this.#unsure = undefined;
-    if (unsure !== undefined) this.#grants.giveBackUnsure(unsure, this.#terms);
+    this.#unsure = [];
+    for (const requester of unsure) this.#grants.giveBack(requester, this.#terms);
   }
 
   /** Ends the acquisition. False if it had already ended. `mayBeFree`: see `WaitingLines.leave`. */

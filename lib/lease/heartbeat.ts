@@ -166,8 +166,7 @@ export class Heartbeat {
 
   async #end(hold: Hold, wasLost = false, freed?: () => void): Promise<boolean> {
     if (this.#grants?.hasLater(hold) === true) return false;
-    const { name, owner, minHoldLeft, knownToken: token } = hold;
-    const isReleased = !wasLost && !(hold.isUnused && hold.abandoned !== false);
+    const { name, owner, abandoned, minHoldLeft, knownToken: token } = hold;
     try {
       if (minHoldLeft > 0) this.#grants?.keepTaken(name, minHoldLeft);
       const end = (): Promise<boolean> => {
@@ -176,8 +175,9 @@ export class Heartbeat {
         // lease is extended until `minHold` has passed.
         if (minHoldLeft > 0 && wasLost) return this.#requests.renew(name, owner, minHoldLeft);
         if (minHoldLeft > 0) return this.#requests.keep(name, owner, minHoldLeft, token);
-        if (isReleased) return this.#requests.release(name, owner, token);
-        return this.#requests.takeBack(name, owner, token, wasLost);
+        if (wasLost) return this.#requests.takeBack(name, owner, token, true);
+        if (hold.isUnused) return this.#requests.giveBack(name, owner, 'exclusive', { token, abandoned });
+        return this.#requests.release(name, owner, token);
       };
       const ended = await end();
       this.#grants?.forget(hold);

@@ -67,6 +67,8 @@ export interface Grant {
   readonly reader?: string | undefined;
   readonly terms: LeaseTerms;
   readonly token: FencingToken;
+  /** See {@link Lease.abandoned}. */
+  readonly abandoned?: boolean | undefined;
   /**
    * The time just before the request for the key was sent. All times of a hold are on the clock of the
    * heartbeat's schedule.
@@ -99,7 +101,6 @@ export class Hold implements Due, Grant {
   readonly terms: LeaseTerms;
   readonly token: FencingToken;
   readonly since: number;
-  /** See {@link Lease.abandoned}. */
   readonly abandoned: boolean | undefined;
   /**
    * The time when the schedule runs this hold next: to renew the lease, to warn its holder, or to check
@@ -140,9 +141,9 @@ export class Hold implements Due, Grant {
   #warned = false;
 
   /** The schedule does not run the new hold before {@link plan} is called. */
-  constructor(heartbeat: Heartbeat, grant: Grant, abandoned: boolean | undefined, local?: LocalDeadline) {
+  constructor(heartbeat: Heartbeat, grant: Grant, local?: LocalDeadline) {
     const { terms, since } = grant;
-    this.abandoned = abandoned;
+    this.abandoned = grant.abandoned;
     this.heartbeat = heartbeat;
     this.key = grant.key;
     this.name = grant.name;

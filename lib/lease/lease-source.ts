@@ -23,8 +23,6 @@ import {
   inspectingNow,
   MAX_TTL,
   sourceOf,
-  type FencingToken,
-  type GrantDetails,
   type LeaseState,
   type LeaseStore,
 } from './contract/lease-store.js';
@@ -32,9 +30,9 @@ import type { Backoff, LeaseTerms, ManagerSettings } from './contract/options.js
 import { canShare, READERS, type SharedLeaseStore } from './contract/shared.js';
 import { allSlots, fromAny, slotKey, slotKeys } from './contract/slots.js';
 import { Heartbeat, type KnownGrants } from './heartbeat.js';
-import { Hold } from './hold.js';
+import { type Grant, Hold } from './hold.js';
 import { Schedule } from './schedule.js';
-import { type RequestDetails, type Requester, StoreRequests } from './store-requests.js';
+import { type KeyGrant, type Requester, StoreRequests } from './store-requests.js';
 import type { Acquisition, Answer } from './acquisition.js';
 import { wakeNext, WaitingLines } from './waiting-lines.js';
 
@@ -57,15 +55,6 @@ const FEW_KEPT = 100;
  * key, because each timeout would have to search all holds.
  */
 const FEW_HOLDS = 1000;
-
-/** The store's grant of all keys of an attempt. */
-interface Granted {
-  readonly terms: LeaseTerms;
-  readonly tokens: readonly FencingToken[];
-  readonly details: RequestDetails;
-  /** The time just before the request was sent, on the manager's clock. */
-  readonly since: number;
-}
 
 /**
  * Acquires, shares, replaces and frees the leases that one manager has in its store.
@@ -193,18 +182,10 @@ export class LeaseSource implements KnownGrants {
    * granted to the requester in an answer that was lost.
    */
   giveBack(requester: Requester, terms: LeaseTerms, holds: readonly Hold[] = []): void {
-    for (let i = holds.length - 1; i >= 0; i--) void this.#leave(holds[i]!, requester, terms);
-    if (requester.unsure !== undefined) this.giveBackUnsure([requester], terms);
-  }
-
-  /** Releases the keys that the store may have granted to the requesters in answers that were lost. */
-  giveBackUnsure(requesters: readonly Requester[], { ttl, mode }: LeaseTerms): void {
-    const keys = requesters.flatMap((requester) => {
-      const { owner, unsure = [] } = requester;
-      requester.unsure = undefined;
-      return [...unsure].map((key) => ({ key, owner }));
-    });
-    if (keys.length > 0) this.#giveBackLater(keys, ttl, mode);
+    for (let i = holds.length - 1; i >= 0; i--) void this.#leave(holds[i]!);
+    const { owner, unsure } = requester;
+    requester.unsure = undefined;
+    if (unsure !== undefined) this.#giveBackLater([...unsure], owner, terms);
   }
 
   /**
@@ -482,17 +463,16 @@ export class LeaseSource implements KnownGrants {
       return 'refused' in answer ? answer : [...joined.splice(0), ...answer];
     } finally {
       for (const leave of leaves) leave();
-      for (const hold of joined) void this.#leave(hold, requester, terms);
+      for (const hold of joined) void this.#leave(hold);
     }
   }
 
-  /** Releases a hold of the requester. If that fails, the release is repeated later. Never rejects. */
-  async #leave(hold: Hold, requester: Requester, { ttl }: LeaseTerms): Promise<void> {
+  /** Gives back a hold. If that fails, the release is repeated later. Never rejects. */
+  async #leave(hold: Hold): Promise<void> {
     try {
       await hold.giveBack();
     } catch {
-      requester.isSpent = true;
-      this.#giveBackLater([{ key: hold.name, owner: hold.reader ?? hold.owner }], ttl, hold.terms.mode);
+      this.#giveBackLater([hold.name], hold.reader ?? hold.owner, hold.terms);
     }
   }
 
@@ -519,14 +499,13 @@ export class LeaseSource implements KnownGrants {
       const latest = this.latest(name);
       if (latest?.background !== undefined) await latest.takeOver();
     }
-    const owner = requester.owner;
+    const { owner } = requester;
     const at = this.schedule.now();
-    let answer: readonly FencingToken[] | number;
-    const details: RequestDetails = { abandoned: undefined };
+    let answer: readonly KeyGrant[] | number;
     const undos = isStable ? names.map((name) => this.latest(name)?.mayEndAt(at + ttl)) : [];
     try {
       const replaced = (name: string): void => this.#replaced(name);
-      answer = await this.#requests.tryAcquireAll(names, requester, terms, replaced, details);
+      answer = await this.#requests.tryAcquireAll(names, requester, terms, replaced);
     } catch (error) {
       undos.forEach((undo, i) => {
         const hold = this.latest(names[i]!);
@@ -542,34 +521,27 @@ export class LeaseSource implements KnownGrants {
       if (this.#isClosed) throw managerClosed();
       return { refused: keyAt(keys, answer) };
     }
-    checkTokens(keys, answer);
     // The TTL counts from the time before the request was sent.
     if (this.#isClosed || this.schedule.now() - at >= ttl) {
-      await this.#giveBackLate(names, owner, answer, details, mode);
+      await this.#giveBackLate(names, owner, mode, answer);
       if (this.#isClosed) throw managerClosed();
       throw new LeaseStoreError(
         `the lease store granted a lease of ${ttl} ms when that time was already over; the grant was given back`,
       );
     }
-    return this.#hold(keys, requester, { terms, tokens: answer, details, since: at });
+    const grants = answer.map(({ token, abandoned, group }, i): Grant => {
+      const reader = group === undefined ? undefined : owner;
+      const holder = { owner: group ?? owner, reader };
+      return { key: keys[i]!, name: names[i]!, ...holder, terms, token, abandoned, since: at };
+    });
+    return this.#hold(grants, timerNow() - requester.since);
   }
 
-  /** Creates the holds of the granted keys. */
-  #hold(
-    keys: readonly string[],
-    { owner, since: askedAt }: Requester,
-    { terms, tokens, details: { abandoned, groups }, since }: Granted,
-  ): readonly Hold[] {
-    const waited = timerNow() - askedAt;
-    const holds = keys.map((key, i) => {
-      const group = groups?.[i];
-      const name = slotKey(key, terms.slot);
-      const reader = group === undefined ? undefined : owner;
-      const grant = { key, name, owner: group ?? owner, reader, terms, token: tokens[i]!, since };
-      return new Hold(this.#heartbeat, grant, abandoned?.[i]);
-    });
+  /** Creates the holds of the granted keys. `waited`: how long the acquisition took, in milliseconds. */
+  #hold(grants: readonly Grant[], waited: number): readonly Hold[] {
+    const holds = grants.map((grant) => new Hold(this.#heartbeat, grant));
     for (const hold of holds) {
-      if (terms.background) this.#background!.add(hold);
+      if (hold.terms.background) this.#background!.add(hold);
       hold.join();
       if (hold.hasStableOwner) {
         this.#replaced(hold.name);
@@ -596,18 +568,9 @@ export class LeaseSource implements KnownGrants {
    * lost. If a release fails, it is repeated after growing pauses until the lease would have expired. When
    * the manager closes, the release is sent only once more. The pauses do not keep the process alive.
    */
-  #giveBackLater(
-    keys: readonly { readonly key: string; readonly owner: string }[],
-    ttl: number,
-    mode: LockMode,
-  ): void {
-    const isShared = mode === 'shared';
+  #giveBackLater(keys: readonly string[], owner: string, { ttl, mode }: LeaseTerms): void {
     const endsAt = localNow() + ttl;
-    const releases = keys.map(({ key, owner }) => ({
-      send: () =>
-        isShared ? this.#takeBack(key, owner, undefined, undefined, mode) : this.#releaseUnheld(key, owner),
-      endsAt,
-    }));
+    const releases = keys.map((key) => ({ send: () => this.#releaseUnheld(key, owner, mode), endsAt }));
     void this.#givingBack.add(this.#heartbeat.repeat(releases, this.#closing.signal));
   }
 
@@ -615,29 +578,16 @@ export class LeaseSource implements KnownGrants {
    * Releases a key that the store may have granted to a failed attempt, unless the same owner holds the key
    * from another attempt.
    */
-  #releaseUnheld(key: string, owner: string): Promise<boolean> {
+  #releaseUnheld(key: string, owner: string, mode: LockMode): Promise<boolean> {
+    if (mode === 'shared') return this.#giveBackUnheld(key, owner, mode);
     return this.#inOrder(key, async () => {
-      return this.latest(key) === undefined && (await this.#takeBack(key, owner, undefined));
+      return this.latest(key) === undefined && (await this.#giveBackUnheld(key, owner, mode));
     });
   }
 
-  /**
-   * Ends a grant that has no hold, and so was never used. Without a token, ends the owner's current grant of
-   * the key. `abandoned`: whether the key was abandoned before that grant; undefined if unknown.
-   */
-  #takeBack(
-    key: string,
-    owner: string,
-    token: FencingToken | undefined,
-    abandoned?: boolean,
-    mode?: LockMode,
-  ): Promise<boolean> {
-    const end = (): Promise<boolean> => {
-      if (mode === 'shared') return this.#requests.releaseShared(key, owner);
-      if (abandoned === false) return this.#requests.release(key, owner, token);
-      return this.#requests.takeBack(key, owner, token, false);
-    };
-    const released = end().catch((error: unknown) => {
+  /** Ends a grant that has no hold, and reports a failure. Arguments as for `StoreRequests.giveBack`. */
+  #giveBackUnheld(key: string, owner: string, mode: LockMode, grant?: KeyGrant): Promise<boolean> {
+    const released = this.#requests.giveBack(key, owner, mode, grant).catch((error: unknown) => {
       const failure = storeFailure('release', key, error);
       this.#announceUnheldFailure('release', key, owner, failure);
       throw failure;
@@ -648,17 +598,12 @@ export class LeaseSource implements KnownGrants {
   async #giveBackLate(
     names: readonly string[],
     owner: string,
-    tokens: readonly FencingToken[],
-    { abandoned }: GrantDetails,
     mode: LockMode,
+    grants: readonly KeyGrant[],
   ): Promise<void> {
-    const granted = names
-      .map((name, i) => ({ name, token: tokens[i], wasAbandoned: abandoned?.[i] }))
-      .reverse();
-    const releases = granted.map(({ name, token, wasAbandoned }) =>
-      this.#takeBack(name, owner, token, wasAbandoned, mode),
-    );
-    for (const result of await Promise.allSettled(releases)) {
+    const granted = names.map((name, i) => ({ name, grant: grants[i]! })).reverse();
+    const given = granted.map(({ name, grant }) => this.#giveBackUnheld(name, owner, mode, grant));
+    for (const result of await Promise.allSettled(given)) {
       if (result.status === 'rejected' && this.#isClosed) this.#lateFailure ??= result.reason;
     }
   }
@@ -681,16 +626,6 @@ function keyAt(keys: readonly string[], place: number): string {
   const key = keys[place];
   if (key !== undefined) return key;
   throw storeFailure('acquire', keys, new TypeError(`${place} is not the place of a key`));
-}
-
-function checkTokens(keys: readonly string[], tokens: unknown): void {
-  const list = tokens as readonly unknown[];
-  const wrong = list.find((token) => typeof token !== 'bigint');
-  if (wrong !== undefined || list.length !== keys.length) {
-    const what =
-      list.length === 1 ? `its token is a ${typeof wrong}, not a bigint` : 'it gave no list of bigints';
-    throw storeFailure('acquire', keys, new TypeError(what));
-  }
 }
 
 function failBackground(keys: readonly string[], error: unknown): never {

@@ -23,7 +23,7 @@ class RenewedHold extends Hold {
   readonly #id: Id;
 
   constructor(heartbeat: Heartbeat, command: AddCommand) {
-    super(heartbeat, command, undefined, new SharedDeadline(command.deadline));
+    super(heartbeat, command, new SharedDeadline(command.deadline));
     this.#id = command.lease;
     this.join();
     this.plan();

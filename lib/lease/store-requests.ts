@@ -40,18 +40,26 @@ export interface Requester {
   /** The keys that the store may have granted to this owner in an answer that was lost. */
   unsure: Set<string> | undefined;
   /**
-   * Whether a release for this owner has failed. The store may still execute that release later, and then
-   * free a key that it has granted to the same owner since then. So the acquisition must use a new owner. In
-   * shared mode, releases have no tokens, so this is also true after any release and any failed attempt.
+   * Whether the release of a granted key has failed. The store may still execute that release later, and then
+   * free a key that it has granted to the same owner since then. So the next attempt must use another owner.
    */
   isSpent: boolean;
   /** Whether the acquisition has ended, so that the rest of its attempt is not needed. */
   isCancelled: boolean;
 }
 
-/** The details of a grant, and in shared mode the groups, in the order of the keys. */
-export interface RequestDetails extends GrantDetails {
-  groups?: readonly string[];
+/** A grant of one key, as far as it is known. `token`: as for {@link StoreRequests.release}. */
+interface KnownGrant {
+  readonly token: FencingToken | undefined;
+  /** See `Lease.abandoned`. */
+  readonly abandoned: boolean | undefined;
+}
+
+/** The store's grant of one key. */
+export interface KeyGrant extends KnownGrant {
+  readonly token: FencingToken;
+  /** In shared mode: the group of readers that holds the key. */
+  readonly group?: string;
 }
 
 /** A renewal or a release that has not been sent yet. */
@@ -101,7 +109,7 @@ export class StoreRequests {
    */
   async release(key: string, owner: string, token?: FencingToken): Promise<boolean> {
     const store = this.#store;
-    const named = isExact(store) ? (token ?? (await grantOf(store, key, owner))) : undefined;
+    const named = isExact(store) ? (token ?? (await tokenOf(store, key, owner))) : undefined;
     if (named === undefined && isExact(store)) return false;
     const freed = await this.#collect(key, owner, NaN, undefined, named);
     if (freed) this.#freed(key);
@@ -120,7 +128,7 @@ export class StoreRequests {
   ): Promise<boolean> {
     const store = this.#store;
     if (!reportsAbandonment(store)) return this.release(key, owner, token);
-    const named = token ?? (await grantOf(store, key, owner));
+    const named = token ?? (await tokenOf(store, key, owner));
     const freed = named !== undefined && (await store.takeBack(key, owner, named, wasUsed));
     if (freed) this.#freed(key);
     return freed;
@@ -130,7 +138,7 @@ export class StoreRequests {
   async keep(key: string, owner: string, ttl: number, token?: FencingToken): Promise<boolean> {
     const store = this.#store;
     if (!isExact(store)) return this.renew(key, owner, ttl);
-    const named = token ?? (await grantOf(store, key, owner));
+    const named = token ?? (await tokenOf(store, key, owner));
     return named !== undefined && store.keep(key, owner, ttl, named);
   }
 
@@ -149,34 +157,47 @@ export class StoreRequests {
   }
 
   /**
-   * Acquires all keys or none. The result is the list of tokens, or the index of the first key that another
+   * Gives back a grant that was not used. The key is then abandoned only if it was abandoned before the grant.
+   * `owner`: in shared mode, the reader. `grant`: undefined if the answer with the grant was lost; the owner's
+   * current grant then ends. True if the owner held the grant.
+   */
+  giveBack(key: string, owner: string, mode: LockMode, grant?: KnownGrant): Promise<boolean> {
+    if (mode === 'shared') return this.releaseShared(key, owner);
+    if (grant?.abandoned === false) return this.release(key, owner, grant.token);
+    return this.takeBack(key, owner, grant?.token, false);
+  }
+
+  /**
+   * Acquires all keys or none. The result is the list of grants, or the index of the first key that another
    * owner holds. Records in `requester` which keys the store may have granted in an answer that was lost, and
    * whether a rollback has failed. `granted`: called after each grant if the keys are requested one after the
-   * other. `details`: receives the store's details of the grant. In shared mode, the store must be a
-   * `SharedLeaseStore`.
+   * other. In shared mode, the store must be a `SharedLeaseStore`.
    */
   async tryAcquireAll(
     keys: readonly string[],
     requester: Requester,
     terms: LeaseTerms,
     granted: (key: string) => void,
-    details: RequestDetails,
-  ): Promise<readonly FencingToken[] | number> {
+  ): Promise<readonly KeyGrant[] | number> {
     const store = this.#store;
     if (this.#collected.length > 0) this.#flush();
     if (keys.length === 1) {
-      const token = await this.#tryOne(keys[0]!, requester, terms, details);
-      return token === undefined ? 0 : [token];
+      const grant = await this.#tryOne(keys[0]!, requester, terms);
+      return grant === undefined ? 0 : [grant];
     }
     const oneByOne = terms.mode === 'shared' || !canDoTogether(store, keys);
-    if (oneByOne) return this.#tryOneByOne(keys, requester, terms, granted, details);
+    if (oneByOne) return this.#tryOneByOne(keys, requester, terms, granted);
     const { ttl, info } = terms;
+    const details: GrantDetails = {};
     try {
       const answer = reportsAbandonment(store)
         ? await store.tryAcquireAll(keys, requester.owner, ttl, info, details)
         : await store.tryAcquireAll(keys, requester.owner, ttl, ...extra(info));
       for (const key of keys) requester.unsure?.delete(key);
-      return answer;
+      if (typeof answer === 'number') return answer;
+      if (!Array.isArray(answer) || answer.length !== keys.length)
+        throw new TypeError('it gave no list of bigints');
+      return answer.map((token, i) => grantOf(token, details.abandoned?.[i]));
     } catch (error) {
       for (const key of keys) mayBeGranted(requester, key, error);
       throw error;
@@ -187,37 +208,29 @@ export class StoreRequests {
     key: string,
     requester: Requester,
     { ttl, info, mode }: LeaseTerms,
-    details: RequestDetails,
-  ): Promise<FencingToken | undefined> {
+  ): Promise<KeyGrant | undefined> {
     const store = this.#store;
+    const details: GrantDetails = {};
     try {
-      if (mode === 'shared') return await this.#tryShared(key, requester, ttl, details);
+      if (mode === 'shared') return await this.#tryShared(key, requester.owner, ttl);
       const token = reportsAbandonment(store)
         ? await store.tryAcquire(key, requester.owner, ttl, info, details)
         : await store.tryAcquire(key, requester.owner, ttl, ...extra(info));
       requester.unsure?.delete(key);
-      return token;
+      return token === undefined ? undefined : grantOf(token, details.abandoned?.[0]);
     } catch (error) {
       mayBeGranted(requester, key, error);
       throw error;
     }
   }
 
-  async #tryShared(
-    key: string,
-    requester: Requester,
-    ttl: number,
-    details: RequestDetails,
-  ): Promise<FencingToken | undefined> {
-    const store = sharing(this.#store);
-    requester.isSpent = true;
-    const grant = await store.tryAcquireShared(key, requester.owner, ttl, details);
-    if (grant !== undefined && typeof grant.group !== 'string')
-      throw new TypeError('its grant in shared mode has no group');
-    requester.isSpent = false;
+  async #tryShared(key: string, reader: string, ttl: number): Promise<KeyGrant | undefined> {
+    const details: GrantDetails = {};
+    const grant = await sharing(this.#store).tryAcquireShared(key, reader, ttl, details);
     if (grant === undefined) return undefined;
-    details.groups = [grant.group];
-    return grant.token;
+    const { token, group } = grant;
+    if (typeof group !== 'string') throw new TypeError('its grant in shared mode has no group');
+    return { ...grantOf(token, details.abandoned?.[0]), group };
   }
 
   async #tryOneByOne(
@@ -225,54 +238,39 @@ export class StoreRequests {
     requester: Requester,
     terms: LeaseTerms,
     granted: (key: string) => void,
-    details: RequestDetails,
-  ): Promise<readonly FencingToken[] | number> {
-    const tokens: FencingToken[] = [];
-    const abandoned: (boolean | undefined)[] = [];
-    const groups: string[] = [];
+  ): Promise<readonly KeyGrant[] | number> {
+    const grants: KeyGrant[] = [];
     try {
       for (const key of keys) {
-        const detailsOfKey: RequestDetails = {};
-        const token = await this.#tryOne(key, requester, terms, detailsOfKey);
-        if (token === undefined) return tokens.length;
-        tokens.push(token);
-        abandoned.push(detailsOfKey.abandoned?.[0]);
-        groups.push(...(detailsOfKey.groups ?? []));
+        const grant = await this.#tryOne(key, requester, terms);
+        if (grant === undefined) return grants.length;
+        grants.push(grant);
         granted(key);
       }
-      details.abandoned = abandoned;
-      details.groups = groups;
-      return tokens;
+      return grants;
     } finally {
-      if (tokens.length < keys.length) await this.#rollBack(keys, tokens, abandoned, requester, terms.mode);
+      if (grants.length < keys.length) await this.#rollBack(keys, grants, requester, terms.mode);
     }
   }
 
-  /**
-   * Releases the granted keys, in reverse order. The granted keys are the first `tokens.length` of `keys`.
-   * `tokens`: their tokens, in the same order. Never rejects.
-   */
+  /** Gives back the grants of the first keys, in reverse order. Never rejects. */
   async #rollBack(
     keys: readonly string[],
-    tokens: readonly FencingToken[],
-    abandoned: readonly (boolean | undefined)[],
+    grants: readonly KeyGrant[],
     requester: Requester,
     mode: LockMode,
   ): Promise<void> {
-    const { owner } = requester;
-    if (mode === 'shared' && tokens.length > 0) requester.isSpent = true;
-    const granted = tokens
-      .map((token, i) => ({ key: keys[i]!, token, wasAbandoned: abandoned[i] === true }))
-      .reverse();
-    const results = await Promise.allSettled(
-      granted.map(({ key, token, wasAbandoned }) => {
-        if (mode === 'shared') return this.releaseShared(key, owner);
-        return wasAbandoned ? this.takeBack(key, owner, token, false) : this.release(key, owner, token);
-      }),
-    );
-    results.forEach(({ status }, i) => {
-      if (status === 'rejected') leftOver(requester, granted[i]!.key);
+    const granted = grants.map((grant, i) => ({ key: keys[i]!, grant })).reverse();
+    const given = granted.map(async ({ key, grant }) => {
+      try {
+        await this.giveBack(key, requester.owner, mode, grant);
+      } catch {
+        // The key may still be held.
+        (requester.unsure ??= new Set()).add(key);
+        requester.isSpent = true;
+      }
     });
+    await Promise.all(given);
   }
 
   /** Sends all renewals and releases that have not been sent yet. */
@@ -397,11 +395,17 @@ function sharing(store: LeaseStore): SharedLeaseStore {
   return store as SharedLeaseStore;
 }
 
+/** Throws a TypeError if the store breaks its contract and the token is not a bigint. */
+function grantOf(token: unknown, abandoned: boolean | undefined): KeyGrant {
+  if (typeof token !== 'bigint') throw new TypeError(`its token is a ${typeof token}, not a bigint`);
+  return { token, abandoned };
+}
+
 /**
  * The token of the owner's current grant; undefined if the owner does not hold the key. A release with this
  * token never ends a later grant, even if the release reaches the store late.
  */
-async function grantOf(store: LeaseStore, key: string, owner: string): Promise<FencingToken | undefined> {
+async function tokenOf(store: LeaseStore, key: string, owner: string): Promise<FencingToken | undefined> {
   const state = await store.inspect(key);
   return state?.owner === owner ? state.token : undefined;
 }
@@ -412,15 +416,6 @@ async function grantOf(store: LeaseStore, key: string, owner: string): Promise<F
  */
 function extra(info: string | undefined): [info?: string] {
   return info === undefined ? [] : [info];
-}
-
-/**
- * Call after a failed release of a key. The key may still be held, and the store may still execute the
- * release later.
- */
-function leftOver(requester: Requester, key: string): void {
-  (requester.unsure ??= new Set()).add(key);
-  requester.isSpent = true;
 }
 
 /**
