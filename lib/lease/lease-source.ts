@@ -335,9 +335,9 @@ export class LeaseSource implements KnownGrants {
   #shared(key: string, mode: LockMode): Hold | undefined {
     if (!this.#reentrant) return undefined;
     const hold = this.#latest.get(key);
-    if (hold?.checkHeld() && !hold.unused && hold.terms.limit === 1) return hold;
+    if (hold?.checkHeld() && hold.users > 0 && hold.terms.limit === 1) return hold;
     const shared = mode === 'shared' ? this.#readers.get(key) : undefined;
-    return shared?.checkHeld() && !shared.unused ? shared : undefined;
+    return shared?.checkHeld() && shared.users > 0 ? shared : undefined;
   }
 
   /**

@@ -41,8 +41,8 @@ export class Lease implements AsyncDisposable {
   #releasing: Promise<boolean> | undefined = undefined;
   /** A listener that ends the other holds if one of several holds is lost. Undefined for a single hold. */
   readonly #others: LossListener | undefined;
-  /** Set by a release: the holds that have no other user and were not freed yet. */
-  #toFree: Hold[] | undefined = undefined;
+  /** After a release: the holds that have no other user and were not freed yet. */
+  #toFree: Hold[] = [];
 
   private constructor(holds: readonly Hold[]) {
     this.#holds = holds;
@@ -211,7 +211,7 @@ export class Lease implements AsyncDisposable {
   release(): Promise<boolean> {
     const before = this.#releasing;
     const holds = this.#holds;
-    if (before !== undefined) return (this.#releasing = freeAgain(before, this.#toFree ?? [...holds]));
+    if (before !== undefined) return (this.#releasing = freeAgain(before, this.#toFree));
     // If the lease has already expired, `checkHeld` aborts its signal. That must happen before the listener
     // of the signal is removed.
     const controller = this.#controller;
@@ -253,7 +253,7 @@ export class Lease implements AsyncDisposable {
     createLease = (holds) => new Lease(holds);
     giveBackLease = (lease) => {
       lease.#wasUsed = false;
-      for (const hold of lease.#holds) hold.markUnused();
+      for (const hold of lease.#holds) hold.markGivenBack();
       return lease.release();
     };
   }
@@ -343,7 +343,7 @@ function everyTrue(results: readonly PromiseSettledResult<boolean>[]): boolean {
 function freeAgain(before: Promise<boolean>, holds: Hold[]): Promise<boolean> {
   return before.then(
     () => false,
-    () => holds.every((hold) => hold.unused) && freeAll(holds),
+    () => holds.every((hold) => hold.users === 0) && freeAll(holds),
   );
 }
 
