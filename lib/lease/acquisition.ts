@@ -128,7 +128,7 @@ export class Acquisition implements Due, Abortable {
     this.#terms = terms;
     this.#wait = wait;
     const { timeout, signal } = wait;
-    const now = grants.waiting.schedule.now();
+    const now = grants.waiting.now();
     this.#since = now;
     this.endsAt = now + timeout;
     this.#requester = grants.newRequester(now, terms.mode);
@@ -147,8 +147,7 @@ export class Acquisition implements Due, Abortable {
     if (this.#wait.timeout === 0) return this.#onceOrTimeout();
     const { waiting, contention } = this.#grants;
     if (contention.isOn) this.#profiled = new ProfiledCall(contention, this.#terms.mode, this.#since);
-    waiting.acquisitions.add(this);
-    waiting.schedule.set(this, this.endsAt);
+    waiting.set(this, this.endsAt);
     this.#join(this.#keys[0]!, false);
     return this.promise as Promise<Lease>;
   }
@@ -194,15 +193,15 @@ export class Acquisition implements Due, Abortable {
    * arrived but not been read yet, so the timeout is extended once.
    */
   run(now: number): void {
-    const { schedule } = this.#grants.waiting;
+    const { waiting } = this.#grants;
     const late = now - this.endsAt;
     if (this.#settled) return;
     if (late < 0) {
-      schedule.set(this, this.endsAt);
+      waiting.set(this, this.endsAt);
     } else if (late >= BLOCKED && this.#asking && !this.#isPutOff) {
       // The timeout is extended by the length of the block, at most by the timeout itself.
       this.#isPutOff = true;
-      schedule.set(this, schedule.now() + Math.min(late, this.#wait.timeout));
+      waiting.set(this, waiting.now() + Math.min(late, this.#wait.timeout));
     } else {
       this.fail(this.timeoutError(), COUNT.timeouts);
     }
@@ -236,7 +235,7 @@ export class Acquisition implements Due, Abortable {
    * not answered. The text claims only what is known.
    */
   #reason({ answeredAt = -Infinity, silentSince }: Answers): string {
-    const now = this.#grants.waiting.schedule.now();
+    const now = this.#grants.waiting.now();
     const key = this.#refused ?? this.#at ?? this.#keys[0]!;
     const held = this.#grants.whyRefused(key, this.#terms, this.#keys.length > 1);
     const last = Math.max(answeredAt, this.#refusedAt ?? -Infinity);
@@ -309,7 +308,7 @@ export class Acquisition implements Due, Abortable {
   }
 
   #wasRefused({ refused: key }: Refusal): void {
-    const now = this.#grants.waiting.schedule.now();
+    const now = this.#grants.waiting.now();
     const mayPutOff = !this.#settled && this.#at !== undefined && !this.isShared && this.limit === 1;
     if (mayPutOff) this.#putOffReaders(key, now);
     this.#refused = key;
@@ -372,7 +371,7 @@ export class Acquisition implements Due, Abortable {
     if (!this.#isWaiting) return;
     const { counts, waiting } = this.#grants;
     addCount(counts, COUNT.waiting, -1);
-    addWait(counts, waiting.schedule.now() - this.#since);
+    addWait(counts, waiting.now() - this.#since);
   }
 
   /**
@@ -416,8 +415,7 @@ export class Acquisition implements Due, Abortable {
     this.#countWaited();
     const { waiting, lines } = this.#grants;
     if (this.#at !== undefined) {
-      waiting.schedule.clear(this);
-      waiting.acquisitions.delete(this);
+      waiting.clear(this);
       lines.leave(this.#at, this, mayBeFree);
     }
     if (this.#wait.signal) forgetAbort(this.#wait.signal, this);

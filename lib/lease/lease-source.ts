@@ -33,7 +33,7 @@ import { Heartbeat, type KnownGrants } from './heartbeat.js';
 import { type Grant, Hold } from './hold.js';
 import { Schedule } from './schedule.js';
 import { type KeyGrant, type Requester, StoreRequests } from './store-requests.js';
-import type { Acquisition, Answer } from './acquisition.js';
+import { Acquisition, type Answer } from './acquisition.js';
 import { wakeNext, WaitingLines } from './waiting-lines.js';
 
 /**
@@ -71,10 +71,10 @@ export class LeaseSource implements KnownGrants {
   readonly counts: ThreadCounts;
   readonly contention: LeaseContention;
   /**
-   * The waiting acquisitions, and the schedule of their attempts and timeouts. The schedule keeps the process
+   * The timeouts of the waiting acquisitions, and the pauses between attempts. The schedule keeps the process
    * alive. It uses real time, even if the manager has a `clock`.
    */
-  readonly waiting = { acquisitions: new Set<Acquisition>(), schedule: new Schedule(undefined, true) };
+  readonly waiting = new Schedule(undefined, true);
   readonly lines: WaitingLines;
   readonly #requests: StoreRequests;
   readonly #heartbeat: Heartbeat;
@@ -325,7 +325,9 @@ export class LeaseSource implements KnownGrants {
   }
 
   #endWaiting(): void {
-    for (const acquisition of [...this.waiting.acquisitions]) acquisition.fail(managerClosed());
+    for (const entry of this.waiting.entries()) {
+      if (entry instanceof Acquisition) entry.fail(managerClosed());
+    }
   }
 
   /**
