@@ -64,7 +64,8 @@ export interface KeyGrant extends KnownGrant {
 
 /** A renewal or a release that has not been sent yet. */
 interface PendingRequest extends Renewal, KeyRelease {
-  /** NaN if the request is a release. */
+  /** If false, the request is a renewal. A release has no `ttl` and `info`; a renewal has no `token`. */
+  readonly isRelease: boolean;
   ttl: number;
   readonly answer: Promise<boolean>;
   readonly resolve: (result: boolean | Promise<boolean>) => void;
@@ -98,7 +99,8 @@ export class StoreRequests {
   /** Renews a lease, as the store's `renew` does. */
   renew(key: string, owner: string, ttl: number, info?: string): Promise<boolean> {
     const same = info === undefined && owner.startsWith(READERS) ? this.#renewalOf(key, owner) : undefined;
-    if (same === undefined) return this.#collect(key, owner, ttl, info, undefined);
+    if (same === undefined)
+      return this.#collect({ isRelease: false, key, owner, ttl, info, token: undefined });
     same.ttl = Math.max(same.ttl, ttl);
     return same.answer;
   }
@@ -111,7 +113,7 @@ export class StoreRequests {
     const store = this.#store;
     const named = isExact(store) ? (token ?? (await tokenOf(store, key, owner))) : undefined;
     if (named === undefined && isExact(store)) return false;
-    const freed = await this.#collect(key, owner, NaN, undefined, named);
+    const freed = await this.#collect({ isRelease: true, key, owner, ttl: 0, info: undefined, token: named });
     if (freed) this.#freed(key);
     return freed;
   }
@@ -284,17 +286,11 @@ export class StoreRequests {
     }
   }
 
-  #collect(
-    key: string,
-    owner: string,
-    ttl: number,
-    info: string | undefined,
-    token: FencingToken | undefined,
-  ): Promise<boolean> {
+  #collect(request: Omit<PendingRequest, 'answer' | 'resolve'>): Promise<boolean> {
     let resolve!: PendingRequest['resolve'];
     const answer = new Promise<boolean>((settle) => (resolve = settle));
     if (this.#collected.length === 0) defer(() => this.#flush(), undefined);
-    const count = this.#collected.push({ key, owner, ttl, info, token, answer, resolve });
+    const count = this.#collected.push({ ...request, answer, resolve });
     if (count === MOST_KEYS) this.#flush();
     return answer;
   }
@@ -302,7 +298,7 @@ export class StoreRequests {
   /** The group's renewal that waits to be sent, if any. */
   #renewalOf(key: string, group: string): PendingRequest | undefined {
     return this.#collected.find((request) => {
-      return request.key === key && request.owner === group && !Number.isNaN(request.ttl);
+      return request.key === key && request.owner === group && !request.isRelease;
     });
   }
 
@@ -312,8 +308,8 @@ export class StoreRequests {
     const mixes = isBatching(this.#store);
     const groups = new Map<string, Map<string, PendingRequest>>();
     for (const request of requests) {
-      const { key, owner, ttl, info } = request;
-      let name = mixes ? String(Number.isNaN(ttl)) : JSON.stringify([owner, ttl, info]);
+      const { isRelease, key, owner, ttl, info } = request;
+      let name = JSON.stringify(mixes ? isRelease : [isRelease, owner, ttl, info]);
       while (groups.get(name)?.has(key) === true) name += ' again';
       groups.set(name, (groups.get(name) ?? new Map<string, PendingRequest>()).set(key, request));
     }
@@ -348,7 +344,7 @@ export class StoreRequests {
       const answer = this.#askOne(request);
       const settled = answer.then((done) => {
         // The failed request may have freed the key, so the result false would be misleading.
-        if (!done && Number.isNaN(request.ttl)) throw failure;
+        if (!done && request.isRelease) throw failure;
         return done;
       });
       request.resolve(settled);
@@ -360,9 +356,9 @@ export class StoreRequests {
     else order.forEach(fail);
   }
 
-  async #askOne({ key, owner, ttl, info, token }: PendingRequest): Promise<boolean> {
+  async #askOne({ isRelease, key, owner, ttl, info, token }: PendingRequest): Promise<boolean> {
     const store = this.#store;
-    if (!Number.isNaN(ttl)) return store.renew(key, owner, ttl, ...extra(info));
+    if (!isRelease) return store.renew(key, owner, ttl, ...extra(info));
     return token !== undefined && isExact(store)
       ? store.release(key, owner, token)
       : store.release(key, owner);
@@ -374,8 +370,7 @@ async function askAll(
   keys: readonly string[],
   requests: readonly PendingRequest[],
 ): Promise<readonly (boolean | undefined)[]> {
-  const { owner, ttl, info, token } = requests[0]!;
-  const isRelease = Number.isNaN(ttl);
+  const { isRelease, owner, ttl, info, token } = requests[0]!;
   let answers: unknown;
   if (isBatching(store)) {
     answers = await (isRelease ? store.releaseEach(requests) : store.renewEach(requests));
