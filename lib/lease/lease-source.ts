@@ -270,7 +270,7 @@ export class LeaseSource implements KnownGrants {
 
   hasLater(hold: Hold): boolean {
     if (hold.reader !== undefined) return false;
-    const latest = this.latest(hold.name);
+    const latest = this.#latest.get(hold.name);
     return latest !== undefined && latest !== hold;
   }
 
@@ -301,18 +301,19 @@ export class LeaseSource implements KnownGrants {
     closeCounts(this.counts, this);
   }
 
-  /** Rejects the waiting acquisitions. Resolves when no lease is held any more, or when the signal aborts. */
-  async drain(ends: AbortSignal): Promise<void> {
-    this.#endWaiting();
-    while (!ends.aborted && this.schedule.size > 0) await pause(DRAIN_LOOK, ends);
-  }
-
   /**
-   * Rejects the waiting acquisitions. Marks all leases as lost, releases them, and releases all grants that
-   * arrive later. Rejects with the error of the first release that did not succeed before its lease expired.
+   * Rejects the waiting acquisitions. Then waits until no lease is held any more, or until the signal of
+   * `draining` aborts; aborts that signal after the wait. Then marks all leases as lost, releases them, and
+   * releases all grants that arrive later. Rejects with the error of the first release that did not succeed
+   * before its lease expired.
    */
-  async close(): Promise<void> {
-    this.#endWaiting();
+  async close(draining: AbortController): Promise<void> {
+    for (const entry of this.waiting.entries()) {
+      if (entry instanceof Acquisition) entry.fail(managerClosed());
+    }
+    const { signal } = draining;
+    while (!signal.aborted && this.schedule.size > 0) await pause(DRAIN_LOOK, signal);
+    draining.abort();
     const holds = this.schedule.entries();
     for (const hold of holds) hold.lose('its manager was closed');
     const failed = await this.#heartbeat.endAll(holds);
@@ -322,12 +323,6 @@ export class LeaseSource implements KnownGrants {
     this.#background?.close();
     const failure = failed ?? this.#lateFailure;
     if (failure !== undefined) throw failure as Error;
-  }
-
-  #endWaiting(): void {
-    for (const entry of this.waiting.entries()) {
-      if (entry instanceof Acquisition) entry.fail(managerClosed());
-    }
   }
 
   /**
@@ -343,19 +338,11 @@ export class LeaseSource implements KnownGrants {
   }
 
   /**
-   * Returns the last hold of this store key. Undefined if owners are not stable, if that hold was
-   * lost, or if its key was freed.
-   */
-  latest(name: string): Hold | undefined {
-    return this.#latest.get(name);
-  }
-
-  /**
    * With stable owners: whether this manager holds this store key, or keeps the key taken because of a
    * `minHold`. The store would grant such a key to the same owner again.
    */
   #isOwn(name: string): boolean {
-    return this.latest(name)?.checkHeld() === true || this.#isKept(name);
+    return this.#latest.get(name)?.checkHeld() === true || this.#isKept(name);
   }
 
   /**
@@ -365,7 +352,7 @@ export class LeaseSource implements KnownGrants {
    * `minHold` of the last lease must have passed.
    */
   #isTaken(name: string): boolean {
-    const limit = this.latest(name)?.terms.limit ?? 1;
+    const limit = this.#latest.get(name)?.terms.limit ?? 1;
     return this.#reentrant && limit > 1 ? this.#isOwn(name) : this.#isKept(name);
   }
 
@@ -498,19 +485,19 @@ export class LeaseSource implements KnownGrants {
     for (const name of isStable ? names : []) {
       // The store cannot distinguish the new lease of the key from the same owner's previous one. So if the
       // renewing thread still renews the previous lease, it must stop before the new lease is requested.
-      const latest = this.latest(name);
+      const latest = this.#latest.get(name);
       if (latest?.background !== undefined) await latest.takeOver();
     }
     const { owner } = requester;
     const at = this.schedule.now();
     let answer: readonly KeyGrant[] | number;
-    const undos = isStable ? names.map((name) => this.latest(name)?.mayEndAt(at + ttl)) : [];
+    const undos = isStable ? names.map((name) => this.#latest.get(name)?.mayEndAt(at + ttl)) : [];
     try {
       const replaced = (name: string): void => this.#replaced(name);
       answer = await this.#requests.tryAcquireAll(names, requester, terms, replaced);
     } catch (error) {
       undos.forEach((undo, i) => {
-        const hold = this.latest(names[i]!);
+        const hold = this.#latest.get(names[i]!);
         if (isPermanent(error) || requester.unsure?.has(names[i]!) !== true) undo?.();
         else hold?.mayBeReplaced();
       });
@@ -583,7 +570,7 @@ export class LeaseSource implements KnownGrants {
   #releaseUnheld(key: string, owner: string, mode: LockMode): Promise<boolean> {
     if (mode === 'shared') return this.#giveBackUnheld(key, owner, mode);
     return this.#inOrder(key, async () => {
-      return this.latest(key) === undefined && (await this.#giveBackUnheld(key, owner, mode));
+      return this.#latest.get(key) === undefined && (await this.#giveBackUnheld(key, owner, mode));
     });
   }
 

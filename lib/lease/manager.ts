@@ -169,7 +169,8 @@ export class LeaseManager {
     this.#grants.refuse();
     if (drain === 0) this.#drain.abort();
     else void pause(drain, this.#drain.signal).then(() => this.#drain.abort());
-    return (this.#closed ??= this.#close());
+    // In a microtask, so that `#closed` is set before code runs that reads it.
+    return (this.#closed ??= Promise.resolve().then(() => this.#grants.close(this.#drain)));
   }
 
   /**
@@ -179,15 +180,6 @@ export class LeaseManager {
    */
   [inspect.custom](_depth: number, options: InspectOptions): string {
     return inspectBound(this, options);
-  }
-
-  async #close(): Promise<void> {
-    // `#closed` must be set before the lease source is closed, because closing it may run code that reads
-    // `#closed`.
-    await Promise.resolve();
-    await this.#grants.drain(this.#drain.signal);
-    this.#drain.abort();
-    await this.#grants.close();
   }
 
   /** Runs an acquisition. Publishes its span if a program has subscribed to spans. */

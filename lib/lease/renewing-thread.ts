@@ -121,7 +121,6 @@ class RenewingThread {
    * milliseconds.
    */
   async remove(lease: Id): Promise<void> {
-    if (this.ended) return;
     // A store that never answers must not block a release forever.
     await this.ask({ op: 'remove', lease }, STUCK).catch(() => undefined);
     this.#leases.delete(lease);
