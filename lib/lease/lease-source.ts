@@ -104,10 +104,10 @@ export class LeaseSource implements KnownGrants {
    * are the times at which the keys become free, on the manager's clock.
    */
   readonly #kept = new Map<string, number>();
-  /** The last hold of a slot that this manager was granted. */
-  #lastSlot: Hold | undefined;
   /** When `#kept` has this many entries, the entries whose time has passed are removed. */
   #purgeAt = FEW_KEPT;
+  /** The last hold of a slot that this manager was granted. */
+  #lastSlot: Hold | undefined;
   /** Attempts and releases that have no answer yet, and background renewals that are being stopped. */
   readonly #operations = new PendingOperations();
   /** Releases of keys that the store may have granted in an answer that was lost. */
@@ -478,7 +478,9 @@ export class LeaseSource implements KnownGrants {
   async #askNow(keys: readonly string[], requester: Requester, terms: LeaseTerms): Promise<Answer> {
     const names = keys.map((key) => slotKey(key, terms.slot));
     if (terms.background) {
-      await this.#background!.ready().catch((error: unknown) => failBackground(names, error));
+      await this.#background!.ready().catch((error: unknown) => {
+        throw storeFailure('renew in the background', names, error);
+      });
     }
     const { ttl, mode } = terms;
     const isStable = mode === 'exclusive' && this.stableOwners;
@@ -508,7 +510,7 @@ export class LeaseSource implements KnownGrants {
     if (typeof answer === 'number') {
       for (const undo of undos) undo?.();
       if (this.#isClosed) throw managerClosed();
-      return { refused: keyAt(keys, answer) };
+      return { refused: keys[answer]! };
     }
     // The TTL counts from the time before the request was sent.
     if (this.#isClosed || this.schedule.now() - at >= ttl) {
@@ -609,14 +611,4 @@ export class LeaseSource implements KnownGrants {
     const nothing = { token: undefined, remaining: undefined };
     leaseChannels.failed.publish({ key, operation, error, holder: owner, threadId, ...nothing });
   }
-}
-
-function keyAt(keys: readonly string[], place: number): string {
-  const key = keys[place];
-  if (key !== undefined) return key;
-  throw storeFailure('acquire', keys, new TypeError(`${place} is not the place of a key`));
-}
-
-function failBackground(keys: readonly string[], error: unknown): never {
-  throw storeFailure('renew in the background', keys, error);
 }

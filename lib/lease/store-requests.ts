@@ -98,7 +98,10 @@ export class StoreRequests {
 
   /** Renews a lease, as the store's `renew` does. */
   renew(key: string, owner: string, ttl: number, info?: string): Promise<boolean> {
-    const same = info === undefined && owner.startsWith(READERS) ? this.#renewalOf(key, owner) : undefined;
+    const isSame = (other: PendingRequest): boolean =>
+      other.key === key && other.owner === owner && !other.isRelease;
+    const isMerged = info === undefined && owner.startsWith(READERS);
+    const same = isMerged ? this.#collected.find(isSame) : undefined;
     if (same === undefined)
       return this.#collect({ isRelease: false, key, owner, ttl, info, token: undefined });
     same.ttl = Math.max(same.ttl, ttl);
@@ -196,7 +199,10 @@ export class StoreRequests {
         ? await store.tryAcquireAll(keys, requester.owner, ttl, info, details)
         : await store.tryAcquireAll(keys, requester.owner, ttl, ...extra(info));
       for (const key of keys) requester.unsure?.delete(key);
-      if (typeof answer === 'number') return answer;
+      if (typeof answer === 'number') {
+        if (keys[answer] === undefined) throw new TypeError(`${answer} is not the place of a key`);
+        return answer;
+      }
       if (!Array.isArray(answer) || answer.length !== keys.length)
         throw new TypeError('it gave no list of bigints');
       return answer.map((token, i) => grantOf(token, details.abandoned?.[i]));
@@ -293,13 +299,6 @@ export class StoreRequests {
     const count = this.#collected.push({ ...request, answer, resolve });
     if (count === MOST_KEYS) this.#flush();
     return answer;
-  }
-
-  /** The group's renewal that waits to be sent, if any. */
-  #renewalOf(key: string, group: string): PendingRequest | undefined {
-    return this.#collected.find((request) => {
-      return request.key === key && request.owner === group && !request.isRelease;
-    });
   }
 
   /** Divides the requests into groups that can each be sent in one request. No group contains a key twice. */
