@@ -107,7 +107,8 @@ export class Acquisition implements Due, Abortable {
   #round = 0;
   #settled = false;
   #asking = false;
-  #isPutOff = false;
+  /** Whether {@link run} has extended the timeout. */
+  #isExtended = false;
   /** The key that was refused last. `#refusedAt`: the time of that refusal, in milliseconds of real time. */
   #refused: string | undefined;
   #refusedAt: number | undefined;
@@ -198,9 +199,9 @@ export class Acquisition implements Due, Abortable {
     if (this.#settled) return;
     if (late < 0) {
       waiting.set(this, this.endsAt);
-    } else if (late >= BLOCKED && this.#asking && !this.#isPutOff) {
+    } else if (late >= BLOCKED && this.#asking && !this.#isExtended) {
       // The timeout is extended by the length of the block, at most by the timeout itself.
-      this.#isPutOff = true;
+      this.#isExtended = true;
       waiting.set(this, waiting.now() + Math.min(late, this.#wait.timeout));
     } else {
       this.fail(this.timeoutError(), COUNT.timeouts);
@@ -302,7 +303,7 @@ export class Acquisition implements Due, Abortable {
   #ended(): void {
     if (this.#settled) this.#giveBack();
     // The timeout was extended only to wait for this answer, which has not granted all keys.
-    else if (this.#isPutOff) this.fail(this.timeoutError(), COUNT.timeouts);
+    else if (this.#isExtended) this.fail(this.timeoutError(), COUNT.timeouts);
     // The store may still remove a reader whose attempt has failed, so each attempt uses another one.
     else if (this.isShared || this.#requester.isSpent) this.#replaceRequester();
   }

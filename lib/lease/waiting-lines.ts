@@ -117,7 +117,7 @@ export class WaitingLines {
   }
 
   /** The store keys for which this group is the first in the queue, ahead of another group. */
-  sharedBy(group: WaiterGroup): readonly string[] {
+  ledBy(group: WaiterGroup): readonly string[] {
     return group.names.filter((name) => this.#at(name).length > 1 && this.first(name) === group);
   }
 
@@ -247,7 +247,7 @@ class WaiterGroup implements Due, Answers {
 
   leave(waiter: Acquisition, mayBeFree: boolean): void {
     const head = this.#head;
-    const shared = waiter === head ? this.#lines.sharedBy(this) : [];
+    const led = waiter === head ? this.#lines.ledBy(this) : [];
     if (!this.waiters.delete(waiter)) return;
     if (this.waiters.size === 0) {
       this.#end();
@@ -260,7 +260,7 @@ class WaiterGroup implements Due, Answers {
     } else if (waiter === head) {
       this.#grants.waiting.set(this, Math.min(this.deadline, this.#lastChance()));
     }
-    for (const name of shared) this.#lines.first(name)?.wakeFor(name);
+    for (const name of led) this.#lines.first(name)?.wakeFor(name);
   }
 
   /**
