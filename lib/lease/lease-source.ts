@@ -40,7 +40,7 @@ import { wakeNext, WaitingLines } from './waiting-lines.js';
  * Milliseconds between two checks whether all leases have ended. Without polling, each release would have to
  * send a notification, which would make releases slower.
  */
-const DRAIN_LOOK = 5;
+const DRAIN_POLL = 5;
 /**
  * The minimum number of milliseconds for which an exclusive waiter puts off new readers. The time is at least
  * twice the longest pause between two attempts, so that readers stay put off from one attempt to the next. With
@@ -312,7 +312,7 @@ export class LeaseSource implements KnownGrants {
       if (entry instanceof Acquisition) entry.fail(managerClosed());
     }
     const { signal } = draining;
-    while (!signal.aborted && this.schedule.size > 0) await pause(DRAIN_LOOK, signal);
+    while (!signal.aborted && this.schedule.size > 0) await pause(DRAIN_POLL, signal);
     draining.abort();
     const holds = this.schedule.entries();
     for (const hold of holds) hold.lose('its manager was closed');

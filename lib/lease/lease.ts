@@ -77,7 +77,7 @@ export class Lease implements AsyncDisposable {
    * the keys is shared.
    */
   get mode(): LockMode {
-    return this.#holds.some(isShared) ? 'shared' : 'exclusive';
+    return this.#holds.some(({ terms }) => terms.mode === 'shared') ? 'shared' : 'exclusive';
   }
 
   /**
@@ -257,10 +257,6 @@ export class Lease implements AsyncDisposable {
       return lease.release();
     };
   }
-}
-
-function isShared({ terms }: Hold): boolean {
-  return terms.mode === 'shared';
 }
 
 function checkHeld(holds: readonly Hold[]): boolean {
