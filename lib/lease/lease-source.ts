@@ -93,8 +93,8 @@ export class LeaseSource implements KnownGrants {
   #owners = 0;
   #isClosed = false;
   /**
-   * With stable owners only: the last hold of each store key. A hold is removed when
-   * it is lost or its key is freed.
+   * With stable owners only: the last hold of each store key. A hold is removed when it is lost or its key is
+   * freed.
    */
   readonly #latest = new Map<string, Hold>();
   /** If the manager is reentrant: the last shared hold of each key. Entries are removed as in `#latest`. */
@@ -260,8 +260,8 @@ export class LeaseSource implements KnownGrants {
   }
 
   /**
-   * Throws if the terms require background renewal, but no other thread can open the
-   * store or the manager has a `clock`. Throws if the mode is shared, but the store cannot share keys.
+   * Throws if the terms require background renewal, but no other thread can open the store or the manager has
+   * a `clock`. Throws if the mode is shared, but the store cannot share keys.
    */
   checkTerms({ background, mode }: LeaseTerms): void {
     if (mode === 'shared' && this.#sharing === undefined) throw cannotShare();

@@ -202,11 +202,11 @@ export class Lease implements AsyncDisposable {
 
   /**
    * Releases the lease. Resolves to true if this call freed all of its keys. A shared lease counts as freed
-   * even if other leases still hold its key. If the `minHold` of the lease
-   * has not passed, the store keeps the keys taken for the rest of that time, and the result is also true.
-   * Idempotent. Never frees another holder's lease, and does not reject if the lease was lost. Rejects with a
-   * LeaseStoreError if the store fails; the call can then be repeated. If it is not repeated, the lease ends
-   * when its TTL expires, because a released lease is no longer renewed.
+   * even if other leases still hold its key. If the `minHold` of the lease has not passed, the store keeps
+   * the keys taken for the rest of that time, and the result is also true. Idempotent. Never frees another
+   * holder's lease, and does not reject if the lease was lost. Rejects with a LeaseStoreError if the store
+   * fails; the call can then be repeated. If it is not repeated, the lease ends when its TTL expires, because
+   * a released lease is no longer renewed.
    */
   release(): Promise<boolean> {
     const before = this.#releasing;

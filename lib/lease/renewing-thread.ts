@@ -304,8 +304,8 @@ export class BackgroundStore {
   }
 
   /**
-   * Lets the renewing thread renew the hold. If the renewing thread has ended, the
-   * current thread renews the hold.
+   * Lets the renewing thread renew the hold. If the renewing thread has ended, the current thread renews the
+   * hold.
    */
   add(hold: Hold): void {
     const opened = this.#opened;

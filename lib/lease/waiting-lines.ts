@@ -97,8 +97,8 @@ export class WaitingLines {
   }
 
   /**
-   * Wakes the first group in the queue of this store key, after a release. False if no
-   * acquisition waits for the key.
+   * Wakes the first group in the queue of this store key, after a release. False if no acquisition waits for
+   * the key.
    */
   wakeNext(name: string): boolean {
     const group = this.first(name);
@@ -107,8 +107,8 @@ export class WaitingLines {
   }
 
   /**
-   * The group that contains the first waiter in the queue of this store key; undefined if no
-   * acquisition waits for the key.
+   * The group that contains the first waiter in the queue of this store key; undefined if no acquisition
+   * waits for the key.
    */
   first(name: string): WaiterGroup | undefined {
     const groups = this.#at(name);
