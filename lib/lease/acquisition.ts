@@ -93,8 +93,8 @@ export class Acquisition implements Due, Abortable {
   readonly #terms: LeaseTerms;
   readonly #wait: Wait;
   /**
-   * The owner of all attempts. If an answer with a grant is lost, the next attempt has the same owner, so the
-   * store grants the key again.
+   * The owner of the attempts. If an answer with a grant is lost, the next attempt has the same owner, so the
+   * store grants the key again. In shared mode, each attempt has another owner: a new reader.
    */
   #requester: Requester;
   /**
