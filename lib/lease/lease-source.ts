@@ -522,8 +522,8 @@ export class LeaseSource implements KnownGrants {
     }
     const grants = answer.map(({ token, abandoned, group }, i): Grant => {
       const reader = group === undefined ? undefined : owner;
-      const holder = { owner: group ?? owner, reader };
-      return { key: keys[i]!, name: names[i]!, ...holder, terms, token, abandoned, since: at };
+      const name = names[i]!;
+      return { key: keys[i]!, name, owner: group ?? owner, reader, terms, token, abandoned, since: at };
     });
     return this.#hold(grants, timerNow() - requester.since);
   }

@@ -293,10 +293,12 @@ export class StoreRequests {
   }
 
   #collect(request: Omit<PendingRequest, 'answer' | 'resolve'>): Promise<boolean> {
+    const { isRelease, key, owner, ttl, info, token } = request;
     let resolve!: PendingRequest['resolve'];
     const answer = new Promise<boolean>((settle) => (resolve = settle));
     if (this.#collected.length === 0) defer(() => this.#flush(), undefined);
-    const count = this.#collected.push({ ...request, answer, resolve });
+    // Without a spread, which would make each release slower by a microsecond.
+    const count = this.#collected.push({ isRelease, key, owner, ttl, info, token, answer, resolve });
     if (count === MOST_KEYS) this.#flush();
     return answer;
   }
