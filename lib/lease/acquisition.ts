@@ -405,7 +405,7 @@ export class Acquisition implements Due, Abortable {
 
   #giveBackUnsure(): void {
     const unsure = this.#unsure;
-    this.#unsure = [];
+    if (unsure.length > 0) this.#unsure = [];
     for (const requester of unsure) this.#grants.giveBack(requester, this.#terms);
   }
 

@@ -218,7 +218,7 @@ export class StoreRequests {
     { ttl, info, mode }: LeaseTerms,
   ): Promise<KeyGrant | undefined> {
     const store = this.#store;
-    const details: GrantDetails = {};
+    const details: GrantDetails = { abandoned: undefined };
     try {
       if (mode === 'shared') return await this.#tryShared(key, requester.owner, ttl);
       const token = reportsAbandonment(store)
