@@ -93,8 +93,8 @@ export class Acquisition implements Due, Abortable {
   readonly #terms: LeaseTerms;
   readonly #wait: Wait;
   /**
-   * The owner of all attempts. If an answer with a grant is lost, the next attempt has the same owner, so the
-   * store grants the key again.
+   * The owner of the attempts. If an answer with a grant is lost, the next attempt has the same owner, so the
+   * store grants the key again. In shared mode, each attempt has another owner: a new reader.
    */
   #requester: Requester;
   /**
@@ -107,7 +107,8 @@ export class Acquisition implements Due, Abortable {
   #round = 0;
   #settled = false;
   #asking = false;
-  #isPutOff = false;
+  /** Whether {@link run} has extended the timeout. */
+  #isExtended = false;
   /** The key that was refused last. `#refusedAt`: the time of that refusal, in milliseconds of real time. */
   #refused: string | undefined;
   #refusedAt: number | undefined;
@@ -115,7 +116,7 @@ export class Acquisition implements Due, Abortable {
    * In shared mode: earlier requesters to which the store may have granted a key, the last `MOST_UNSURE` of
    * them. A reader that is forgotten leaves its group only when the group's lease expires.
    */
-  #unsure: Requester[] | undefined;
+  #unsure: Requester[] = [];
   /** The time when this acquisition last put off readers, in milliseconds of real time. */
   #putOffAt = -Infinity;
   #failure: unknown;
@@ -128,7 +129,7 @@ export class Acquisition implements Due, Abortable {
     this.#terms = terms;
     this.#wait = wait;
     const { timeout, signal } = wait;
-    const now = grants.waiting.schedule.now();
+    const now = grants.waiting.now();
     this.#since = now;
     this.endsAt = now + timeout;
     this.#requester = grants.newRequester(now, terms.mode);
@@ -147,23 +148,18 @@ export class Acquisition implements Due, Abortable {
     if (this.#wait.timeout === 0) return this.#onceOrTimeout();
     const { waiting, contention } = this.#grants;
     if (contention.isOn) this.#profiled = new ProfiledCall(contention, this.#terms.mode, this.#since);
-    waiting.acquisitions.add(this);
-    waiting.schedule.set(this, this.endsAt);
+    waiting.set(this, this.endsAt);
     this.#join(this.#keys[0]!, false);
     return this.promise as Promise<Lease>;
   }
 
   /**
    * Makes a single attempt, which does not wait behind other acquisitions. Undefined if another owner holds
-   * one of the keys. Rejects if the store fails.
+   * one of the keys. Rejects if the store fails. `refused`: the counter to increment if another owner holds
+   * one of the keys.
    */
-  once(): Promise<Lease | undefined> {
-    return this.#once(COUNT.refused);
-  }
-
-  /** `refused`: the counter to increment if another owner has one of the keys. */
-  #once(refused: Count): Promise<Lease | undefined> {
-    this.#attempt(false).then(
+  once(refused: Count = COUNT.refused): Promise<Lease | undefined> {
+    this.attempt().then(
       () => {
         if (!this.#settle()) return;
         addCount(this.#grants.counts, refused);
@@ -176,7 +172,7 @@ export class Acquisition implements Due, Abortable {
 
   async #onceOrTimeout(): Promise<Lease> {
     try {
-      const lease = await this.#once(COUNT.timeouts);
+      const lease = await this.once(COUNT.timeouts);
       if (lease) return lease;
     } catch (error) {
       if (this.#wait.signal?.aborted === true || !(error instanceof LeaseStoreError)) throw error;
@@ -194,27 +190,19 @@ export class Acquisition implements Due, Abortable {
   }
 
   /**
-   * Makes an attempt. Call when it is this acquisition's turn in its queue. True if the attempt was granted.
-   * `slots`: the slots to try, in this order, if the key has a limit. Rejects if the store fails.
-   */
-  attempt(slots: readonly number[]): Promise<boolean> {
-    return this.#attempt(true, slots);
-  }
-
-  /**
    * Called by the schedule when the timeout expires. If the event loop was blocked, an answer may have
    * arrived but not been read yet, so the timeout is extended once.
    */
   run(now: number): void {
-    const { schedule } = this.#grants.waiting;
+    const { waiting } = this.#grants;
     const late = now - this.endsAt;
     if (this.#settled) return;
     if (late < 0) {
-      schedule.set(this, this.endsAt);
-    } else if (late >= BLOCKED && this.#asking && !this.#isPutOff) {
+      waiting.set(this, this.endsAt);
+    } else if (late >= BLOCKED && this.#asking && !this.#isExtended) {
       // The timeout is extended by the length of the block, at most by the timeout itself.
-      this.#isPutOff = true;
-      schedule.set(this, schedule.now() + Math.min(late, this.#wait.timeout));
+      this.#isExtended = true;
+      waiting.set(this, waiting.now() + Math.min(late, this.#wait.timeout));
     } else {
       this.fail(this.timeoutError(), COUNT.timeouts);
     }
@@ -248,7 +236,7 @@ export class Acquisition implements Due, Abortable {
    * not answered. The text claims only what is known.
    */
   #reason({ answeredAt = -Infinity, silentSince }: Answers): string {
-    const now = this.#grants.waiting.schedule.now();
+    const now = this.#grants.waiting.now();
     const key = this.#refused ?? this.#at ?? this.#keys[0]!;
     const held = this.#grants.whyRefused(key, this.#terms, this.#keys.length > 1);
     const last = Math.max(answeredAt, this.#refusedAt ?? -Infinity);
@@ -270,13 +258,17 @@ export class Acquisition implements Due, Abortable {
     return this.#round >= ROUNDS ? [at] : [at, ...this.#keys.filter((key) => key !== at)];
   }
 
-  async #attempt(inTurn: boolean, slots?: readonly number[]): Promise<boolean> {
+  /**
+   * Makes an attempt. If this acquisition waits in a queue, call when it is its turn there. True if the attempt
+   * was granted. `slots`: the slots to try, in this order, if the key has a limit; default: all. Rejects if the
+   * store fails.
+   */
+  async attempt(slots?: readonly number[]): Promise<boolean> {
     const grants = this.#grants;
     const at = this.#at;
     const wanted = this.#wanted;
-    const goesFirst = inTurn
-      ? wanted.find((key) => key !== at && grants.isAwaited(key, this.#terms.mode))
-      : undefined;
+    const isBehind = (key: string): boolean => key !== at && grants.isAwaited(key, this.#terms.mode);
+    const goesFirst = at === undefined ? undefined : wanted.find(isBehind);
     if (goesFirst !== undefined) return this.#answered({ refused: goesFirst });
     this.#asking = true;
     let answer: Answer;
@@ -311,12 +303,13 @@ export class Acquisition implements Due, Abortable {
   #ended(): void {
     if (this.#settled) this.#giveBack();
     // The timeout was extended only to wait for this answer, which has not granted all keys.
-    else if (this.#isPutOff) this.fail(this.timeoutError(), COUNT.timeouts);
-    else if (this.#requester.isSpent) this.#replaceRequester();
+    else if (this.#isExtended) this.fail(this.timeoutError(), COUNT.timeouts);
+    // The store may still remove a reader whose attempt has failed, so each attempt uses another one.
+    else if (this.isShared || this.#requester.isSpent) this.#replaceRequester();
   }
 
   #wasRefused({ refused: key }: Refusal): void {
-    const now = this.#grants.waiting.schedule.now();
+    const now = this.#grants.waiting.now();
     const mayPutOff = !this.#settled && this.#at !== undefined && !this.isShared && this.limit === 1;
     if (mayPutOff) this.#putOffReaders(key, now);
     this.#refused = key;
@@ -379,7 +372,7 @@ export class Acquisition implements Due, Abortable {
     if (!this.#isWaiting) return;
     const { counts, waiting } = this.#grants;
     addCount(counts, COUNT.waiting, -1);
-    addWait(counts, waiting.schedule.now() - this.#since);
+    addWait(counts, waiting.now() - this.#since);
   }
 
   /**
@@ -405,15 +398,15 @@ export class Acquisition implements Due, Abortable {
   #replaceRequester(): void {
     if (!this.isShared) this.#grants.giveBack(this.#requester, this.#terms);
     else if (this.#requester.unsure !== undefined) {
-      this.#unsure = [...(this.#unsure ?? []), this.#requester].slice(-MOST_UNSURE);
+      this.#unsure = [...this.#unsure, this.#requester].slice(-MOST_UNSURE);
     }
     this.#requester = this.#grants.newRequester(this.#since, this.#terms.mode);
   }
 
   #giveBackUnsure(): void {
     const unsure = this.#unsure;
-    this.#unsure = undefined;
-    if (unsure !== undefined) this.#grants.giveBackUnsure(unsure, this.#terms);
+    if (unsure.length > 0) this.#unsure = [];
+    for (const requester of unsure) this.#grants.giveBack(requester, this.#terms);
   }
 
   /** Ends the acquisition. False if it had already ended. `mayBeFree`: see `WaitingLines.leave`. */
@@ -423,8 +416,7 @@ export class Acquisition implements Due, Abortable {
     this.#countWaited();
     const { waiting, lines } = this.#grants;
     if (this.#at !== undefined) {
-      waiting.schedule.clear(this);
-      waiting.acquisitions.delete(this);
+      waiting.clear(this);
       lines.leave(this.#at, this, mayBeFree);
     }
     if (this.#wait.signal) forgetAbort(this.#wait.signal, this);

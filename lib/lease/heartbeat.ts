@@ -16,9 +16,9 @@ import type { StoreRequests } from './store-requests.js';
  */
 const MOST_RELEASES = 50;
 
-/** A manager's record of the grants to its owners. */
+/** The record that a manager keeps of its grants. */
 export interface KnownGrants {
-  /** Counts of the manager's thread, for metrics. */
+  /** The counts of the manager's thread, for metrics. */
   readonly counts: ThreadCounts;
   readonly contention: LeaseContention;
   /**
@@ -46,13 +46,13 @@ export interface KnownGrants {
  */
 export class Heartbeat {
   readonly schedule: Schedule<Hold>;
-  readonly #requests: StoreRequests;
-  readonly #backoff: Backoff;
   /**
    * The manager's record of its grants. Undefined in the renewing thread, which renews leases that another
-   * thread holds.
+   * thread holds, counts and releases.
    */
-  readonly #grants: KnownGrants | undefined;
+  readonly grants: KnownGrants | undefined;
+  readonly #requests: StoreRequests;
+  readonly #backoff: Backoff;
   /**
    * For each lane (see {@link inOrder}), a promise that resolves when the last operation of the lane has
    * ended.
@@ -71,22 +71,8 @@ export class Heartbeat {
     this.#requests = requests;
     this.schedule = schedule;
     this.#backoff = backoff;
-    this.#grants = grants;
+    this.grants = grants;
     this.#ending = ending;
-  }
-
-  /** Undefined in the renewing thread: the thread that holds the leases counts. */
-  get counts(): ThreadCounts | undefined {
-    return this.#grants?.counts;
-  }
-
-  /** Undefined in the renewing thread: the thread that holds the leases releases them. */
-  get contention(): LeaseContention | undefined {
-    return this.#grants?.contention;
-  }
-
-  get stableOwners(): boolean {
-    return this.#grants?.stableOwners === true;
   }
 
   /**
@@ -139,15 +125,14 @@ export class Heartbeat {
   /**
    * Releases the key of a hold that has ended. If the hold's `minHold` has not passed, the store keeps the
    * key taken for the rest of that time. True if this call ended the grant. Never ends a later grant of the
-   * same owner. Rejects with a LeaseStoreError, or with the store's permanent error. `freed`: called if the
-   * hold is a reader and its release may have freed the key.
+   * same owner. Rejects with a LeaseStoreError, or with the store's permanent error.
    */
-  end(hold: Hold, freed?: () => void): Promise<boolean> {
+  end(hold: Hold): Promise<boolean> {
     // An owner that is not stable has only one lease. If a renewal reaches the store after this release, that
     // renewal finds nothing to extend. So the release need not wait for the renewal's answer.
     if (!hold.hasStableOwner && hold.minHoldLeft === 0) {
       if (hold.background !== undefined) void this.#ending.add(hold.detach());
-      return this.#ending.add(this.#end(hold, false, freed));
+      return this.#ending.add(this.#end(hold));
     }
     const end = async (): Promise<boolean> => {
       await hold.detach();
@@ -164,23 +149,24 @@ export class Heartbeat {
     return this.#ending.add(this.#end(hold, true));
   }
 
-  async #end(hold: Hold, wasLost = false, freed?: () => void): Promise<boolean> {
-    if (this.#grants?.hasLater(hold) === true) return false;
-    const { name, owner, minHoldLeft, knownToken: token } = hold;
-    const isReleased = !wasLost && !(hold.isUnused && hold.abandoned !== false);
+  async #end(hold: Hold, wasLost = false): Promise<boolean> {
+    if (this.grants?.hasLater(hold) === true) return false;
+    const { name, owner, abandoned, minHoldLeft, knownToken: token } = hold;
     try {
-      if (minHoldLeft > 0) this.#grants?.keepTaken(name, minHoldLeft);
+      if (minHoldLeft > 0) this.grants?.keepTaken(name, minHoldLeft);
       const end = (): Promise<boolean> => {
-        if (hold.reader !== undefined) return this.#requests.releaseShared(name, hold.reader, freed);
+        if (hold.reader !== undefined)
+          return this.#requests.releaseShared(name, hold.reader, hold.recordRelease);
         // The next holder must see that a lost lease was abandoned. So instead of being ended by `keep`, the
         // lease is extended until `minHold` has passed.
         if (minHoldLeft > 0 && wasLost) return this.#requests.renew(name, owner, minHoldLeft);
         if (minHoldLeft > 0) return this.#requests.keep(name, owner, minHoldLeft, token);
-        if (isReleased) return this.#requests.release(name, owner, token);
-        return this.#requests.takeBack(name, owner, token, wasLost);
+        if (wasLost) return this.#requests.takeBack(name, owner, token, true);
+        if (hold.isGivenBack) return this.#requests.giveBack(name, owner, 'exclusive', { token, abandoned });
+        return this.#requests.release(name, owner, token);
       };
       const ended = await end();
-      this.#grants?.forget(hold);
+      this.grants?.forget(hold);
       // Ends the wait for the deadline of a reader that was lost before it.
       if (hold.reader !== undefined) this.schedule.clear(hold);
       return ended;
@@ -222,7 +208,7 @@ export class Heartbeat {
 
   /** Call after a hold was lost. Stops its background renewals. */
   lost(hold: Hold): void {
-    this.#grants?.forget(hold);
+    this.grants?.forget(hold);
     if (hold.background !== undefined) void this.stop(hold);
   }
 

@@ -67,6 +67,8 @@ export interface Grant {
   readonly reader?: string | undefined;
   readonly terms: LeaseTerms;
   readonly token: FencingToken;
+  /** See {@link Lease.abandoned}. */
+  readonly abandoned?: boolean | undefined;
   /**
    * The time just before the request for the key was sent. All times of a hold are on the clock of the
    * heartbeat's schedule.
@@ -99,7 +101,6 @@ export class Hold implements Due, Grant {
   readonly terms: LeaseTerms;
   readonly token: FencingToken;
   readonly since: number;
-  /** See {@link Lease.abandoned}. */
   readonly abandoned: boolean | undefined;
   /**
    * The time when the schedule runs this hold next: to renew the lease, to warn its holder, or to check
@@ -121,12 +122,17 @@ export class Hold implements Due, Grant {
   #background: Background | undefined;
   #isPostponed = false;
 
+  /**
+   * Records the release in the profile that is running. Set when the release begins; undefined if no profile
+   * is running then. Called for a reader once its release may have freed the key.
+   */
+  recordRelease: (() => void) | undefined;
   #minHold: number;
   #mayBeReplaced = false;
   #users = 0;
-  /** Whether a lease of this hold was released or garbage-collected. */
+  /** Whether a caller had a lease of this hold, and released it or lost the reference to it. */
   #wasUsed = false;
-  #isUnused = false;
+  #isGivenBack = false;
   /**
    * The first lease that uses this hold; undefined after the first renewal. Until then, this reference keeps
    * the lease alive, so the lease need not be registered for notification of its garbage collection.
@@ -140,9 +146,9 @@ export class Hold implements Due, Grant {
   #warned = false;
 
   /** The schedule does not run the new hold before {@link plan} is called. */
-  constructor(heartbeat: Heartbeat, grant: Grant, abandoned: boolean | undefined, local?: LocalDeadline) {
+  constructor(heartbeat: Heartbeat, grant: Grant, local?: LocalDeadline) {
     const { terms, since } = grant;
-    this.abandoned = abandoned;
+    this.abandoned = grant.abandoned;
     this.heartbeat = heartbeat;
     this.key = grant.key;
     this.name = grant.name;
@@ -341,18 +347,21 @@ export class Hold implements Due, Grant {
    * Call when a user gives the key back without having used it: the `minHold` then does not apply. Does
    * nothing if the hold has other users.
    */
-  markUnused(): void {
+  markGivenBack(): void {
     if (this.users > 1) return;
     this.#minHold = 0;
-    this.#isUnused = !this.#wasUsed;
+    this.#isGivenBack = !this.#wasUsed;
   }
 
-  /** Whether the last user gave the hold back without having used it, and no other user had used it. */
-  get isUnused(): boolean {
-    return this.#isUnused;
+  /** Whether the last user gave the hold back, and no user had used it. */
+  get isGivenBack(): boolean {
+    return this.#isGivenBack;
   }
 
-  /** The number of leases that use this hold, including acquisitions that have no lease yet. */
+  /**
+   * The number of leases that use this hold, including acquisitions that have no lease yet. A hold without
+   * users is not renewed.
+   */
   get users(): number {
     return this.#users;
   }
@@ -394,11 +403,6 @@ export class Hold implements Due, Grant {
     void this.heartbeat.stop(this);
     this.plan();
     warnForgotten(this.key);
-  }
-
-  /** Whether the last user has left. An unused hold is not renewed. */
-  get unused(): boolean {
-    return this.#users === 0;
   }
 
   /**
@@ -457,7 +461,7 @@ export class Hold implements Due, Grant {
    * then does not apply.
    */
   giveBack(): Promise<boolean> {
-    this.markUnused();
+    this.markGivenBack();
     return this.leave() ? this.release() : Promise.resolve(false);
   }
 
@@ -466,11 +470,10 @@ export class Hold implements Due, Grant {
    * repeated.
    */
   release(): Promise<boolean> {
-    const { schedule } = this.heartbeat;
-    let freed: (() => void) | undefined;
+    const { schedule, grants } = this.heartbeat;
     if (this.checkHeld()) {
-      freed = this.heartbeat.contention?.releasing(this.key);
-      if (this.reader === undefined) freed?.();
+      this.recordRelease = grants?.contention.releasing(this.key);
+      if (this.reader === undefined) this.recordRelease?.();
       this.wasReleased();
       if (leaseChannels.released.hasSubscribers)
         leaseChannels.released.publish({ ...this.#message, held: schedule.now() - this.since });
@@ -478,28 +481,22 @@ export class Hold implements Due, Grant {
     // If the hold was lost only because another key of its lease was lost, the store may still have this
     // grant. So the grant is released. The heartbeat does not end a later grant of the same owner.
     const isOurs = this.lostReason === OTHER_LOST && schedule.now() < this.expiresAt;
-    return this.isReleased || isOurs ? this.heartbeat.end(this, freed) : this.freeExpired();
+    const mayBeStored = this.isReleased || isOurs || this.#mayBeStored;
+    return mayBeStored ? this.heartbeat.end(this) : Promise.resolve(false);
   }
 
   /**
-   * Frees the key in the store if the hold was lost because it expired. Does nothing if the owner is stable
-   * (see `KnownGrants.stableOwners`), because the same owner may have another lease of the key by now.
-   */
-  freeExpired(): Promise<boolean> {
-    return this.#mayBeStored ? this.heartbeat.end(this) : Promise.resolve(false);
-  }
-
-  /**
-   * Frees the key like {@link freeExpired}, but for a holder that did not release it. The next holder sees
-   * that the key was abandoned.
+   * Frees the key in the store if the hold has expired, for a holder that did not release it. The next holder
+   * sees that the key was abandoned.
    */
   takeBackExpired(): Promise<boolean> {
     return this.#mayBeStored ? this.heartbeat.takeBack(this) : Promise.resolve(false);
   }
 
   /**
-   * Whether the store may still have the grant of this hold, after the local deadline. A reader is in its group
-   * until it leaves the group, or until the group's lease expires.
+   * Whether the store may still have the grant of this hold, after the local deadline. False if the owner is
+   * stable, because the same owner may have another lease of the key by now. A reader is in its group until it
+   * leaves the group, or until the group's lease expires.
    */
   get #mayBeStored(): boolean {
     const { lostReason } = this;
@@ -509,7 +506,7 @@ export class Hold implements Due, Grant {
 
   /** See `KnownGrants.stableOwners`. False in shared mode, because each hold has a separate reader. */
   get hasStableOwner(): boolean {
-    return this.reader === undefined && this.heartbeat.stableOwners;
+    return this.reader === undefined && this.heartbeat.grants?.stableOwners === true;
   }
 
   announceGrant(waited: number): void {
@@ -585,14 +582,14 @@ export class Hold implements Due, Grant {
   }
 
   #count(count: Count, by = 1): void {
-    const { counts } = this.heartbeat;
-    if (counts !== undefined) addCount(counts, count, by);
+    const { grants } = this.heartbeat;
+    if (grants !== undefined) addCount(grants.counts, count, by);
   }
 
   /** The time when a timer renews the hold; Infinity for never. */
   get #renewsAt(): number {
     const { since, terms } = this;
-    if (this.#renewals > 0 || this.#background !== undefined || this.unused) return Infinity;
+    if (this.#renewals > 0 || this.#background !== undefined || this.users === 0) return Infinity;
     return this.#next - since >= terms.maxHold ? Infinity : this.#next;
   }
 

@@ -343,15 +343,12 @@ export class LeaderElection<G extends ElectionGround = LeaseManager> implements 
     // The timer of `pause` keeps the process alive.
     while (!term.signal.aborted) await pause(Infinity, term.signal);
     for (const signal of [resigned, lost]) signal.removeEventListener('abort', stop);
-    if (term.signal.reason !== resigned.reason) this.#reportLoss(term.signal.reason as Error);
+    const reason = term.signal.reason as Error;
+    // Errors of `onLost` are uncaught, like the errors of an event listener.
+    if (reason !== resigned.reason) queueMicrotask(() => this.#options.onLost?.(reason));
     await settledWithin(this.#ttl, this.#work);
     await release(held);
     return outcome.failed;
-  }
-
-  /** Calls `onLost`. Its errors are uncaught, like the errors of an event listener. */
-  #reportLoss(reason: Error): void {
-    queueMicrotask(() => this.#options.onLost?.(reason));
   }
 }
 

@@ -23,8 +23,6 @@ import {
   inspectingNow,
   MAX_TTL,
   sourceOf,
-  type FencingToken,
-  type GrantDetails,
   type LeaseState,
   type LeaseStore,
 } from './contract/lease-store.js';
@@ -32,17 +30,17 @@ import type { Backoff, LeaseTerms, ManagerSettings } from './contract/options.js
 import { canShare, READERS, type SharedLeaseStore } from './contract/shared.js';
 import { allSlots, fromAny, slotKey, slotKeys } from './contract/slots.js';
 import { Heartbeat, type KnownGrants } from './heartbeat.js';
-import { Hold } from './hold.js';
+import { type Grant, Hold } from './hold.js';
 import { Schedule } from './schedule.js';
-import { type RequestDetails, type Requester, StoreRequests } from './store-requests.js';
-import type { Acquisition, Answer } from './acquisition.js';
+import { type KeyGrant, type Requester, StoreRequests } from './store-requests.js';
+import { Acquisition, type Answer } from './acquisition.js';
 import { wakeNext, WaitingLines } from './waiting-lines.js';
 
 /**
  * Milliseconds between two checks whether all leases have ended. Without polling, each release would have to
  * send a notification, which would make releases slower.
  */
-const DRAIN_LOOK = 5;
+const DRAIN_POLL = 5;
 /**
  * The minimum number of milliseconds for which an exclusive waiter puts off new readers. The time is at least
  * twice the longest pause between two attempts, so that readers stay put off from one attempt to the next. With
@@ -57,15 +55,6 @@ const FEW_KEPT = 100;
  * key, because each timeout would have to search all holds.
  */
 const FEW_HOLDS = 1000;
-
-/** The store's grant of all keys of an attempt. */
-interface Granted {
-  readonly terms: LeaseTerms;
-  readonly tokens: readonly FencingToken[];
-  readonly details: RequestDetails;
-  /** The time just before the request was sent, on the manager's clock. */
-  readonly since: number;
-}
 
 /**
  * Acquires, shares, replaces and frees the leases that one manager has in its store.
@@ -82,10 +71,10 @@ export class LeaseSource implements KnownGrants {
   readonly counts: ThreadCounts;
   readonly contention: LeaseContention;
   /**
-   * The waiting acquisitions, and the schedule of their attempts and timeouts. The schedule keeps the process
+   * The timeouts of the waiting acquisitions, and the pauses between attempts. The schedule keeps the process
    * alive. It uses real time, even if the manager has a `clock`.
    */
-  readonly waiting = { acquisitions: new Set<Acquisition>(), schedule: new Schedule(undefined, true) };
+  readonly waiting = new Schedule(undefined, true);
   readonly lines: WaitingLines;
   readonly #requests: StoreRequests;
   readonly #heartbeat: Heartbeat;
@@ -104,8 +93,8 @@ export class LeaseSource implements KnownGrants {
   #owners = 0;
   #isClosed = false;
   /**
-   * With stable owners only: the last hold of each store key. A hold is removed when
-   * it is lost or its key is freed.
+   * With stable owners only: the last hold of each store key. A hold is removed when it is lost or its key is
+   * freed.
    */
   readonly #latest = new Map<string, Hold>();
   /** If the manager is reentrant: the last shared hold of each key. Entries are removed as in `#latest`. */
@@ -115,10 +104,10 @@ export class LeaseSource implements KnownGrants {
    * are the times at which the keys become free, on the manager's clock.
    */
   readonly #kept = new Map<string, number>();
-  /** The last hold of a slot that this manager was granted. */
-  #lastSlot: Hold | undefined;
   /** When `#kept` has this many entries, the entries whose time has passed are removed. */
   #purgeAt = FEW_KEPT;
+  /** The last hold of a slot that this manager was granted. */
+  #lastSlot: Hold | undefined;
   /** Attempts and releases that have no answer yet, and background renewals that are being stopped. */
   readonly #operations = new PendingOperations();
   /** Releases of keys that the store may have granted in an answer that was lost. */
@@ -193,18 +182,10 @@ export class LeaseSource implements KnownGrants {
    * granted to the requester in an answer that was lost.
    */
   giveBack(requester: Requester, terms: LeaseTerms, holds: readonly Hold[] = []): void {
-    for (let i = holds.length - 1; i >= 0; i--) void this.#leave(holds[i]!, requester, terms);
-    if (requester.unsure !== undefined) this.giveBackUnsure([requester], terms);
-  }
-
-  /** Releases the keys that the store may have granted to the requesters in answers that were lost. */
-  giveBackUnsure(requesters: readonly Requester[], { ttl, mode }: LeaseTerms): void {
-    const keys = requesters.flatMap((requester) => {
-      const { owner, unsure = [] } = requester;
-      requester.unsure = undefined;
-      return [...unsure].map((key) => ({ key, owner }));
-    });
-    if (keys.length > 0) this.#giveBackLater(keys, ttl, mode);
+    for (let i = holds.length - 1; i >= 0; i--) void this.#leave(holds[i]!);
+    const { owner, unsure } = requester;
+    requester.unsure = undefined;
+    if (unsure !== undefined) this.#giveBackLater([...unsure], owner, terms);
   }
 
   /**
@@ -279,8 +260,8 @@ export class LeaseSource implements KnownGrants {
   }
 
   /**
-   * Throws if the terms require background renewal, but no other thread can open the
-   * store or the manager has a `clock`. Throws if the mode is shared, but the store cannot share keys.
+   * Throws if the terms require background renewal, but no other thread can open the store or the manager has
+   * a `clock`. Throws if the mode is shared, but the store cannot share keys.
    */
   checkTerms({ background, mode }: LeaseTerms): void {
     if (mode === 'shared' && this.#sharing === undefined) throw cannotShare();
@@ -289,7 +270,7 @@ export class LeaseSource implements KnownGrants {
 
   hasLater(hold: Hold): boolean {
     if (hold.reader !== undefined) return false;
-    const latest = this.latest(hold.name);
+    const latest = this.#latest.get(hold.name);
     return latest !== undefined && latest !== hold;
   }
 
@@ -320,18 +301,19 @@ export class LeaseSource implements KnownGrants {
     closeCounts(this.counts, this);
   }
 
-  /** Rejects the waiting acquisitions. Resolves when no lease is held any more, or when the signal aborts. */
-  async drain(ends: AbortSignal): Promise<void> {
-    this.#endWaiting();
-    while (!ends.aborted && this.schedule.size > 0) await pause(DRAIN_LOOK, ends);
-  }
-
   /**
-   * Rejects the waiting acquisitions. Marks all leases as lost, releases them, and releases all grants that
-   * arrive later. Rejects with the error of the first release that did not succeed before its lease expired.
+   * Rejects the waiting acquisitions. Then waits until no lease is held any more, or until the signal of
+   * `draining` aborts; aborts that signal after the wait. Then marks all leases as lost, releases them, and
+   * releases all grants that arrive later. Rejects with the error of the first release that did not succeed
+   * before its lease expired.
    */
-  async close(): Promise<void> {
-    this.#endWaiting();
+  async close(draining: AbortController): Promise<void> {
+    for (const entry of this.waiting.entries()) {
+      if (entry instanceof Acquisition) entry.fail(managerClosed());
+    }
+    const { signal } = draining;
+    while (!signal.aborted && this.schedule.size > 0) await pause(DRAIN_POLL, signal);
+    draining.abort();
     const holds = this.schedule.entries();
     for (const hold of holds) hold.lose('its manager was closed');
     const failed = await this.#heartbeat.endAll(holds);
@@ -343,10 +325,6 @@ export class LeaseSource implements KnownGrants {
     if (failure !== undefined) throw failure as Error;
   }
 
-  #endWaiting(): void {
-    for (const acquisition of [...this.waiting.acquisitions]) acquisition.fail(managerClosed());
-  }
-
   /**
    * The hold of the key that new acquisitions with this mode must share; undefined if there is none. An
    * exclusive acquisition cannot share a shared hold.
@@ -354,17 +332,9 @@ export class LeaseSource implements KnownGrants {
   #shared(key: string, mode: LockMode): Hold | undefined {
     if (!this.#reentrant) return undefined;
     const hold = this.#latest.get(key);
-    if (hold?.checkHeld() && !hold.unused && hold.terms.limit === 1) return hold;
+    if (hold?.checkHeld() && hold.users > 0 && hold.terms.limit === 1) return hold;
     const shared = mode === 'shared' ? this.#readers.get(key) : undefined;
-    return shared?.checkHeld() && !shared.unused ? shared : undefined;
-  }
-
-  /**
-   * Returns the last hold of this store key. Undefined if owners are not stable, if that hold was
-   * lost, or if its key was freed.
-   */
-  latest(name: string): Hold | undefined {
-    return this.#latest.get(name);
+    return shared?.checkHeld() && shared.users > 0 ? shared : undefined;
   }
 
   /**
@@ -372,7 +342,7 @@ export class LeaseSource implements KnownGrants {
    * `minHold`. The store would grant such a key to the same owner again.
    */
   #isOwn(name: string): boolean {
-    return this.latest(name)?.checkHeld() === true || this.#isKept(name);
+    return this.#latest.get(name)?.checkHeld() === true || this.#isKept(name);
   }
 
   /**
@@ -382,7 +352,7 @@ export class LeaseSource implements KnownGrants {
    * `minHold` of the last lease must have passed.
    */
   #isTaken(name: string): boolean {
-    const limit = this.latest(name)?.terms.limit ?? 1;
+    const limit = this.#latest.get(name)?.terms.limit ?? 1;
     return this.#reentrant && limit > 1 ? this.#isOwn(name) : this.#isKept(name);
   }
 
@@ -482,17 +452,16 @@ export class LeaseSource implements KnownGrants {
       return 'refused' in answer ? answer : [...joined.splice(0), ...answer];
     } finally {
       for (const leave of leaves) leave();
-      for (const hold of joined) void this.#leave(hold, requester, terms);
+      for (const hold of joined) void this.#leave(hold);
     }
   }
 
-  /** Releases a hold of the requester. If that fails, the release is repeated later. Never rejects. */
-  async #leave(hold: Hold, requester: Requester, { ttl }: LeaseTerms): Promise<void> {
+  /** Gives back a hold. If that fails, the release is repeated later. Never rejects. */
+  async #leave(hold: Hold): Promise<void> {
     try {
       await hold.giveBack();
     } catch {
-      requester.isSpent = true;
-      this.#giveBackLater([{ key: hold.name, owner: hold.reader ?? hold.owner }], ttl, hold.terms.mode);
+      this.#giveBackLater([hold.name], hold.reader ?? hold.owner, hold.terms);
     }
   }
 
@@ -509,27 +478,28 @@ export class LeaseSource implements KnownGrants {
   async #askNow(keys: readonly string[], requester: Requester, terms: LeaseTerms): Promise<Answer> {
     const names = keys.map((key) => slotKey(key, terms.slot));
     if (terms.background) {
-      await this.#background!.ready().catch((error: unknown) => failBackground(names, error));
+      await this.#background!.ready().catch((error: unknown) => {
+        throw storeFailure('renew in the background', names, error);
+      });
     }
     const { ttl, mode } = terms;
     const isStable = mode === 'exclusive' && this.stableOwners;
     for (const name of isStable ? names : []) {
       // The store cannot distinguish the new lease of the key from the same owner's previous one. So if the
       // renewing thread still renews the previous lease, it must stop before the new lease is requested.
-      const latest = this.latest(name);
+      const latest = this.#latest.get(name);
       if (latest?.background !== undefined) await latest.takeOver();
     }
-    const owner = requester.owner;
+    const { owner } = requester;
     const at = this.schedule.now();
-    let answer: readonly FencingToken[] | number;
-    const details: RequestDetails = { abandoned: undefined };
-    const undos = isStable ? names.map((name) => this.latest(name)?.mayEndAt(at + ttl)) : [];
+    let answer: readonly KeyGrant[] | number;
+    const undos = isStable ? names.map((name) => this.#latest.get(name)?.mayEndAt(at + ttl)) : [];
     try {
       const replaced = (name: string): void => this.#replaced(name);
-      answer = await this.#requests.tryAcquireAll(names, requester, terms, replaced, details);
+      answer = await this.#requests.tryAcquireAll(names, requester, terms, replaced);
     } catch (error) {
       undos.forEach((undo, i) => {
-        const hold = this.latest(names[i]!);
+        const hold = this.#latest.get(names[i]!);
         if (isPermanent(error) || requester.unsure?.has(names[i]!) !== true) undo?.();
         else hold?.mayBeReplaced();
       });
@@ -540,36 +510,29 @@ export class LeaseSource implements KnownGrants {
     if (typeof answer === 'number') {
       for (const undo of undos) undo?.();
       if (this.#isClosed) throw managerClosed();
-      return { refused: keyAt(keys, answer) };
+      return { refused: keys[answer]! };
     }
-    checkTokens(keys, answer);
     // The TTL counts from the time before the request was sent.
     if (this.#isClosed || this.schedule.now() - at >= ttl) {
-      await this.#giveBackLate(names, owner, answer, details, mode);
+      await this.#giveBackLate(names, owner, mode, answer);
       if (this.#isClosed) throw managerClosed();
       throw new LeaseStoreError(
         `the lease store granted a lease of ${ttl} ms when that time was already over; the grant was given back`,
       );
     }
-    return this.#hold(keys, requester, { terms, tokens: answer, details, since: at });
+    const grants = answer.map(({ token, abandoned, group }, i): Grant => {
+      const reader = group === undefined ? undefined : owner;
+      const name = names[i]!;
+      return { key: keys[i]!, name, owner: group ?? owner, reader, terms, token, abandoned, since: at };
+    });
+    return this.#hold(grants, timerNow() - requester.since);
   }
 
-  /** Creates the holds of the granted keys. */
-  #hold(
-    keys: readonly string[],
-    { owner, since: askedAt }: Requester,
-    { terms, tokens, details: { abandoned, groups }, since }: Granted,
-  ): readonly Hold[] {
-    const waited = timerNow() - askedAt;
-    const holds = keys.map((key, i) => {
-      const group = groups?.[i];
-      const name = slotKey(key, terms.slot);
-      const reader = group === undefined ? undefined : owner;
-      const grant = { key, name, owner: group ?? owner, reader, terms, token: tokens[i]!, since };
-      return new Hold(this.#heartbeat, grant, abandoned?.[i]);
-    });
+  /** Creates the holds of the granted keys. `waited`: how long the acquisition took, in milliseconds. */
+  #hold(grants: readonly Grant[], waited: number): readonly Hold[] {
+    const holds = grants.map((grant) => new Hold(this.#heartbeat, grant));
     for (const hold of holds) {
-      if (terms.background) this.#background!.add(hold);
+      if (hold.terms.background) this.#background!.add(hold);
       hold.join();
       if (hold.hasStableOwner) {
         this.#replaced(hold.name);
@@ -596,18 +559,9 @@ export class LeaseSource implements KnownGrants {
    * lost. If a release fails, it is repeated after growing pauses until the lease would have expired. When
    * the manager closes, the release is sent only once more. The pauses do not keep the process alive.
    */
-  #giveBackLater(
-    keys: readonly { readonly key: string; readonly owner: string }[],
-    ttl: number,
-    mode: LockMode,
-  ): void {
-    const isShared = mode === 'shared';
+  #giveBackLater(keys: readonly string[], owner: string, { ttl, mode }: LeaseTerms): void {
     const endsAt = localNow() + ttl;
-    const releases = keys.map(({ key, owner }) => ({
-      send: () =>
-        isShared ? this.#takeBack(key, owner, undefined, undefined, mode) : this.#releaseUnheld(key, owner),
-      endsAt,
-    }));
+    const releases = keys.map((key) => ({ send: () => this.#releaseUnheld(key, owner, mode), endsAt }));
     void this.#givingBack.add(this.#heartbeat.repeat(releases, this.#closing.signal));
   }
 
@@ -615,29 +569,16 @@ export class LeaseSource implements KnownGrants {
    * Releases a key that the store may have granted to a failed attempt, unless the same owner holds the key
    * from another attempt.
    */
-  #releaseUnheld(key: string, owner: string): Promise<boolean> {
+  #releaseUnheld(key: string, owner: string, mode: LockMode): Promise<boolean> {
+    if (mode === 'shared') return this.#giveBackUnheld(key, owner, mode);
     return this.#inOrder(key, async () => {
-      return this.latest(key) === undefined && (await this.#takeBack(key, owner, undefined));
+      return this.#latest.get(key) === undefined && (await this.#giveBackUnheld(key, owner, mode));
     });
   }
 
-  /**
-   * Ends a grant that has no hold, and so was never used. Without a token, ends the owner's current grant of
-   * the key. `abandoned`: whether the key was abandoned before that grant; undefined if unknown.
-   */
-  #takeBack(
-    key: string,
-    owner: string,
-    token: FencingToken | undefined,
-    abandoned?: boolean,
-    mode?: LockMode,
-  ): Promise<boolean> {
-    const end = (): Promise<boolean> => {
-      if (mode === 'shared') return this.#requests.releaseShared(key, owner);
-      if (abandoned === false) return this.#requests.release(key, owner, token);
-      return this.#requests.takeBack(key, owner, token, false);
-    };
-    const released = end().catch((error: unknown) => {
+  /** Ends a grant that has no hold, and reports a failure. Arguments as for `StoreRequests.giveBack`. */
+  #giveBackUnheld(key: string, owner: string, mode: LockMode, grant?: KeyGrant): Promise<boolean> {
+    const released = this.#requests.giveBack(key, owner, mode, grant).catch((error: unknown) => {
       const failure = storeFailure('release', key, error);
       this.#announceUnheldFailure('release', key, owner, failure);
       throw failure;
@@ -648,17 +589,12 @@ export class LeaseSource implements KnownGrants {
   async #giveBackLate(
     names: readonly string[],
     owner: string,
-    tokens: readonly FencingToken[],
-    { abandoned }: GrantDetails,
     mode: LockMode,
+    grants: readonly KeyGrant[],
   ): Promise<void> {
-    const granted = names
-      .map((name, i) => ({ name, token: tokens[i], wasAbandoned: abandoned?.[i] }))
-      .reverse();
-    const releases = granted.map(({ name, token, wasAbandoned }) =>
-      this.#takeBack(name, owner, token, wasAbandoned, mode),
-    );
-    for (const result of await Promise.allSettled(releases)) {
+    const granted = names.map((name, i) => ({ name, grant: grants[i]! })).reverse();
+    const given = granted.map(({ name, grant }) => this.#giveBackUnheld(name, owner, mode, grant));
+    for (const result of await Promise.allSettled(given)) {
       if (result.status === 'rejected' && this.#isClosed) this.#lateFailure ??= result.reason;
     }
   }
@@ -675,24 +611,4 @@ export class LeaseSource implements KnownGrants {
     const nothing = { token: undefined, remaining: undefined };
     leaseChannels.failed.publish({ key, operation, error, holder: owner, threadId, ...nothing });
   }
-}
-
-function keyAt(keys: readonly string[], place: number): string {
-  const key = keys[place];
-  if (key !== undefined) return key;
-  throw storeFailure('acquire', keys, new TypeError(`${place} is not the place of a key`));
-}
-
-function checkTokens(keys: readonly string[], tokens: unknown): void {
-  const list = tokens as readonly unknown[];
-  const wrong = list.find((token) => typeof token !== 'bigint');
-  if (wrong !== undefined || list.length !== keys.length) {
-    const what =
-      list.length === 1 ? `its token is a ${typeof wrong}, not a bigint` : 'it gave no list of bigints';
-    throw storeFailure('acquire', keys, new TypeError(what));
-  }
-}
-
-function failBackground(keys: readonly string[], error: unknown): never {
-  throw storeFailure('renew in the background', keys, error);
 }

@@ -41,8 +41,8 @@ export class Lease implements AsyncDisposable {
   #releasing: Promise<boolean> | undefined = undefined;
   /** A listener that ends the other holds if one of several holds is lost. Undefined for a single hold. */
   readonly #others: LossListener | undefined;
-  /** Set by a release: the holds that have no other user and were not freed yet. */
-  #toFree: Hold[] | undefined = undefined;
+  /** After a release: the holds that have no other user and were not freed yet. */
+  #toFree: Hold[] = [];
 
   private constructor(holds: readonly Hold[]) {
     this.#holds = holds;
@@ -77,7 +77,7 @@ export class Lease implements AsyncDisposable {
    * the keys is shared.
    */
   get mode(): LockMode {
-    return this.#holds.some(isShared) ? 'shared' : 'exclusive';
+    return this.#holds.some(({ terms }) => terms.mode === 'shared') ? 'shared' : 'exclusive';
   }
 
   /**
@@ -202,16 +202,16 @@ export class Lease implements AsyncDisposable {
 
   /**
    * Releases the lease. Resolves to true if this call freed all of its keys. A shared lease counts as freed
-   * even if other leases still hold its key. If the `minHold` of the lease
-   * has not passed, the store keeps the keys taken for the rest of that time, and the result is also true.
-   * Idempotent. Never frees another holder's lease, and does not reject if the lease was lost. Rejects with a
-   * LeaseStoreError if the store fails; the call can then be repeated. If it is not repeated, the lease ends
-   * when its TTL expires, because a released lease is no longer renewed.
+   * even if other leases still hold its key. If the `minHold` of the lease has not passed, the store keeps
+   * the keys taken for the rest of that time, and the result is also true. Idempotent. Never frees another
+   * holder's lease, and does not reject if the lease was lost. Rejects with a LeaseStoreError if the store
+   * fails; the call can then be repeated. If it is not repeated, the lease ends when its TTL expires, because
+   * a released lease is no longer renewed.
    */
   release(): Promise<boolean> {
     const before = this.#releasing;
     const holds = this.#holds;
-    if (before !== undefined) return (this.#releasing = freeAgain(before, this.#toFree ?? [...holds]));
+    if (before !== undefined) return (this.#releasing = freeAgain(before, this.#toFree));
     // If the lease has already expired, `checkHeld` aborts its signal. That must happen before the listener
     // of the signal is removed.
     const controller = this.#controller;
@@ -253,14 +253,10 @@ export class Lease implements AsyncDisposable {
     createLease = (holds) => new Lease(holds);
     giveBackLease = (lease) => {
       lease.#wasUsed = false;
-      for (const hold of lease.#holds) hold.markUnused();
+      for (const hold of lease.#holds) hold.markGivenBack();
       return lease.release();
     };
   }
-}
-
-function isShared({ terms }: Hold): boolean {
-  return terms.mode === 'shared';
 }
 
 function checkHeld(holds: readonly Hold[]): boolean {
@@ -343,7 +339,7 @@ function everyTrue(results: readonly PromiseSettledResult<boolean>[]): boolean {
 function freeAgain(before: Promise<boolean>, holds: Hold[]): Promise<boolean> {
   return before.then(
     () => false,
-    () => holds.every((hold) => hold.unused) && freeAll(holds),
+    () => holds.every((hold) => hold.users === 0) && freeAll(holds),
   );
 }
 

@@ -88,9 +88,10 @@ export class LeaseManager {
     keys: string | readonly string[],
     options?: TryAcquireLeaseOptions,
   ): Promise<Lease | undefined> {
-    if (acquireStart.hasSubscribers)
-      return this.#traced(keys, options, () => this.#checkAndTry(keys, options));
-    return this.#checkAndTry(keys, options);
+    return this.#traced(keys, options, () => {
+      checkLeaseOptions.tryAcquire(options);
+      return this.#try(keys, options, undefined);
+    });
   }
 
   /**
@@ -107,9 +108,10 @@ export class LeaseManager {
    * wait for each other in a cycle.
    */
   async acquire(keys: string | readonly string[], options?: AcquireLeaseOptions): Promise<Lease> {
-    if (acquireStart.hasSubscribers)
-      return this.#traced(keys, options, () => this.#checkAndAcquire(keys, options));
-    return this.#checkAndAcquire(keys, options);
+    return this.#traced(keys, options, () => {
+      checkLeaseOptions.acquire(options);
+      return this.#acquire(keys, options);
+    });
   }
 
   /**
@@ -137,11 +139,7 @@ export class LeaseManager {
       optionsOrFn,
       maybeFn,
     );
-    const lease = await (options === undefined
-      ? this.acquire(keys)
-      : acquireStart.hasSubscribers
-        ? this.#traced(keys, options, () => this.#acquireOrTry(keys, options))
-        : this.#acquireOrTry(keys, options));
+    const lease = await this.#traced(keys, options, () => this.#acquireOrTry(keys, options));
     if (!lease) return undefined;
     if (options?.signal?.aborted === true) {
       await giveBackLease(lease).catch(() => undefined);
@@ -171,7 +169,8 @@ export class LeaseManager {
     this.#grants.refuse();
     if (drain === 0) this.#drain.abort();
     else void pause(drain, this.#drain.signal).then(() => this.#drain.abort());
-    return (this.#closed ??= this.#close());
+    // In a microtask, so that `#closed` is set before code runs that reads it.
+    return (this.#closed ??= Promise.resolve().then(() => this.#grants.close(this.#drain)));
   }
 
   /**
@@ -183,37 +182,13 @@ export class LeaseManager {
     return inspectBound(this, options);
   }
 
-  async #close(): Promise<void> {
-    // `#closed` must be set before the lease source is closed, because closing it may run code that reads
-    // `#closed`.
-    await Promise.resolve();
-    await this.#grants.drain(this.#drain.signal);
-    this.#drain.abort();
-    await this.#grants.close();
-  }
-
-  #checkAndTry(
-    keys: string | readonly string[],
-    options: TryAcquireLeaseOptions | undefined,
-  ): Promise<Lease | undefined> {
-    checkLeaseOptions.tryAcquire(options);
-    return this.#try(keys, options, undefined);
-  }
-
-  #checkAndAcquire(
-    keys: string | readonly string[],
-    options: AcquireLeaseOptions | undefined,
-  ): Promise<Lease> {
-    checkLeaseOptions.acquire(options);
-    return this.#acquire(keys, options);
-  }
-
-  /** Runs an acquisition, and publishes its span. */
+  /** Runs an acquisition. Publishes its span if a program has subscribed to spans. */
   #traced<T>(
     keys: string | readonly string[],
     options: TryAcquireLeaseOptions | undefined,
     acquire: () => Promise<T>,
   ): Promise<T> {
+    if (!acquireStart.hasSubscribers) return acquire();
     const lock = this.#settings.name;
     // The options are checked only during the span.
     const mode = options?.mode === 'shared' ? 'shared' : 'exclusive';
@@ -274,13 +249,11 @@ export class LeaseManager {
 
   async #acquireOrTry(
     keys: string | readonly string[],
-    options: WithLeaseOptions,
+    options: WithLeaseOptions | undefined,
   ): Promise<Lease | undefined> {
     checkLeaseOptions.withLease(options);
-    const { ifAvailable } = options;
-    if (ifAvailable === undefined || !checkBoolean(ifAvailable, 'options.ifAvailable')) {
-      return this.#acquire(keys, options);
-    }
+    const { ifAvailable = false } = options ?? {};
+    if (!checkBoolean(ifAvailable, 'options.ifAvailable')) return this.#acquire(keys, options);
     const { signal } = resolveWait(options);
     signal?.throwIfAborted();
     return this.#try(keys, options, signal);

@@ -121,7 +121,6 @@ class RenewingThread {
    * milliseconds.
    */
   async remove(lease: Id): Promise<void> {
-    if (this.ended) return;
     // A store that never answers must not block a release forever.
     await this.ask({ op: 'remove', lease }, STUCK).catch(() => undefined);
     this.#leases.delete(lease);
@@ -305,8 +304,8 @@ export class BackgroundStore {
   }
 
   /**
-   * Lets the renewing thread renew the hold. If the renewing thread has ended, the
-   * current thread renews the hold.
+   * Lets the renewing thread renew the hold. If the renewing thread has ended, the current thread renews the
+   * hold.
    */
   add(hold: Hold): void {
     const opened = this.#opened;

@@ -23,7 +23,7 @@ class RenewedHold extends Hold {
   readonly #id: Id;
 
   constructor(heartbeat: Heartbeat, command: AddCommand) {
-    super(heartbeat, command, undefined, new SharedDeadline(command.deadline));
+    super(heartbeat, command, new SharedDeadline(command.deadline));
     this.#id = command.lease;
     this.join();
     this.plan();
@@ -78,8 +78,8 @@ port.on('message', (command: Command) => {
 });
 
 /**
- * Executes a command. For a renewal, the result is true if the lease was extended. For all
- * other commands, the result is true.
+ * Executes a command. For a renewal, the result is true if the lease was extended. For all other commands,
+ * the result is true.
  */
 async function execute(command: Command): Promise<boolean> {
   switch (command.op) {
@@ -117,8 +117,8 @@ async function open({ store, backoff, source, ...holder }: Command & { readonly 
 }
 
 async function reopen({ module, name, options }: LeaseStoreSource & { module: string }): Promise<LeaseStore> {
-  // The memory store is part of this package. If the package is in a bundle, the package
-  // cannot be imported by its name.
+  // The memory store is part of this package. If the package is in a bundle, the package cannot be imported
+  // by its name.
   if (module === 'stripelock' && name === 'MemoryLeaseStore')
     return MemoryLeaseStore.from(options as MemoryLeaseStore['handle']);
   const { [name]: make } = (await import(module)) as Record<string, (of: unknown) => unknown>;

@@ -97,8 +97,8 @@ export class WaitingLines {
   }
 
   /**
-   * Wakes the first group in the queue of this store key, after a release. False if no
-   * acquisition waits for the key.
+   * Wakes the first group in the queue of this store key, after a release. False if no acquisition waits for
+   * the key.
    */
   wakeNext(name: string): boolean {
     const group = this.first(name);
@@ -107,8 +107,8 @@ export class WaitingLines {
   }
 
   /**
-   * The group that contains the first waiter in the queue of this store key; undefined if no
-   * acquisition waits for the key.
+   * The group that contains the first waiter in the queue of this store key; undefined if no acquisition
+   * waits for the key.
    */
   first(name: string): WaiterGroup | undefined {
     const groups = this.#at(name);
@@ -117,7 +117,7 @@ export class WaitingLines {
   }
 
   /** The store keys for which this group is the first in the queue, ahead of another group. */
-  sharedBy(group: WaiterGroup): readonly string[] {
+  ledBy(group: WaiterGroup): readonly string[] {
     return group.names.filter((name) => this.#at(name).length > 1 && this.first(name) === group);
   }
 
@@ -238,7 +238,7 @@ class WaiterGroup implements Due, Answers {
     }
     const attempt = ++this.#attempts;
     this.#asking = attempt;
-    this.silentSince ??= this.#grants.waiting.schedule.now();
+    this.silentSince ??= this.#grants.waiting.now();
     head.attempt(this.#trying).then(
       (granted) => this.#answered(attempt, head, granted, undefined),
       (error: unknown) => this.#answered(attempt, head, false, error),
@@ -247,7 +247,7 @@ class WaiterGroup implements Due, Answers {
 
   leave(waiter: Acquisition, mayBeFree: boolean): void {
     const head = this.#head;
-    const shared = waiter === head ? this.#lines.sharedBy(this) : [];
+    const led = waiter === head ? this.#lines.ledBy(this) : [];
     if (!this.waiters.delete(waiter)) return;
     if (this.waiters.size === 0) {
       this.#end();
@@ -258,9 +258,9 @@ class WaiterGroup implements Due, Answers {
       if (mayBeFree) this.wake(this.#leftBy(waiter));
       else this.#pauseUnlessWoken();
     } else if (waiter === head) {
-      this.#grants.waiting.schedule.set(this, Math.min(this.deadline, this.#lastChance()));
+      this.#grants.waiting.set(this, Math.min(this.deadline, this.#lastChance()));
     }
-    for (const name of shared) this.#lines.first(name)?.wakeFor(name);
+    for (const name of led) this.#lines.first(name)?.wakeFor(name);
   }
 
   /**
@@ -289,7 +289,7 @@ class WaiterGroup implements Due, Answers {
       for (const slot of slots ?? this.names.keys()) woken.add(slot);
       return;
     }
-    this.#grants.waiting.schedule.clear(this);
+    this.#grants.waiting.clear(this);
     this.#step = this.#grants.backoff.initial;
     this.#ask(slots);
   }
@@ -302,7 +302,7 @@ class WaiterGroup implements Due, Answers {
    */
   wakeNext(name: string): void {
     const { backoff, waiting } = this.#grants;
-    const now = waiting.schedule.now();
+    const now = waiting.now();
     this.#wokenSince ??= now;
     if (now - this.#wokenSince < backoff.max) {
       this.wakeFor(name);
@@ -328,7 +328,7 @@ class WaiterGroup implements Due, Answers {
     }
     const length = this.#step * (1 - backoff.jitter * Math.random());
     this.#step = Math.min(this.#step * 2, backoff.max);
-    waiting.schedule.set(this, Math.min(waiting.schedule.now() + length, this.#lastChance()));
+    waiting.set(this, Math.min(waiting.now() + length, this.#lastChance()));
   }
 
   #pauseUnlessWoken(): void {
@@ -339,7 +339,7 @@ class WaiterGroup implements Due, Answers {
   #answered(attempt: number, asked: Acquisition, granted: boolean, failure: unknown): void {
     this.failure = failure;
     this.silentSince = undefined;
-    if (failure === undefined) this.answeredAt = this.#grants.waiting.schedule.now();
+    if (failure === undefined) this.answeredAt = this.#grants.waiting.now();
     if (this.#asking === attempt) {
       this.#asking = 0;
       // A failed attempt gives back the keys that it may hold, which wakes the group. But the group must
@@ -369,13 +369,13 @@ class WaiterGroup implements Due, Answers {
   #lastChance(): number {
     const { endsAt } = this.#head!;
     const { backoff, waiting } = this.#grants;
-    const left = endsAt - waiting.schedule.now();
+    const left = endsAt - waiting.now();
     if (left > 2 * backoff.initial) return endsAt - backoff.initial;
     return left > SHORTEST_CHANCE ? endsAt - left / 2 : endsAt;
   }
 
   #end(): void {
-    this.#grants.waiting.schedule.clear(this);
+    this.#grants.waiting.clear(this);
     for (const stop of this.#stopListening ?? []) stop();
     this.#asking = 0;
     this.#lines.drop(this);

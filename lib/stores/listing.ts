@@ -1,6 +1,14 @@
 import type { TextRange } from './exact-text.js';
 import type { Operation } from './requests.js';
-import type { Backend, StoredLease } from './server-store.js';
+import type {
+  Attempt,
+  Backend,
+  GrantedShared,
+  Refused,
+  Release,
+  StoredLease,
+  WantedShared,
+} from './server-store.js';
 
 /** A stored lease with its key. */
 export interface StoredKey extends StoredLease {
@@ -14,13 +22,26 @@ export interface StoredKey extends StoredLease {
  */
 export type Ask = <T>(request: (operation: Operation) => Promise<T>) => Promise<T>;
 
-/** The server-specific half of a store that can enumerate leases. */
+/** The server-specific half of a store that can enumerate leases and grant keys in shared mode. */
 export interface ListingBackend extends Backend {
   /**
    * Returns the first `most` held leases whose texts are in the ranges. The leases are ordered by range, then
    * by text.
    */
   list(ranges: readonly TextRange[], most: number, ask: Ask): Promise<readonly StoredKey[]>;
+  /** See `SharedLeaseStore.tryAcquireShared`. */
+  acquireShared(
+    wanted: WantedShared,
+    attempt: Attempt,
+    operation: Operation,
+  ): Promise<GrantedShared | Refused>;
+  /**
+   * See `SharedLeaseStore.releaseShared`. If the server does not say whether other readers still hold the key,
+   * the result is the same as for a key that is free.
+   */
+  releaseShared(name: string, reader: string, operation: Operation): Promise<Release>;
+  /** See `SharedLeaseStore.putOffReaders`. */
+  putOffReaders(name: string, milliseconds: number, operation: Operation): Promise<boolean>;
 }
 
 /** The texts of a range that are greater than `after`. */

@@ -194,19 +194,6 @@ export interface Backend extends Asked {
   release(keys: readonly Releasing[], operation: Operation): Promise<readonly (Release | undefined)[]>;
   /** See {@link AbandonmentLeaseStore}. Omitted if the server does not know whether a lease was released. */
   takeBack?(key: Releasing, wasUsed: boolean, operation: Operation): Promise<Release>;
-  /** See {@link SharedLeaseStore.tryAcquireShared}. Omitted if the server cannot grant keys in shared mode. */
-  acquireShared?(
-    wanted: WantedShared,
-    attempt: Attempt,
-    operation: Operation,
-  ): Promise<GrantedShared | Refused>;
-  /**
-   * See {@link SharedLeaseStore.releaseShared}. If the server does not say whether other readers still hold the
-   * key, the result is the same as for a key that is free.
-   */
-  releaseShared?(name: string, reader: string, operation: Operation): Promise<Release>;
-  /** See {@link SharedLeaseStore.putOffReaders}. */
-  putOffReaders?(name: string, milliseconds: number, operation: Operation): Promise<boolean>;
   /** Reads the lease of a key. Undefined if the key is free. */
   inspect(name: string, operation: Operation): Promise<StoredLease | undefined>;
   /** Whether one atomic step can change all of these keys. Default: always true. */
@@ -249,12 +236,12 @@ export class ServerStore<B extends Backend = Backend>
   readonly #source: LeaseStoreSource | undefined;
   readonly #drift: number;
   readonly #requests: Requests;
-  readonly #wakers: Wakers;
+  protected readonly wakers: Wakers;
   /**
    * The highest token received so far for each name. The store remembers these tokens, because the server may
    * lose its data.
    */
-  readonly #highest = new HighestTokens();
+  protected readonly highest = new HighestTokens();
   readonly #late = new LateGrants();
   #closing: Promise<void> | undefined;
 
@@ -263,7 +250,7 @@ export class ServerStore<B extends Backend = Backend>
     this.#source = source && concealed(source);
     this.#drift = drift;
     this.#requests = new Requests(backend, timeout);
-    this.#wakers = new Wakers(backend.releaseFeed);
+    this.wakers = new Wakers(backend.releaseFeed);
   }
 
   /** The options may contain a password, so they are hidden when the store is printed. */
@@ -306,9 +293,9 @@ export class ServerStore<B extends Backend = Backend>
   async keep(key: string, owner: string, ttl: number, token: FencingToken): Promise<boolean> {
     const wanted = this.wanted([checkKey(key)], owner, ttl, undefined);
     const [name] = wanted.names;
-    const exactly = { ...wanted, tokens: [this.#highest.storedFor(name!, checkToken(token))] };
+    const exactly = { ...wanted, tokens: [this.highest.storedFor(name!, checkToken(token))] };
     const kept = await this.ask((operation) => this.backend.keep(exactly, operation));
-    this.#highest.ended(name!, wanted.owner, token);
+    this.highest.ended(name!, wanted.owner, token);
     return kept;
   }
 
@@ -320,7 +307,7 @@ export class ServerStore<B extends Backend = Backend>
 
   onRelease(key: string, listener: () => void): () => void {
     const name = this.backend.nameOf(checkKey(key));
-    return this.backend.listen?.(name, listener) ?? this.#wakers.listen(name, listener);
+    return this.backend.listen?.(name, listener) ?? this.wakers.listen(name, listener);
   }
 
   close(): Promise<void> {
@@ -349,68 +336,32 @@ export class ServerStore<B extends Backend = Backend>
     details: GrantDetails | undefined,
   ): Promise<readonly FencingToken[] | number> {
     const { names, owner } = wanted;
-    let place = 0;
-    const answer = await this.#attempt<Granted>(
+    const answer = await this.attempt<Granted>(
       wanted,
       (attempt, operation) => this.backend.acquire(wanted, attempt, operation),
-      ({ tokens }) => names.forEach((name, i) => this.#highest.add(name, owner, tokens[i]!)),
+      ({ tokens }) => names.forEach((name, i) => this.highest.add(name, owner, tokens[i]!)),
       (late) => this.#giveBack(wanted, late),
-      (refused) => (place = refused),
     );
-    if (answer === undefined) return place;
+    if (typeof answer === 'number') return answer;
     if (details !== undefined) details.abandoned = answer.abandoned;
     return answer.tokens;
   }
 
-  /** As `SharedLeaseStore.tryAcquireShared`. */
-  protected async join(
-    key: string,
-    reader: string,
-    ttl: number,
-    details: GrantDetails | undefined,
-  ): Promise<SharedGrant | undefined> {
-    const name = this.backend.nameOf(checkKey(key));
-    const length = withDrift(checkTtl(ttl), this.#drift);
-    const wanted = { name, reader: checkReader(reader), length };
-    const answer = await this.#attempt<GrantedShared>(
-      { names: [name], owner: wanted.reader },
-      (attempt, operation) => this.backend.acquireShared!(wanted, attempt, operation),
-      ({ group, token }) => this.#highest.add(name, group, token),
-      () => this.#giveBackShared(wanted),
-    );
-    this.#wakers.askedShared(name);
-    if (answer === undefined) return undefined;
-    const { token, group, abandoned } = answer;
-    if (details !== undefined) details.abandoned = [abandoned];
-    return { token, group };
-  }
-
-  /** As `SharedLeaseStore.releaseShared`. */
-  protected async leave(key: string, reader: string, details: LeaveDetails | undefined): Promise<boolean> {
-    const name = this.backend.nameOf(checkKey(key));
-    const id = checkReader(reader);
-    const release = await this.ask((operation) => this.backend.releaseShared!(name, id, operation));
-    if (release === 'unnotified') this.#wakers.released(name);
-    if (release === 'left' && details !== undefined) details.freed = false;
-    return release !== 'not held';
-  }
-
   /**
-   * Sends an attempt to acquire keys. Resolves to undefined if it was refused. `granted`: called with a grant
-   * before a late grant can be given back. `late`: called with a grant that arrives after the time limit.
-   * `refused`: called with the index of the refused key.
+   * Sends an attempt to acquire keys. Resolves to the grant, or to the index of the refused key. `granted`:
+   * called with a grant before a late grant can be given back. `late`: called with a grant that arrives after
+   * the time limit.
    */
-  async #attempt<T extends object>(
+  protected async attempt<T extends object>(
     wanted: Owned,
     send: (attempt: Attempt, operation: Operation) => Promise<T | Refused>,
     granted: (answer: T) => void,
     late: (answer: T) => void,
-    refused?: (place: number) => void,
-  ): Promise<T | undefined> {
+  ): Promise<T | number> {
     const { names } = wanted;
-    const ended = this.#wakers.attempt(names);
+    const ended = this.wakers.attempt(names);
     const attempt = {
-      known: names.map((name) => this.#highest.of(name)),
+      known: names.map((name) => this.highest.of(name)),
       isAwaited: ended !== undefined,
     };
     const operation = this.#begin();
@@ -429,15 +380,15 @@ export class ServerStore<B extends Backend = Backend>
         granted(answer);
         return answer;
       }
-      this.#wakers.refused(names[answer.place]!, answer.wakeIn, answer.isRegistered === true);
-      refused?.(answer.place);
+      this.wakers.refused(names[answer.place]!, answer.wakeIn, answer.isRegistered === true);
+      return answer.place;
     } catch (error) {
-      if (!operation.isLate || this.backend.lateIsRefused !== true) throw error;
+      if (operation.isLate && this.backend.lateIsRefused === true) return 0;
+      throw error;
     } finally {
       this.#late.end(wanted);
       ended?.(isGranted);
     }
-    return undefined;
   }
 
   /**
@@ -453,7 +404,7 @@ export class ServerStore<B extends Backend = Backend>
     const operation = this.#begin();
     const renewed = await this.#requests.run(operation, () => this.backend.renew(keys, operation));
     keys.forEach(({ name, owner }, i) => {
-      if (renewed[i] === false) this.#highest.ended(name, owner, undefined);
+      if (renewed[i] === false) this.highest.ended(name, owner, undefined);
     });
     return renewed;
   }
@@ -474,14 +425,14 @@ export class ServerStore<B extends Backend = Backend>
     send: Backend['release'],
   ): Promise<readonly (boolean | undefined)[]> {
     const stored = keys.map((key) => this.#stored(key));
-    const inTurn = keys.length === 1 && this.#wakers.isInTurn(keys[0]!.name);
+    const inTurn = keys.length === 1 && this.wakers.isInTurn(keys[0]!.name);
     if (inTurn) stored[0] = { ...stored[0]!, inTurn };
     const operation = this.#begin();
     let releases: Awaited<ReturnType<Backend['release']>>;
     try {
       releases = await this.#requests.run(operation, () => send(stored, operation));
     } catch (error) {
-      if (inTurn) this.#wakers.answered(keys[0]!.name, 'reserved');
+      if (inTurn) this.wakers.answered(keys[0]!.name, 'reserved');
       throw error;
     }
     const freed: (boolean | undefined)[] = [];
@@ -489,14 +440,14 @@ export class ServerStore<B extends Backend = Backend>
       const key = keys[i]!;
       const { name, owner, token } = key;
       const release = releases[i];
-      this.#wakers.answered(name, release);
+      this.wakers.answered(name, release);
       // During the request, a late grant may have replaced this grant on the server. The key then has a new
       // token on the server, so the release is sent again with the new token.
       if (release === 'not held' && this.#stored(key).token !== stored[i]!.token) {
         freed.push(...(await this.#end([key], send)));
         continue;
       }
-      if (release !== undefined) this.#highest.ended(name, owner, token);
+      if (release !== undefined) this.highest.ended(name, owner, token);
       freed.push(release && release !== 'not held');
     }
     return freed;
@@ -504,7 +455,7 @@ export class ServerStore<B extends Backend = Backend>
 
   /** Returns the same release with the token that the server now has for the grant. */
   #stored({ name, owner, token }: Releasing): Releasing {
-    return { name, owner, token: token === undefined ? undefined : this.#highest.storedFor(name, token) };
+    return { name, owner, token: token === undefined ? undefined : this.highest.storedFor(name, token) };
   }
 
   /**
@@ -514,16 +465,8 @@ export class ServerStore<B extends Backend = Backend>
   #giveBack(wanted: Wanted, answer: Granted): void {
     const { names, owner } = wanted;
     this.#late.decide(wanted, (i) => {
-      if (!this.#highest.addLate(names[i]!, owner, answer.tokens[i]!)) answer.giveBack(i);
+      if (!this.highest.addLate(names[i]!, owner, answer.tokens[i]!)) answer.giveBack(i);
     });
-  }
-
-  /**
-   * Removes a reader whose grant arrived after its attempt timed out, also after `close`. Since then, the
-   * caller uses another id. Nothing waits for the result.
-   */
-  #giveBackShared({ name, reader }: WantedShared): void {
-    this.backend.releaseShared!(name, reader, new Operation(false)).catch(() => undefined);
   }
 
   /** The caller must have checked `keys`. */
@@ -531,18 +474,23 @@ export class ServerStore<B extends Backend = Backend>
     return {
       names: keys.map((key) => this.backend.nameOf(key)),
       owner: encodeText(checkOwner(owner)),
-      length: withDrift(checkTtl(ttl), this.#drift),
+      length: this.lengthOf(ttl),
       info: info === undefined ? undefined : encodeText(checkInfo(info)),
     };
   }
 
+  /** The TTL that is sent to the server, in milliseconds. It includes the allowance for clock drift. */
+  protected lengthOf(ttl: number): number {
+    return withDrift(checkTtl(ttl), this.#drift);
+  }
+
   #begin(): Operation {
-    return new Operation(this.#wakers.isSubscribed);
+    return new Operation(this.wakers.isSubscribed);
   }
 
   async #close(): Promise<void> {
     this.#requests.close();
-    const ended = this.#wakers.close();
+    const ended = this.wakers.close();
     await this.backend.close?.();
     await ended;
   }
@@ -571,23 +519,42 @@ export class ListingServerStore
   extends ServerStore<ListingBackend>
   implements ListingLeaseStore, SharedLeaseStore
 {
-  tryAcquireShared(
+  async tryAcquireShared(
     key: string,
     reader: string,
     ttl: number,
     details?: GrantDetails,
   ): Promise<SharedGrant | undefined> {
-    return this.join(key, reader, ttl, details);
+    const { backend } = this;
+    const name = backend.nameOf(checkKey(key));
+    const wanted = { name, length: this.lengthOf(ttl), reader: checkReader(reader) };
+    const answer = await this.attempt<GrantedShared>(
+      { names: [name], owner: reader },
+      (attempt, operation) => backend.acquireShared(wanted, attempt, operation),
+      ({ group, token }) => this.highest.add(name, group, token),
+      // Removes the reader, also after `close`. The caller uses another id since its attempt timed out.
+      () => void backend.releaseShared(name, reader, new Operation(false)).catch(() => undefined),
+    );
+    this.wakers.askedShared(name);
+    if (typeof answer === 'number') return undefined;
+    const { token, group, abandoned } = answer;
+    if (details !== undefined) details.abandoned = [abandoned];
+    return { token, group };
   }
 
-  releaseShared(key: string, reader: string, details?: LeaveDetails): Promise<boolean> {
-    return this.leave(key, reader, details);
+  async releaseShared(key: string, reader: string, details?: LeaveDetails): Promise<boolean> {
+    const name = this.backend.nameOf(checkKey(key));
+    const id = checkReader(reader);
+    const release = await this.ask((operation) => this.backend.releaseShared(name, id, operation));
+    if (release === 'unnotified') this.wakers.released(name);
+    if (release === 'left' && details !== undefined) details.freed = false;
+    return release !== 'not held';
   }
 
   async putOffReaders(key: string, milliseconds: number): Promise<boolean> {
     const name = this.backend.nameOf(checkKey(key));
     const length = checkTtl(milliseconds, 'milliseconds');
-    return this.ask((operation) => this.backend.putOffReaders!(name, length, operation));
+    return this.ask((operation) => this.backend.putOffReaders(name, length, operation));
   }
 
   async list(options?: ListLeasesOptions): Promise<readonly ListedLease[]> {

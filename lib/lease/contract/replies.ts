@@ -33,7 +33,7 @@ export class Replies {
   readonly #timeout: number;
   readonly #from: string;
   readonly #awaited = new Set<Awaited>();
-  readonly #alarm = new Alarm(() => this.#look(), false);
+  readonly #alarm = new Alarm(() => this.#onAlarm(), false);
   #alarmDue = Infinity;
 
   /** `timeout`: the limit, in milliseconds. `from`: the name of the server or store, for messages. */
@@ -46,7 +46,7 @@ export class Replies {
   expect(reject: (error: LeaseStoreError) => void): Awaited {
     const awaited = { due: timerNow() + this.#timeout, reject, isLate: false, block: 0 };
     this.#awaited.add(awaited);
-    this.#lookAt(awaited.due, this.#timeout);
+    this.#setAlarm(awaited.due, this.#timeout);
     return awaited;
   }
 
@@ -56,19 +56,20 @@ export class Replies {
     return !awaited.isLate;
   }
 
-  #lookAt(time: number, delay: number): void {
+  #setAlarm(time: number, delay: number): void {
     if (time >= this.#alarm.due) return;
     // The timer's delay is rounded up to whole milliseconds.
     this.#alarmDue = time - delay + Math.ceil(delay);
     this.#alarm.setFor(time, delay);
   }
 
-  #look(): void {
+  #onAlarm(): void {
     const now = timerNow();
     const late = now - this.#alarmDue;
     if (late >= BLOCKED) this.#extend(Math.min(late, this.#timeout), now);
-    // Node runs timers, then reads sockets, then runs immediates. So replies are read before `#judge` runs.
-    afterTurn(() => this.#judge(now));
+    // Node runs timers, then reads sockets, then runs immediates. So replies are read before `#rejectDue`
+    // runs.
+    afterTurn(() => this.#rejectDue(now));
   }
 
   /**
@@ -85,7 +86,7 @@ export class Replies {
   }
 
   /** Rejects the replies that were due by the time `now`. */
-  #judge(now: number): void {
+  #rejectDue(now: number): void {
     for (const awaited of this.#awaited) {
       if (awaited.due > now) break;
       this.#awaited.delete(awaited);
@@ -97,7 +98,7 @@ export class Replies {
 
   #next(now: number): void {
     const [first] = this.#awaited;
-    if (first !== undefined) this.#lookAt(first.due, Math.max(0, first.due - now));
+    if (first !== undefined) this.#setAlarm(first.due, Math.max(0, first.due - now));
   }
 }
 

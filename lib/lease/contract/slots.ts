@@ -20,9 +20,7 @@ export function slotKey(key: string, slot: number): string {
 
 /** The keys in the store for all slots, starting with slot 0. */
 export function slotKeys(key: string, limit: number): readonly string[] {
-  const keys = [key];
-  for (let slot = 1; slot < limit; slot++) keys.push(slotKey(key, slot));
-  return keys;
+  return allSlots(limit).map((slot) => slotKey(key, slot));
 }
 
 /** The numbers of all slots, starting with 0. */
