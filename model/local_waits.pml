@@ -9,19 +9,21 @@
 #ifdef LOCALS
 
 #define hasLocals    (t < LOCALS)
-/* See LocalQueue. isLookedAfter is its `willBeServed`. */
-#define isLookedAfter (armed || handing || standIn != 0)
+/* See LocalQueue. */
+/* mutant: I9-serves-without-a-hold */
+#define willBeServed (armed || handing || standIn != 0)
 #define handsOver     handing
 #define waitsLocally  (queued != 0)
 /* Waiters in the core that are not stand-ins; all of them ask for stripe 0. See `elsewhere` in LocalWaits. */
 #define elsewhere     (pending & ~(standIn != 0 -> bit(standIn - 1) : 0))
-#define mayStartLocal (queued < QUEUE && (elsewhere -> idle && leavesRoom : idle || isLookedAfter || heldBy(word[0], t)))
+#define mayStartLocal (queued < QUEUE && (elsewhere -> idle && leavesRoom : idle || willBeServed || heldBy(word[0], t)))
 /* Another waiter in the core leaves room for a stand-in. Held waiters have stripe 0, so they give it back before that. */
 #define leavesRoom    (queued == 0 || holdsAsync || (idle & ~lowest(idle)))
 
-/* While no call is under way. */
+/* While no call is under way. I9 is not defined by willBeServed, so a fault of willBeServed breaks it. If waiters may give
+ * up, only I9 finds a state in which no step serves them; otherwise, that state is also a dead end. */
 #define i9  (queued == 0 || armed || handing || standIn != 0)
-#define isArmed   (heldBy(word[0], t) && (word[0] & LOCAL) && (holdsSync || holdsAsync || handing))
+#define isArmed   (heldBy(word[0], t) && (word[0] & LOCAL) && ((holdsSync && low(t) == 0) || holdsAsync || handing))
 #define isSound   (i9 && (!armed || isArmed) && (!handing || heldBy(word[0], t)) && counted[t] == queued && \
                    (standIn == 0 || (!handing && (pending & bit(standIn - 1)))))
 
@@ -137,7 +139,7 @@ inline startLocal() {
      startSlow()
   :: else ->
      if
-     :: !isLookedAfter -> arm()
+     :: !willBeServed -> arm()
      :: else -> ok = true
      fi;
      CAN_END(skip)
@@ -282,6 +284,7 @@ inline standInGranted() {
 /* replaceStandIn */
 inline replaceStandIn() {
   if
+  /* mutant: I9-not-replaced */
   :: queued == 0 || armed || handing -> standIn = 0
   :: else -> register(idle)
   fi
@@ -420,7 +423,7 @@ inline forgetLocals() {
   :: hasLocals && !ending && low(who) == 0 && p > 0 && queued < QUEUE && mayBegin && !elsewhere ->                      \
      COUNT_ROUND                                                                                                        \
      if                                                                                                                 \
-     :: !isLookedAfter -> arm(); assert(ok); ok = false                                                                 \
+     :: !willBeServed -> arm(); assert(ok); ok = false                                                                 \
      :: else -> skip                                                                                                    \
      fi;                                                                                                                \
      enqueue()                                                                                                          \

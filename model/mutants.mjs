@@ -75,6 +75,12 @@ export const mutants = {
 
   // ── local_waits.pml: hand-over within a thread ──
   'I8-plain-store': ['ok = heldBy(word[0], t);', 'local', ASSERTION],
+  'I9-serves-without-a-hold': [
+    '#define willBeServed (armed || handing || standIn != 0 || heldBy(word[0], t))',
+    'local',
+    ASSERTION,
+  ],
+  'I9-not-replaced': [':: true -> standIn = 0', 'local-give-up', ASSERTION],
   'I9-no-stand-in': [':: false -> skip', 'local', ASSERTION],
   'I9-delivers-unarmed': [':: false -> skip', 'local-give-up', ASSERTION],
   'I10-stand-in-last': [':: false -> skip', 'local-order', ASSERTION],

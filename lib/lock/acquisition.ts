@@ -127,7 +127,10 @@ function begunOf(
   const isProfiled = contention?.isOn === true;
   const since = performance.now();
   const place = isProfiled && isAsync ? contention.capture(since) : undefined;
-  const processes = isProfiled ? file?.holdersElsewhere(key) : undefined;
+  // Reading the holders takes system calls, so it has the same limit as capturing stacks. A blocking call needs
+  // no limit, because it blocks for longer than that.
+  const isAsked = isProfiled && (!isAsync || place !== undefined);
+  const processes = isAsked ? file?.holdersElsewhere(key) : undefined;
   const kind = isAsync ? 'async' : 'sync';
   return { since, key, stripe, isProfiled, processes, kind, place, draw: DRAW_NONE };
 }

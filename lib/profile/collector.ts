@@ -78,8 +78,8 @@ export interface ContentionWait {
    */
   readonly owners: readonly string[];
   /**
-   * For a `ProcessLock`: the other processes that held the key when the wait began. Empty for other locks and
-   * for leases.
+   * For a `ProcessLock`: the other processes that held the key when the wait began. Empty for other locks, for
+   * leases, and if the stack was not captured.
    */
   readonly processes: readonly HoldingProcess[];
 }

@@ -23,9 +23,13 @@ export interface ContentionProfileOptions {
 
 /** A running profile. */
 export interface ContentionProfiler {
-  /** The profile so far. After {@link stop}, the final profile. */
+  /** The profile so far. After {@link stop}, the final profile. Includes the same waits as `stop`. */
   snapshot(): ContentionProfile;
-  /** Stops the profile. Further calls return the same result. */
+  /**
+   * Stops the profile. Further calls return the same result. The profile includes all waits of this thread that
+   * have ended. Another thread passes its records on in its microtasks. So the waits that have just ended there
+   * are missing while the thread still computes or blocks.
+   */
   stop(): Promise<ContentionProfile>;
 }
 

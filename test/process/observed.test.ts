@@ -10,7 +10,7 @@ import { listen, messagesOf } from '../support/channels.js';
 import { copyForTest } from '../support/package-copy.js';
 import { runProgram } from '../support/programs.js';
 import { startThread } from '../support/threads.js';
-import { thrownBy, turns, until, watch } from '../support/waiting.js';
+import { thrownBy, until, watch } from '../support/waiting.js';
 import { lockPath, Peer } from './peer.js';
 
 // A lock of a file shows the same of itself as the other locks, and the holders and waiters of other processes.
@@ -205,8 +205,6 @@ describe('a profile', () => {
       await until(() => lock.stats().waiting === 1, 'this process waits');
       await peers[0]!.ask('releaseAll');
       (await waiting).release();
-      // A thread passes its records on in a microtask.
-      await turns();
       const { waits } = await profiler.stop();
       expect(waits.map(({ outcome, releases }) => [outcome, releases])).toEqual([
         ['timeout', []],
@@ -223,6 +221,22 @@ describe('a profile', () => {
       expect(slice?.args).toMatchObject({ processes: waits[0]!.processes });
     },
   );
+
+  it('reads the holders for the waits whose stack it captures, and for blocking waits', async () => {
+    const lock = makeLock();
+    const peer = await Peer.start(lock.path);
+    await peer.ask('acquire', 'a');
+    const profiler = await profileContention(everyWait);
+    thrownBy(() => lock.acquireSync('a', { timeout: 1 }));
+    // They start within a few milliseconds, so a stack is captured for some of them only.
+    const late = Array.from({ length: 100 }, () => lock.acquire('a', { timeout: 1 }));
+    expect((await Promise.allSettled(late)).every(({ status }) => status === 'rejected')).toBe(true);
+    const { waits } = await profiler.stop();
+    const read = waits.filter(({ processes }) => processes.length > 0);
+    expect(read).toEqual(waits.filter(({ frames }) => frames.length > 0));
+    expect(new Set(read.map(({ kind }) => kind))).toEqual(new Set(['sync', 'async']));
+    for (const { processes } of read) expect(processes).toMatchObject([{ pid: peer.pid }]);
+  });
 
   it('does not look for holders in a file that a subscriber has closed during the acquisition', async () => {
     const lock = makeLock();
@@ -251,7 +265,6 @@ describe('a profile', () => {
     await until(() => lock.stats().waiting === 1, 'the next acquisition waits');
     guard.release();
     (await next).release();
-    await turns();
     expect((await profiler.stop()).waits).toMatchObject([{ processes: [], releases: [{ threadId: 0 }] }]);
   });
 });

@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { Worker } from 'node:worker_threads';
+import { threadId, Worker } from 'node:worker_threads';
 import { afterEach, describe, expect, it, onTestFinished } from 'vitest';
 import { KeyedLock, StripedLock, type LockKey } from 'stripelock';
 import {
@@ -10,7 +10,7 @@ import {
 } from 'stripelock/profile';
 import { loadAddon } from '../../unbundled/engine/native/addon.js';
 import { startThread } from '../support/threads.js';
-import { thrownBy } from '../support/waiting.js';
+import { thrownBy, until } from '../support/waiting.js';
 
 const pause = (milliseconds: number): Promise<void> =>
   new Promise((resolve) => setTimeout(resolve, milliseconds));
@@ -153,6 +153,30 @@ describe('profileContention', () => {
     expect((await profiler.stop()).waits).toEqual(last.waits);
     expect(profiler.snapshot().waits).toEqual(last.waits);
     expect(last.duration).toBeGreaterThan(first.duration);
+  });
+
+  it.each([
+    ['stop', 'awaited'],
+    ['stop', 'blocked'],
+    ['snapshot', 'awaited'],
+    ['snapshot', 'blocked'],
+  ] as const)('%s() includes a wait of its thread that has just ended, %s', async (end, how) => {
+    const lock = new KeyedLock();
+    const cells = new Int32Array(new SharedArrayBuffer(8));
+    const thread = startThread('hold-until.mjs', { handle: lock.handle, cells: cells.buffer });
+    thread.postMessage({ keys: ['blocked'], mode: 'exclusive' });
+    await until(() => Atomics.load(cells, 0) === 1, 'the thread holds a key');
+    const guard = lock.acquireSync('awaited');
+    const profiler = await start({ threshold: 0, sample: 1e-6 });
+    if (how === 'blocked') thrownBy(() => lock.acquireSync('blocked', { timeout: 1 }));
+    else {
+      const next = lock.acquire('awaited');
+      guard.release();
+      (await next).release();
+    }
+    const { waits } = end === 'stop' ? await profiler.stop() : profiler.snapshot();
+    expect(waits).toMatchObject([{ key: `"${how}"`, releases: how === 'awaited' ? [{ threadId }] : [] }]);
+    expect(waits[0]!.frames[0]).toContain('profiler.test.ts');
   });
 
   it('is taken by one at a time, and ends with the thread that takes it', async () => {

@@ -49,7 +49,8 @@ export interface EndedWait {
    */
   readonly holders: readonly number[];
   /**
-   * For a `ProcessLock`: the other processes that held the key when the wait began. Undefined for other locks.
+   * For a `ProcessLock`: the other processes that held the key when the wait began. Undefined for other locks,
+   * and if they were not read: see {@link ContentionRecorder.capture}.
    */
   readonly processes?: readonly HoldingProcess[] | undefined;
 }
@@ -161,10 +162,11 @@ export interface ContentionEngine {
    * the profile covers all locks.
    */
   start(threshold: number, every: number, names: readonly string[]): boolean;
+  /** Stops the profile. The records of this thread's earlier waits and releases are kept for {@link take}. */
   stop(): void;
   /**
-   * Returns the records that were added since the last call. `leftOut`: the number of records that were
-   * dropped because there were too many.
+   * Returns the records that were added since the last call, including all records of this thread. `leftOut`:
+   * the number of records that were dropped because there were too many.
    */
   take(): { readonly records: readonly ContentionRecord[]; readonly leftOut: number };
 }

@@ -29,7 +29,8 @@ const FRAMES = 24;
 const PAUSE = 0.1;
 /**
  * A microtask passes the pending records to the addon. Adding a record passes them earlier, if there are now
- * `MOST` records, or if the first record is older than `OLDEST` milliseconds.
+ * `MOST` records, or if the first record is older than `OLDEST` milliseconds. So does the profiler of this
+ * thread, before it fetches the records or stops.
  */
 const MOST = 64;
 const OLDEST = 100;
@@ -47,6 +48,9 @@ interface Pending {
    */
   readonly draw: number;
 }
+
+/** This thread's {@link Records} that have pending records. */
+const unwritten = new Set<Records>();
 
 /**
  * The records of one thread: for one lock, or for all leases. A record is created while the thread holds a
@@ -74,14 +78,16 @@ class Records {
     this.#pending.push(pending);
     if (this.#pending.length === 1) {
       this.#since = now;
-      defer(() => this.#write(), undefined);
-    } else if (this.#pending.length >= MOST || now - this.#since > OLDEST) this.#write();
+      unwritten.add(this);
+      defer(() => this.write(), undefined);
+    } else if (this.#pending.length >= MOST || now - this.#since > OLDEST) this.write();
   }
 
   /** Formats the pending records and passes them to the addon. Never throws. */
-  #write(): void {
+  write(): void {
     const all = this.#pending;
     this.#pending = [];
+    unwritten.delete(this);
     try {
       for (const { record, place, draw } of all) {
         const frames = place === undefined ? [] : callersOf(place);
@@ -240,10 +246,12 @@ export class NativeContention implements ContentionEngine {
   }
 
   stop(): void {
+    for (const records of unwritten) records.write();
     this.#addon.stopProfile();
   }
 
   take(): { readonly records: readonly ContentionRecord[]; readonly leftOut: number } {
+    for (const records of unwritten) records.write();
     const taken = this.#addon.takeRecords();
     const leftOut = taken.pop() as number;
     return { records: taken.map((text) => JSON.parse(text as string) as ContentionRecord), leftOut };

@@ -684,7 +684,7 @@ std::vector<ProcessPage::Seen> ProcessFile::inspect(FileError& error) {
 std::vector<ProcessPage::Seen> ProcessFile::holdersElsewhere(std::string_view key) {
   std::vector<ProcessPage::Seen> seen;
   const Lock lock(mutex_);
-  if (!file_ || verify(0)) return seen;
+  if (!file_ || refresh()) return seen;
   const std::uint64_t byte = page_.header().byteOf(key);
   const std::uint32_t permits = hasPermits(limit_) ? limit_ : 1;
   for (std::uint32_t i = 0; i < permits; ++i) page_.addHolders(page_.header().permitOf(byte, i), seen);
