@@ -215,8 +215,9 @@ describe.runIf(sqliteDrivers.length > 0)('the record of a store that waits in a 
     await holder.putOffReaders('key', 1000);
     reader.onRelease('key', () => undefined);
     expect(await reader.tryAcquireShared('key', 'r2', LONG)).toBeUndefined();
-    writer.onRelease('key', () => undefined);
+    const stop = writer.onRelease('key', () => undefined);
     expect(await writer.tryAcquire('key', 'w', LONG)).toBeUndefined();
+    stop();
     expect(await holder.releaseShared('key', 'r1')).toBe(true);
     for (const time of [0, 999]) {
       clock.time += time;

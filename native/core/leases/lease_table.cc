@@ -92,6 +92,7 @@ LeaseTable::Leave LeaseTable::leave(const Claim& claim, const LeaseWatches* self
   // mutant: lease-put-off-ends-with-its-group
   const bool isPutOff = putOffUntil > at;
   // The thread that has waited longest might wait only for readers, which are refused.
+  // mutant: lease-turn-of-refused-readers
   callWatches(claim.key, !isPutOff, wakes);
   if (isPutOff) {
     entry->vacant = true;
