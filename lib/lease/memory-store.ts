@@ -286,7 +286,8 @@ export class MemoryLeaseStore
   /**
    * Calls `listener` when any thread has released the key, and when the lease of the key has expired. The
    * returned function stops these calls. Threads that listen for the same key take turns: for 5 ms after a
-   * release, only the thread whose turn it is can acquire the key. Throws for a bad key.
+   * release, only the thread whose turn it is can acquire the key. If the key still refuses readers, no thread
+   * has the turn. Throws for a bad key.
    */
   onRelease(key: string, listener: () => void): () => void {
     checkFunction(listener, 'listener');
@@ -373,6 +374,8 @@ class AwaitedKey implements Due {
   readonly #schedule: Schedule<AwaitedKey>;
   readonly #remaining: () => number | undefined;
   readonly #watch: LeaseWatch;
+  /** The time of the next check whether the key is free; see {@link refused}. Infinity if none is planned. */
+  #checkAt = Infinity;
   /** The time until which the table refuses readers; see {@link putOff}. Infinity if no reader was refused. */
   #readersRetryAt = Infinity;
   /** The listeners, in the order in which they take turns. */
@@ -395,7 +398,7 @@ class AwaitedKey implements Due {
   add(listener: () => void): void {
     this.#listeners.add(listener);
     // The key may have been released between the caller's attempt and the start of the watch.
-    if (!this.#isHeld()) this.#schedule.set(this, this.#schedule.now());
+    if (!this.#isHeld()) this.refused(0);
   }
 
   /** Removes a listener. True if no listener is left. */
@@ -411,7 +414,8 @@ class AwaitedKey implements Due {
    * free. After that time, the listeners are notified if the key is free.
    */
   refused(retryAfter: number): void {
-    this.#schedule.set(this, Math.min(this.#schedule.now() + retryAfter, this.#readersRetryAt));
+    this.#checkAt = this.#schedule.now() + retryAfter;
+    this.#plan();
   }
 
   /**
@@ -420,12 +424,17 @@ class AwaitedKey implements Due {
    */
   putOff(retryAfter: number): void {
     this.#readersRetryAt = this.#schedule.now() + retryAfter;
-    this.#schedule.set(this, this.#readersRetryAt);
+    this.#plan();
+  }
+
+  #plan(): void {
+    this.#schedule.set(this, Math.min(this.#checkAt, this.#readersRetryAt));
   }
 
   /** Called by the schedule when the lease of the key may have expired, or readers are no longer put off. */
   run(now: number): void {
     const mayJoin = now >= this.#readersRetryAt;
+    this.#checkAt = Infinity;
     if (mayJoin) this.#readersRetryAt = Infinity;
     if (!this.#isHeld() || mayJoin) this.#notify();
   }

@@ -367,6 +367,23 @@ TEST(LeaseTable, ReadersWaitForTheTurnOfAnotherThread) {
   EXPECT_NE(join("r2", second).token, 0u) << "the readers hold the key together";
 }
 
+TEST(LeaseTable, GivesNoThreadTheTurnForAKeyThatRefusesReaders) {
+  Leases leases;
+  Watcher readers;
+  Watcher writers;
+  leases.join("key", "r1");
+  leases.putOff("key", 100);
+  readers.watches.add(leases.table, KeyView("key"));
+  writers.watches.add(leases.table, KeyView("key"));
+  EXPECT_TRUE(leases.leave("key", "r1"));
+  for (Watcher* const watcher : {&readers, &writers}) EXPECT_EQ(watcher->take().size(), 1u);
+  EXPECT_EQ(leases.table.join(leases.claim("key", "r2"), kTtl, readers.watches).retryAfter, 100);
+  EXPECT_NE(leases.turn("key", "writer", writers).token, 0u);
+  leases.release("key", "writer");
+  EXPECT_EQ(leases.turn("key", "writer", writers).token, 0u) << "the other thread has waited longer";
+  EXPECT_NE(leases.table.join(leases.claim("key", "r2"), kTtl, readers.watches).token, 0u);
+}
+
 TEST(LeaseTable, ForgetsTheReadersOfAGroupThatIsKeptOrReplaced) {
   Leases leases;
   const LeaseTable::SharedGrant grant = leases.join("key", "r1");

@@ -259,6 +259,10 @@ export const mutants = {
     'const bool isPutOff = false;',
     'LeaseTable.PutsOffReadersOfAFreeKey*',
   ],
+  'lease-turn-of-refused-readers': [
+    'callWatches(claim.key, true, wakes);',
+    'LeaseTable.GivesNoThreadTheTurnForAKeyThatRefusesReaders*',
+  ],
   'lease-freed-while-read': ['', 'LeaseTable.IsFreedByTheLastReader*'],
   'gate-counted-twice': ['', 'FencingGate.IsNotForgottenForOne*'],
   'gate-forgets': ['', 'FencingGate.ForgetsTheLowest*'],

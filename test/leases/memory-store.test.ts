@@ -125,6 +125,19 @@ describe('listeners of a memory store', () => {
     end();
   });
 
+  it('are notified if the key was free before they listened, also if a reader is put off then', async () => {
+    // The time stands still.
+    const store = new MemoryLeaseStore({ clock: new FixedClock() });
+    await store.tryAcquireShared('key', 'r1', 1000);
+    await store.putOffReaders('key', 1000);
+    await store.releaseShared('key', 'r1');
+    let calls = 0;
+    const end = store.onRelease('key', () => calls++);
+    expect(await store.tryAcquireShared('key', 'r2', 1000)).toBeUndefined();
+    await until(() => calls === 1, 'they are notified');
+    end();
+  });
+
   it('are all notified, each of them first in turn, until they end', async () => {
     const store = new MemoryLeaseStore({ clock: new FixedClock() });
     const calls: string[] = [];

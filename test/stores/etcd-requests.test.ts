@@ -303,6 +303,27 @@ describe.runIf(hasEtcd)('a request of the etcd store', () => {
       expect((await hasty.inspect('key'))!.remaining).toBeGreaterThan(LONG / 2);
     });
 
+    it.each([1, 2])(
+      'does not bind a key to an older etcd lease, after another client has renewed it: transaction %i',
+      async (nth) => {
+        const other = etcd.store();
+        await other.tryAcquire('key', 'me', LONG);
+        const hasty = etcd.store({ endpoints: [gateway.endpoint], timeout: HASTE });
+        let txns = 0;
+        let late: Passing | undefined;
+        gateway.rule = (request) => {
+          if (request.path !== TXN || ++txns < nth) return request.forward();
+          late ??= request;
+          return new Promise(() => undefined);
+        };
+        await expect(hasty.renew('key', 'me', 2 * LONG, 'late')).rejects.toThrow(/has not answered/);
+        expect(await other.renew('key', 'me', LONG)).toBe(true);
+        const { lease } = (await etcd.entry('key'))!;
+        await late!.forward();
+        expect((await etcd.entry('key'))!.lease).toBe(lease);
+      },
+    );
+
     it('does not free a later grant of the same owner, when a release arrives late', async () => {
       const hasty = etcd.store({ endpoints: [gateway.endpoint], timeout: HASTE });
       await hasty.tryAcquire('key', 'me', LONG);

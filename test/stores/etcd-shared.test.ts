@@ -225,6 +225,22 @@ describe.runIf(hasEtcd)('shared mode in the etcd store', () => {
     expect(await other.tryAcquireShared('key', 'r4', LONG)).toBeUndefined();
   });
 
+  it.each([
+    ['and the key is free', true],
+    ['and a group still holds the key', false],
+  ])('notifies waiters when readers are no longer put off, %s', async (_what, isFree) => {
+    let woken = 0;
+    other.onRelease('key', () => woken++);
+    await expectSoon(() => woken).toBeGreaterThan(0);
+    await store.tryAcquireShared('key', 'r1', LONG);
+    const before = woken;
+    await store.putOffReaders('key', 1000);
+    if (isFree) await store.releaseShared('key', 'r1');
+    // The release is reported, too.
+    await expectSoon(() => woken).toBe(before + (isFree ? 2 : 1));
+    expect(await other.tryAcquireShared('key', 'r2', LONG)).toBeDefined();
+  });
+
   it('refuses a reader if readers are put off between its read and its transaction', async () => {
     await other.tryAcquireShared('key', 'r1', LONG);
     let count = 0;

@@ -43,7 +43,7 @@ export class MysqlScene {
   async connect(
     library: MysqlLibrary = 'mysql2 pool',
     url = this.urlFor(),
-    options: { max?: number } = {},
+    options: { max?: number; acquireTimeout?: number } = {},
   ): Promise<object> {
     const { client, close } = await mysqlClients[library](url, options);
     onTestFinished(() => {

@@ -78,10 +78,27 @@ describe.each(postgresLibraries)('a group of readers in PostgreSQL, on %s', (lib
     expect(await row()).toMatchObject({ waited: true, info: expect.stringMatching(/\+,b,$/) as string });
     expect(acquired.state).toBe('pending');
     expect(await store.releaseShared('key', 'b')).toBe(true);
-    const lease = await acquired.promise;
-    expect(await row()).toMatchObject({ waited: false });
-    await lease.release();
+    await (await acquired.promise).release();
     await manager.close();
+  });
+
+  it('wakes a reader that was put off after the last reader had left, when the next writer has released', async () => {
+    const [store, table, row] = await begin();
+    const other = scene.storeOn(await scene.connect(library), { table });
+    let woken = 0;
+    other.onRelease('key', () => woken++);
+    await expect.poll(() => woken, { timeout: 20_000 }).toBeGreaterThan(0);
+    await store.tryAcquireShared('key', 'a', LONG);
+    await store.putOffReaders('key', LONG);
+    await store.releaseShared('key', 'a');
+    expect(await other.tryAcquireShared('key', 'b', LONG)).toBeUndefined();
+    expect(await row()).toMatchObject({ owner: '', waited: true });
+    await store.tryAcquire('key', 'writer', LONG);
+    const before = woken;
+    await store.release('key', 'writer');
+    await expect.poll(() => woken, { timeout: 20_000 }).toBeGreaterThan(before);
+    expect(await other.tryAcquireShared('key', 'b', LONG)).toBeDefined();
+    expect(await row()).toMatchObject({ waited: false });
   });
 
   it('wakes the waiting readers of all clients when a writer has released, and they join each other', async () => {

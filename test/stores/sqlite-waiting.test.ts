@@ -209,6 +209,27 @@ describe.runIf(sqliteDrivers.length > 0)('the record of a store that waits in a 
     expect(await other.tryAcquire('key', 'c', LONG)).toBeDefined();
   });
 
+  it('does not keep the key from a writer, if it waits for a reader that is put off', async () => {
+    const [holder, reader, writer] = [storeOf(), storeOf(), storeOf()];
+    await holder.tryAcquireShared('key', 'r1', LONG);
+    await holder.putOffReaders('key', 1000);
+    reader.onRelease('key', () => undefined);
+    expect(await reader.tryAcquireShared('key', 'r2', LONG)).toBeUndefined();
+    const stop = writer.onRelease('key', () => undefined);
+    expect(await writer.tryAcquire('key', 'w', LONG)).toBeUndefined();
+    stop();
+    expect(await holder.releaseShared('key', 'r1')).toBe(true);
+    for (const time of [0, 999]) {
+      clock.time += time;
+      expect(await reader.tryAcquireShared('key', 'r2', LONG)).toBeUndefined();
+    }
+    expect(await writer.tryAcquire('key', 'w', LONG)).toBeDefined();
+    // The reader's store still waits, so it has the next turn.
+    expect(await writer.release('key', 'w')).toBe(true);
+    expect(await writer.tryAcquire('key', 'w', LONG)).toBeUndefined();
+    expect(await reader.tryAcquireShared('key', 'r2', LONG)).toBeDefined();
+  });
+
   it.each([
     ['gets no turn once it has expired', 0, true],
     ['gets a turn as long as it has not', 1, false],

@@ -5,7 +5,8 @@
  *
  * @callback ConnectMysql
  * @param {string} url
- * @param {{ max?: number }} [options] How many connections a pool has; default 4.
+ * @param {{ max?: number, acquireTimeout?: number }} [options] How many connections a pool has; default 4. How many
+ * milliseconds a pool of `mariadb` waits for a connection.
  * @returns {Promise<MysqlConnection>}
  */
 
@@ -60,11 +61,11 @@ export const mysqlClients = {
     const client = await mysql.createConnection({ ...addressIn(url), ...PATIENTLY, flags: ['-FOUND_ROWS'] });
     return { client, close: () => client.destroy() };
   },
-  'mariadb pool': async (url, { max = 4 } = {}) => {
+  'mariadb pool': async (url, { max = 4, acquireTimeout = CONNECTS_WITHIN } = {}) => {
     const mariadb = await import('mariadb');
     const times = {
       ...PATIENTLY,
-      acquireTimeout: CONNECTS_WITHIN,
+      acquireTimeout,
       initializationTimeout: CONNECTS_WITHIN,
     };
     const client = mariadb.createPool({ ...addressIn(url), connectionLimit: max, ...times });

@@ -238,8 +238,9 @@ export class EtcdBackend implements ListingBackend {
   }
 
   /**
-   * Reports keys that are removed by a release, by expiry, or because their etcd lease was revoked. The watch
-   * starts at the current revision, never at a past one, so compaction cannot break the watch.
+   * Reports keys that are removed by a release, by expiry, or because their etcd lease was revoked, and keys whose
+   * readers are no longer put off. The watch starts at the current revision, never at a past one, so compaction
+   * cannot break the watch.
    */
   #watch({ subscribed, released, lost }: ReleaseListener): () => void {
     const request = { create_request: { ...this.#names.all, filters: ['NOPUT'] } };
@@ -248,7 +249,7 @@ export class EtcdBackend implements ListingBackend {
       ({ created, canceled, events = [] }) => {
         if (canceled) throw new Error('the watch was cancelled');
         if (created) subscribed();
-        for (const { kv } of events) released(kv?.key ?? '');
+        for (const { kv } of events) released(this.#names.leaseOf(kv?.key ?? ''));
       },
       () => lost(),
     );
@@ -379,26 +380,19 @@ export class EtcdBackend implements ListingBackend {
     return wanted.map(({ names }) => keys.slice(at, (at += names.length)).map(({ isDone }) => isDone));
   }
 
-  async #renew(keys: readonly Step[], operation: Operation): Promise<void> {
-    await this.#extend(keys, operation);
-    const moves = keys.filter(isOpen);
-    if (moves.length === 0) return;
-    await this.#move(moves, operation, await this.#secondsOf(moves, operation));
-  }
-
   /**
-   * Returns for each key the TTL of its etcd lease in seconds, because a renewal must not shorten this TTL.
-   * The result may be 0 for an etcd lease that is shorter than the requested length.
+   * Extends the keys' etcd leases if they are long enough, and binds the other keys to new ones. A key that another
+   * client wrote last is bound to a new etcd lease only after this store has rewritten it with the old one, or if the
+   * old one no longer exists. So if a client's renewal finds the key as that client wrote it, no other client has
+   * already chosen a new etcd lease for it, which might expire before that renewal.
    */
-  async #secondsOf(keys: readonly Step[], operation: Operation): Promise<readonly number[]> {
-    const lengths = keys.map((key) => this.#lengthOf(key));
-    // For keys without an `info` text to write, `#extend` has already extended every etcd lease that is long
-    // enough.
-    const unknown = keys.filter(({ wanted }, i) => lengths[i] === undefined && wanted.info !== undefined);
-    if (unknown.length === 0) return lengths.map((length) => length ?? 0);
-    const ids = unknown.map(({ found }) => found!.lease);
-    const { seconds } = await this.#leases.extend(operation, ids);
-    return keys.map((key, i) => lengths[i] ?? seconds[unknown.indexOf(key)] ?? 0);
+  async #renew(keys: readonly Step[], operation: Operation): Promise<void> {
+    const ended = await this.#extend(keys, operation);
+    const moves = keys.filter((key) => isOpen(key) && (this.#leaseOf(key) !== undefined || ended.has(key)));
+    if (moves.length === 0) return;
+    // A renewal must not shorten the TTL.
+    const least = moves.map((key) => this.#leaseOf(key)?.seconds ?? 0);
+    await this.#move(moves, operation, least);
   }
 
   /** Reads the keys' current grants. Returns the Raft term. */
@@ -414,42 +408,44 @@ export class EtcdBackend implements ListingBackend {
   }
 
   /**
-   * Extends the etcd leases of keys, if these leases are long enough. If another client wrote a key last, the
-   * key is also rewritten unchanged, because an older renewal by that client may still be in flight. That
-   * renewal compares revisions, so after the rewrite it can no longer bind the key to a shorter etcd lease.
+   * Extends the etcd leases of keys, if these leases are long enough and no `info` text must be written. If another
+   * client wrote a key last, its etcd lease is extended in any case, and the key is rewritten, because an older
+   * renewal by that client may still be in flight. That renewal compares revisions, so after the rewrite it can no
+   * longer bind the key to another etcd lease. Returns keys whose etcd leases no longer exist.
    */
-  async #extend(keys: readonly Step[], operation: Operation): Promise<void> {
+  async #extend(keys: readonly Step[], operation: Operation): Promise<ReadonlySet<Step>> {
     for (;;) {
-      const lasting = keys.filter(
-        (key) => isOpen(key) && key.wanted.info === undefined && this.#hasLength(key),
-      );
-      if (lasting.length === 0) return;
+      const lasting = keys.filter((key) => {
+        const lease = this.#leaseOf(key);
+        const { info, length } = key.wanted;
+        return isOpen(key) && (!lease || (info === undefined && lease.seconds >= secondsFor(length)));
+      });
+      if (lasting.length === 0) return new Set();
       const asked = localNow();
       const ids = lasting.map(({ found }) => found!.lease);
       const { term, seconds } = await this.#leases.extend(operation, ids);
       const lengths = new Map(lasting.map((key, i) => [key, seconds[i]!]));
-      const extended = lasting.filter((key) => lengths.get(key)! >= secondsFor(key.wanted.length));
-      const known = lasting.filter((key) => this.#lengthOf(key) !== undefined);
-      const foreign = extended.filter((key) => !known.includes(key));
+      const known = lasting.filter((key) => this.#leaseOf(key) !== undefined);
+      const foreign = lasting.filter((key) => lengths.get(key)! > 0 && !known.includes(key));
       const terms = await Promise.all([
         known.length === 0 ? term : this.#readGrants(known, operation),
         foreign.length === 0 ? term : this.#adopt(foreign, lengths, operation),
       ]);
       if (term !== '' && terms.every((one) => one === term)) {
         lasting.forEach((key, i) => {
-          const held = this.#held.of(key.name, key.wanted.owner);
-          if (held?.lease.id !== ids[i] || seconds[i] === 0 || !isSame(held!.grant, key.found)) return;
-          held!.lease.since = Math.max(held!.lease.since, asked);
-          key.isDone = true;
+          const lease = this.#leaseOf(key);
+          if (lease === undefined || lease.id !== ids[i] || seconds[i] === 0) return;
+          lease.since = Math.max(lease.since, asked);
+          key.isDone = seconds[i]! >= secondsFor(key.wanted.length);
         });
-        return;
+        return new Set(lasting.filter((key) => lengths.get(key) === 0));
       }
       await operation.pause(PAUSE);
     }
   }
 
   /**
-   * Rewrites keys that another client wrote last, without changing their values. `lengths`: the TTLs of their
+   * Rewrites keys that another client wrote last, with their new `info` texts, if any. `lengths`: the TTLs of their
    * etcd leases, in seconds. Returns the Raft term.
    */
   async #adopt(
@@ -565,18 +561,10 @@ export class EtcdBackend implements ListingBackend {
     }
   }
 
-  /**
-   * Whether the key's etcd lease is long enough, or has an unknown length because another client created it.
-   */
-  #hasLength(key: Step): boolean {
-    const length = this.#lengthOf(key);
-    return length === undefined || length >= secondsFor(key.wanted.length);
-  }
-
-  /** The length of the key's etcd lease in seconds. Undefined if another client wrote the key last. */
-  #lengthOf({ name, wanted, found }: Step): number | undefined {
+  /** The key's etcd lease. Undefined if another client wrote the key last. */
+  #leaseOf({ name, wanted, found }: Step): EtcdLease | undefined {
     const held = this.#held.of(name, wanted.owner);
-    return held?.lease.id === found?.lease ? held?.lease.seconds : undefined;
+    return held && isSame(held.grant, found) ? held.lease : undefined;
   }
 }
 

@@ -133,9 +133,18 @@ export class KeyNames {
     return fromBase64(name).slice(this.#prefix.length);
   }
 
-  /** The range of all lease keys: the first key in the range, and the first key after the range. */
+  /**
+   * A range with all lease keys and all keys that put off readers: the first key in the range, and the first key
+   * after the range.
+   */
   get all(): { readonly key: string; readonly range_end: string } {
-    return { key: base64(this.#prefix), range_end: base64(`${this.#prefix.slice(0, -1)}0`) };
+    return { key: base64(this.#prefix), range_end: base64(`${this.#putOff.slice(0, -1)}0`) };
+  }
+
+  /** If this key puts off readers, returns the name of the lease key. Otherwise returns the name unchanged. */
+  leaseOf(name: string): string {
+    const text = fromBase64(name);
+    return text.startsWith(this.#putOff) ? base64(this.#prefix + text.slice(this.#putOff.length)) : name;
   }
 }
 

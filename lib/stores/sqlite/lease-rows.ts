@@ -28,7 +28,7 @@ const NANOSECONDS = 1_000_000n;
 const REMEMBERED = 86_400_000n;
 /** The token of a row that reserves its key for a waiting store. Every lease has a higher token. */
 const RESERVED = 0n;
-/** The owner of a reservation that only refuses readers. */
+/** The owner of a row that only refuses readers. */
 const NO_STORE = '';
 /**
  * Milliseconds for which a released key is reserved for a waiting store: about three times the longest pause
@@ -72,9 +72,9 @@ export interface WaiterRow {
  * It expires after {@link RESERVED_FOR} milliseconds. A store that died while it had a record delays the
  * other stores only once.
  *
- * If a group ends while its readers are put off, `info` of the reservation is the time until which readers are
- * refused. If no store waits, the row has the owner {@link NO_STORE} and expires at that time. For an exclusive
- * acquisition, the key of such a row is free.
+ * If a group ends while its readers are put off, the key is not reserved for a store, because that store might wait
+ * only for readers. Instead, its row has the token {@link RESERVED} and the owner {@link NO_STORE}, and expires when
+ * readers are no longer put off. For an exclusive acquisition, the key of such a row is free.
  *
  * The store's clock follows the wall clock. If the wall clock is adjusted, {@link StoreClock} continues on
  * monotonic time. The wall clock is read inside the transaction, so the readings have the same order as the
@@ -251,13 +251,12 @@ export class LeaseRows {
       }
       const { abandoned, putOffUntil } = group;
       if (putOffUntil > now) {
-        statements.put.run(key, NO_STORE, RESERVED, putOffUntil, String(putOffUntil), markOf(abandoned));
-      } else if (abandoned) {
-        statements.put.run(key, group.name, row!['token'] as bigint, now, null, 1n);
-      } else {
-        statements.remove.run(key, group.name, now, null, null);
+        statements.put.run(key, NO_STORE, RESERVED, putOffUntil, null, markOf(abandoned));
+        return 'freed';
       }
-      if (!keeps(key)) reserve(statements, key, now, markOf(abandoned), putOffUntil);
+      if (abandoned) statements.put.run(key, group.name, row!['token'] as bigint, now, null, 1n);
+      else statements.remove.run(key, group.name, now, null, null);
+      if (!keeps(key)) reserve(statements, key, now, markOf(abandoned));
       return 'freed';
     });
     return release ?? 'not held';
@@ -377,8 +376,8 @@ export class LeaseRows {
     const row = statements.lease.get(key);
     const group = groupOf(row, now);
     if (group !== undefined) return group.putOffUntil > now && !group.readers.has(reader);
-    if (row?.['token'] === RESERVED && putOffUntil(row) > now) return true;
-    return this.#firstTaken(statements, [key], NO_STORE, now) >= 0;
+    if (row === undefined || (row['expires'] as bigint) <= now) return false;
+    return row['token'] !== RESERVED || row['owner'] !== this.#store;
   }
 
   /** If the tables were dropped, recreates them and retries once. */
@@ -585,27 +584,15 @@ function markOf(abandoned: boolean): bigint | null {
   return abandoned ? 1n : null;
 }
 
-/** The time until which a reservation refuses readers; 0 if it does not refuse them. */
-function putOffUntil(reservation: SqliteRow): bigint {
-  return BigInt((reservation['info'] as string | null) ?? 0);
-}
-
 /**
  * Reserves a freed key for the first waiting store. Does nothing if no store waits. `abandoned`: 1 if the key
- * is abandoned, else null. `until`: readers are refused until this time.
+ * is abandoned, else null.
  */
-function reserve(
-  statements: Statements,
-  key: string,
-  now: bigint,
-  abandoned: bigint | null,
-  until = 0n,
-): void {
+function reserve(statements: Statements, key: string, now: bigint, abandoned: bigint | null): void {
   const next = statements.firstWaiter.get(key, now)?.['store'] as string | undefined;
   if (next === undefined) return;
   statements.forget.run(next, key);
-  const text = until > now ? String(until) : null;
-  statements.put.run(key, next, RESERVED, now + RESERVED_FOR, text, abandoned);
+  statements.put.run(key, next, RESERVED, now + RESERVED_FOR, null, abandoned);
 }
 
 function leaseOf(row: SqliteRow, now: bigint): StoredLease {

@@ -88,10 +88,12 @@ LeaseTable::Leave LeaseTable::leave(const Claim& claim, const LeaseWatches* self
   readers.erase(reader);
   // mutant: lease-freed-while-read
   if (!readers.empty()) return Leave::kOthersRemain;
-  callWatches(claim.key, true, wakes);
   const Nanoseconds putOffUntil = entry->group->putOffUntil;
   // mutant: lease-put-off-ends-with-its-group
   const bool isPutOff = putOffUntil > at;
+  // The thread that has waited longest might wait only for readers, which are refused.
+  // mutant: lease-turn-of-refused-readers
+  callWatches(claim.key, !isPutOff, wakes);
   if (isPutOff) {
     entry->vacant = true;
     entry->group.reset();

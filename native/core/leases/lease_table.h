@@ -10,7 +10,7 @@
 //
 // tryAcquire() makes a free key held, and end() or expiry frees the key again. Waiting threads watch the key, and a
 // release notifies all of them. The thread that has waited longest then has the turn: for kTurn after the release, only
-// this thread can take the key.
+// this thread can take the key. If the key is then vacant, no thread has the turn.
 //
 // The first join() of a free key forms a group, and names it after the reader and the token. Further readers join the
 // group, and leave it one by one. The last reader to leave frees the key. If readers are put off at that time, the entry
