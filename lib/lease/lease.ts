@@ -15,6 +15,9 @@ export let createLease: (holds: readonly Hold[]) => Lease;
 /** For managers only: releases a lease whose keys were not used, without regard to its `minHold`. */
 export let giveBackLease: (lease: Lease) => Promise<boolean>;
 
+/** The result of a second release. */
+const RELEASED_BEFORE = Promise.resolve(false);
+
 /**
  * A lease holds a key in a store for a limited time, and can be renewed. It belongs to the thread that
  * acquired it.
@@ -212,6 +215,8 @@ export class Lease implements AsyncDisposable {
     const before = this.#releasing;
     const holds = this.#holds;
     if (before !== undefined) return (this.#releasing = freeAgain(before, this.#toFree));
+    // A listener of the signal or of a diagnostics channel may call this method during the next steps.
+    this.#releasing = RELEASED_BEFORE;
     // If the lease has already expired, `checkHeld` aborts its signal. That must happen before the listener
     // of the signal is removed.
     const controller = this.#controller;

@@ -214,6 +214,23 @@ it('the events of leases are published', async () => {
   ]);
 });
 
+it('a subscriber that releases the same lease again does not free a key that another lease uses', async () => {
+  const store = new MemoryLeaseStore();
+  const manager = new LeaseManager({ store, reentrant: true });
+  const lease = await manager.acquire(['a', 'b']);
+  const other = await manager.acquire('b');
+  const again: Promise<boolean>[] = [];
+  const listener = (): void => void again.push(lease.release());
+  subscribe('stripelock:lease:released', listener);
+  onTestFinished(() => void unsubscribe('stripelock:lease:released', listener));
+  await lease.release();
+  expect(await Promise.all(again)).toEqual([false]);
+  expect(await store.inspect('a')).toBeUndefined();
+  expect(other.held).toBe(true);
+  expect(await store.inspect('b')).toMatchObject({ token: other.token });
+  expect(await other.release()).toBe(true);
+});
+
 it('the event of a grant has the whole wait, not only the last attempt', async () => {
   const store = new MemoryLeaseStore();
   const [one, other] = [new LeaseManager({ store }), new LeaseManager({ store })];
