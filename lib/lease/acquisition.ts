@@ -259,7 +259,7 @@ export class Acquisition implements Due, Abortable {
   }
 
   /**
-   * Makes an attempt. If this acquisition waits in a queue, call when it is its turn there. True if the attempt
+   * Makes an attempt. If this acquisition waits in a queue, call only in its turn. True if the attempt
    * was granted. `slots`: the slots to try, in this order, if the key has a limit; default: all. Rejects if the
    * store fails.
    */
@@ -304,7 +304,8 @@ export class Acquisition implements Due, Abortable {
     if (this.#settled) this.#giveBack();
     // The timeout was extended only to wait for this answer, which has not granted all keys.
     else if (this.#isExtended) this.fail(this.timeoutError(), COUNT.timeouts);
-    // The store may still remove a reader whose attempt has failed, so each attempt uses another one.
+    // The store may still remove a reader whose attempt has failed. So in shared mode, each attempt uses a new
+    // reader, also after a refusal.
     else if (this.isShared || this.#requester.isSpent) this.#replaceRequester();
   }
 

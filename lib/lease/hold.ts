@@ -124,7 +124,8 @@ export class Hold implements Due, Grant {
 
   /**
    * Records the release in the profile that is running. Set when the release begins; undefined if no profile
-   * is running then. Called for a reader once its release may have freed the key.
+   * is running then. An exclusive release calls it at once. A reader's release calls it when the answer says
+   * that the key may be free.
    */
   recordRelease: (() => void) | undefined;
   #minHold: number;

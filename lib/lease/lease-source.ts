@@ -71,7 +71,8 @@ export class LeaseSource implements KnownGrants {
   readonly counts: ThreadCounts;
   readonly contention: LeaseContention;
   /**
-   * The timeouts of the waiting acquisitions, and the pauses between attempts. The schedule keeps the process
+   * The timeouts of the waiting acquisitions, and the pauses between attempts. An acquisition is in this schedule
+   * from the start of its wait until it settles: {@link close} relies on this. The schedule keeps the process
    * alive. It uses real time, even if the manager has a `clock`.
    */
   readonly waiting = new Schedule(undefined, true);

@@ -15,8 +15,8 @@ export let createLease: (holds: readonly Hold[]) => Lease;
 /** For managers only: releases a lease whose keys were not used, without regard to its `minHold`. */
 export let giveBackLease: (lease: Lease) => Promise<boolean>;
 
-/** The result of a second release. */
-const RELEASED_BEFORE = Promise.resolve(false);
+/** The value of `#releasing` while `release` runs. A diagnostics listener may then call `release` again. */
+const RELEASING = Promise.resolve(false);
 
 /**
  * A lease holds a key in a store for a limited time, and can be renewed. It belongs to the thread that
@@ -212,25 +212,22 @@ export class Lease implements AsyncDisposable {
    * a released lease is no longer renewed.
    */
   release(): Promise<boolean> {
-    const before = this.#releasing;
     const holds = this.#holds;
-    if (before !== undefined) return (this.#releasing = freeAgain(before, this.#toFree));
-    // A listener of the signal or of a diagnostics channel may call this method during the next steps.
-    this.#releasing = RELEASED_BEFORE;
     // If the lease has already expired, `checkHeld` aborts its signal. That must happen before the listener
-    // of the signal is removed.
-    const controller = this.#controller;
-    if (controller !== undefined) {
-      checkHeld(holds);
-      for (const hold of holds) hold.removeLossListener(controller);
+    // of the signal is removed. A listener of the program may call this method meanwhile.
+    const isObserved = this.#controller !== undefined || holds.some(({ users }) => users > 1);
+    if (isObserved && this.#releasing === undefined) checkHeld(holds);
+    const before = this.#releasing;
+    if (before === RELEASING) return before.then(() => this.release());
+    if (before !== undefined) return (this.#releasing = freeAgain(before, this.#toFree));
+    for (const hold of holds) {
+      if (this.#controller !== undefined) hold.removeLossListener(this.#controller);
+      if (this.#others !== undefined) hold.removeLossListener(this.#others);
+      hold.drop(this, this.#wasUsed);
     }
-    if (this.#others !== undefined) for (const hold of holds) hold.removeLossListener(this.#others);
-    for (const hold of holds) hold.drop(this, this.#wasUsed);
-    const last = holds.filter((hold) => hold.leave()).reverse();
-    this.#toFree = last;
-    const isWhole = last.length === holds.length;
-    if (!isWhole) checkHeld(holds);
-    this.#releasing = freeAll(last, isWhole);
+    this.#toFree = holds.filter((hold) => hold.leave()).reverse();
+    this.#releasing = RELEASING;
+    this.#releasing = freeAll(this.#toFree, this.#toFree.length === holds.length);
     const lost = firstLost(holds);
     if (lost !== undefined) this.#controller ??= abortedBy(lost);
     return this.#releasing;

@@ -286,8 +286,8 @@ export class MemoryLeaseStore
   /**
    * Calls `listener` when any thread has released the key, and when the lease of the key has expired. The
    * returned function stops these calls. Threads that listen for the same key take turns: for 5 ms after a
-   * release, only the thread whose turn it is can acquire the key. If the key still refuses readers, no thread
-   * has the turn. Throws for a bad key.
+   * release, only the thread whose turn it is can acquire the key. If {@link putOffReaders} still refuses
+   * readers, no thread has the turn. Throws for a bad key.
    */
   onRelease(key: string, listener: () => void): () => void {
     checkFunction(listener, 'listener');
@@ -436,6 +436,7 @@ class AwaitedKey implements Due {
     const mayJoin = now >= this.#readersRetryAt;
     this.#checkAt = Infinity;
     if (mayJoin) this.#readersRetryAt = Infinity;
+    else if (this.#readersRetryAt < Infinity) this.#plan();
     if (!this.#isHeld() || mayJoin) this.#notify();
   }
 

@@ -48,23 +48,18 @@ export interface Requester {
   isCancelled: boolean;
 }
 
-/** A grant of one key, as far as it is known. `token`: as for {@link StoreRequests.release}. */
-interface KnownGrant {
-  readonly token: FencingToken | undefined;
+/** The store's grant of one key. */
+export interface KeyGrant {
+  readonly token: FencingToken;
   /** See `Lease.abandoned`. */
   readonly abandoned: boolean | undefined;
-}
-
-/** The store's grant of one key. */
-export interface KeyGrant extends KnownGrant {
-  readonly token: FencingToken;
   /** In shared mode: the group of readers that holds the key. */
   readonly group?: string;
 }
 
 /** A renewal or a release that has not been sent yet. */
 interface PendingRequest extends Renewal, KeyRelease {
-  /** If false, the request is a renewal. A release has no `ttl` and `info`; a renewal has no `token`. */
+  /** If false, the request is a renewal. A release does not use `ttl` and `info`; a renewal does not use `token`. */
   readonly isRelease: boolean;
   ttl: number;
   readonly answer: Promise<boolean>;
@@ -164,9 +159,14 @@ export class StoreRequests {
   /**
    * Gives back a grant that was not used. The key is then abandoned only if it was abandoned before the grant.
    * `owner`: in shared mode, the reader. `grant`: undefined if the answer with the grant was lost; the owner's
-   * current grant then ends. True if the owner held the grant.
+   * current grant then ends. `grant.token`: as for {@link release}. True if the owner held the grant.
    */
-  giveBack(key: string, owner: string, mode: LockMode, grant?: KnownGrant): Promise<boolean> {
+  giveBack(
+    key: string,
+    owner: string,
+    mode: LockMode,
+    grant?: { readonly token: FencingToken | undefined; readonly abandoned: boolean | undefined },
+  ): Promise<boolean> {
     if (mode === 'shared') return this.releaseShared(key, owner);
     if (grant?.abandoned === false) return this.release(key, owner, grant.token);
     return this.takeBack(key, owner, grant?.token, false);

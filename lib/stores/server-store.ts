@@ -532,10 +532,12 @@ export class ListingServerStore
       { names: [name], owner: reader },
       (attempt, operation) => backend.acquireShared(wanted, attempt, operation),
       ({ group, token }) => this.highest.add(name, group, token),
-      // Removes the reader, also after `close`. The caller uses another id since its attempt timed out.
+      // Removes the reader, also after `close`. After its attempt timed out, the caller uses another id.
       () => void backend.releaseShared(name, reader, new Operation(false)).catch(() => undefined),
-    );
-    this.wakers.askedShared(name);
+    ).finally(() => {
+      // In a microtask, because a listener that throws must not hide a grant.
+      queueMicrotask(() => this.wakers.askedShared(name));
+    });
     if (typeof answer === 'number') return undefined;
     const { token, group, abandoned } = answer;
     if (details !== undefined) details.abandoned = [abandoned];

@@ -135,9 +135,9 @@ class AwaitedKey extends Waiters {
 
 /**
  * Wakes the waiters of this store when a key may be free: after a reported release, and when the current
- * lease expires. The waiters for a key are woken one at a time, in turn, because only one of them can get the
- * key. But after an attempt in shared mode, the next waiter is woken, too. Each waiter also polls, which covers
- * lost notifications.
+ * lease expires. The waiters for a key are woken one at a time, in turn, because usually only one of them can get
+ * the key. After each attempt in shared mode, the next waiter is woken, because it may get the key, too. Each
+ * waiter also polls, which covers lost notifications.
  *
  *     idle → opening → subscribed ⇄ interrupted → (retryAfter) → opening
  *
@@ -218,8 +218,8 @@ export class Wakers {
   }
 
   /**
-   * Call after the answer to an attempt in shared mode. Wakes the next waiter of this store, which may be granted
-   * the key, too: a writer if the reader was put off, and another reader if the reader was granted the key.
+   * Call after an attempt in shared mode. Wakes the next waiter of this store. If the reader was put off, a writer
+   * can get the key, and if the reader was granted the key, other readers can.
    */
   askedShared(name: string): void {
     this.#keys.get(this.#topicOf(name))?.wakeNext();

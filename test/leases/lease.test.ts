@@ -5,7 +5,7 @@ import { LeaseLostError, LeaseManager, MemoryLeaseStore } from 'stripelock';
 import { block } from '../support/block.js';
 import { messagesOf } from '../support/channels.js';
 import { runThread } from '../support/threads.js';
-import { rejectionOf, thrownBy, turns } from '../support/waiting.js';
+import { rejectionOf, thrownBy, turns, watch } from '../support/waiting.js';
 import { failing, FaultyStore, gate } from './faulty-store.js';
 import { onFaultyStore, onFixedClock } from './fixed-time.js';
 
@@ -214,21 +214,42 @@ it('the events of leases are published', async () => {
   ]);
 });
 
-it('a subscriber that releases the same lease again does not free a key that another lease uses', async () => {
-  const store = new MemoryLeaseStore();
-  const manager = new LeaseManager({ store, reentrant: true });
-  const lease = await manager.acquire(['a', 'b']);
-  const other = await manager.acquire('b');
-  const again: Promise<boolean>[] = [];
-  const listener = (): void => void again.push(lease.release());
-  subscribe('stripelock:lease:released', listener);
-  onTestFinished(() => void unsubscribe('stripelock:lease:released', listener));
-  await lease.release();
-  expect(await Promise.all(again)).toEqual([false]);
-  expect(await store.inspect('a')).toBeUndefined();
-  expect(other.held).toBe(true);
-  expect(await store.inspect('b')).toMatchObject({ token: other.token });
-  expect(await other.release()).toBe(true);
+describe('a release during a release of the same lease', () => {
+  it('does not free a key that another lease uses, and waits for the first release', async () => {
+    const store = new FaultyStore();
+    const manager = new LeaseManager({ store, reentrant: true, renew: false });
+    const lease = await manager.acquire(['a', 'b']);
+    const other = await manager.acquire('b');
+    const again: Promise<boolean>[] = [];
+    const listener = (): void => void again.push(lease.release());
+    subscribe('stripelock:lease:released', listener);
+    onTestFinished(() => void unsubscribe('stripelock:lease:released', listener));
+    const answer = store.delayAnswer('release');
+    const releasing = lease.release();
+    const nested = watch(Promise.all(again));
+    await turns();
+    expect(nested.state).toBe('pending');
+    answer.open();
+    expect([await releasing, await nested.promise]).toEqual([false, [false]]);
+    expect(await store.inspect('a')).toBeUndefined();
+    expect(other.held).toBe(true);
+    expect(await store.inspect('b')).toMatchObject({ token: other.token });
+    expect(await other.release()).toBe(true);
+  });
+
+  it('is possible after one that a clock made throw', async () => {
+    const { clock, manager } = onFixedClock({ renew: false });
+    const lease = await manager.acquire('key');
+    expect(lease.signal.aborted).toBe(false);
+    const { now } = clock;
+    clock.now = () => {
+      clock.now = now;
+      throw new Error('no time');
+    };
+    expect(() => lease.release()).toThrow('no time');
+    expect(await lease.release()).toBe(true);
+    expect(manager.store).toHaveProperty('size', 0);
+  });
 });
 
 it('the event of a grant has the whole wait, not only the last attempt', async () => {

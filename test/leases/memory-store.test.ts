@@ -125,9 +125,9 @@ describe('listeners of a memory store', () => {
     end();
   });
 
-  it('are notified if the key was free before they listened, also if a reader is put off then', async () => {
-    // The time stands still.
-    const store = new MemoryLeaseStore({ clock: new FixedClock() });
+  it('are notified if the key was free before they listened, and if a reader that was put off may join', async () => {
+    const clock = new FixedClock();
+    const store = new MemoryLeaseStore({ clock });
     await store.tryAcquireShared('key', 'r1', 1000);
     await store.putOffReaders('key', 1000);
     await store.releaseShared('key', 'r1');
@@ -135,6 +135,8 @@ describe('listeners of a memory store', () => {
     const end = store.onRelease('key', () => calls++);
     expect(await store.tryAcquireShared('key', 'r2', 1000)).toBeUndefined();
     await until(() => calls === 1, 'they are notified');
+    clock.advance(1000);
+    await until(() => calls === 2, 'they are notified again');
     end();
   });
 
