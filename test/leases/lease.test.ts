@@ -1,7 +1,8 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { setTimeout as delay } from 'node:timers/promises';
-import { describe, expect, it, onTestFinished } from 'vitest';
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { LeaseLostError, LeaseManager, MemoryLeaseStore } from 'stripelock';
+import { FixedClock } from 'stripelock/testing';
 import { block } from '../support/block.js';
 import { messagesOf } from '../support/channels.js';
 import { runThread } from '../support/threads.js';
@@ -238,14 +239,14 @@ describe('a release during a release of the same lease', () => {
   });
 
   it('is possible after one that a clock made throw', async () => {
-    const { clock, manager } = onFixedClock({ renew: false });
+    const clock = new FixedClock();
+    const manager = new LeaseManager({ clock, renew: false });
     const lease = await manager.acquire('key');
     expect(lease.signal.aborted).toBe(false);
-    const { now } = clock;
-    clock.now = () => {
-      clock.now = now;
+    const failed = vi.spyOn(clock, 'now').mockImplementationOnce(() => {
       throw new Error('no time');
-    };
+    });
+    onTestFinished(() => failed.mockRestore());
     expect(() => lease.release()).toThrow('no time');
     expect(await lease.release()).toBe(true);
     expect(manager.store).toHaveProperty('size', 0);
