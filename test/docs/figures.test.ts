@@ -26,9 +26,9 @@ const NODE = 'Node locks';
 type Rows = Record<string, [workload: string, ...subjects: string[]]>;
 
 const readme: Rows = {
-  'free key, sync': ['sync, hot string key', NATIVE, MUTEX],
-  'free key, awaited': ['async, hot string key', NATIVE, 'async-mutex', LOCK, NODE],
-  '8 free keys, awaited': ['async, 8 hot keys', NATIVE, LOCK],
+  'free key, sync': ['sync, hot string key', KEYED, MUTEX],
+  'free key, awaited': ['async, hot string key', KEYED, 'async-mutex', LOCK, NODE],
+  '8 free keys, awaited': ['async, 8 hot keys', KEYED, LOCK],
 };
 
 const all = [NATIVE, KEYED, JAVASCRIPT];

@@ -56,12 +56,7 @@ describe('the times in the README', () => {
   }
 
   it('match the run that it links', () => {
-    const subjects = [
-      ['stripelock native'],
-      ['async-mutex', 'async-lock'],
-      ['Atomics mutex'],
-      ['Node locks'],
-    ];
+    const subjects = [['KeyedLock native'], ['async-mutex', 'async-lock'], ['Atomics mutex'], ['Node locks']];
     const expected = Object.entries(workloads).map(([row, workload]) => [
       row,
       ...subjects.map((names) => {
