@@ -28,7 +28,7 @@ const FRAMES = 24;
  */
 const PAUSE = 0.1;
 /**
- * A microtask passes the pending records to the addon. Adding a record passes them earlier, if there are now
+ * A microtask passes the pending records to the addon, or the end of the thread does. Adding a record passes them earlier, if there are now
  * `MOST` records, or if the first record is older than `OLDEST` milliseconds. So does the profiler of this
  * thread, before it fetches the records or stops.
  */
@@ -51,6 +51,11 @@ interface Pending {
 
 /** This thread's {@link Records} that have pending records. */
 const unwritten = new Set<Records>();
+let writesAtExit = false;
+
+function writeAll(): void {
+  for (const records of unwritten) records.write();
+}
 
 /**
  * The records of one thread: for one lock, or for all leases. A record is created while the thread holds a
@@ -79,6 +84,10 @@ class Records {
     if (this.#pending.length === 1) {
       this.#since = now;
       unwritten.add(this);
+      // `process.exit()` and an uncaught error end a thread before its microtasks run. If a thread is terminated,
+      // the event is not emitted.
+      if (!writesAtExit) process.once('exit', writeAll);
+      writesAtExit = true;
       defer(() => this.write(), undefined);
     } else if (this.#pending.length >= MOST || now - this.#since > OLDEST) this.write();
   }
@@ -246,12 +255,12 @@ export class NativeContention implements ContentionEngine {
   }
 
   stop(): void {
-    for (const records of unwritten) records.write();
+    writeAll();
     this.#addon.stopProfile();
   }
 
   take(): { readonly records: readonly ContentionRecord[]; readonly leftOut: number } {
-    for (const records of unwritten) records.write();
+    writeAll();
     const taken = this.#addon.takeRecords();
     const leftOut = taken.pop() as number;
     return { records: taken.map((text) => JSON.parse(text as string) as ContentionRecord), leftOut };
