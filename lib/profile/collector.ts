@@ -57,8 +57,8 @@ export interface ContentionWait {
   readonly weight: number;
   /**
    * The stack of the acquisition, innermost frame first, without frames of this package. If thousands of
-   * acquisitions wait on event loops at once, the stack is empty for some of them: a thread captures at
-   * most ten stacks per millisecond.
+   * acquisitions wait on event loops at once, the stack is empty for some of them: for each lock, and for all
+   * leases together, a thread captures at most ten stacks per millisecond.
    */
   readonly frames: readonly string[];
   /**

@@ -222,21 +222,35 @@ describe('a profile', () => {
     },
   );
 
-  it('reads the holders for the waits whose stack it captures, and for blocking waits', async () => {
-    const lock = makeLock();
-    const peer = await Peer.start(lock.path);
-    await peer.ask('acquire', 'a');
-    const profiler = await profileContention(everyWait);
-    thrownBy(() => lock.acquireSync('a', { timeout: 1 }));
-    // They start within a few milliseconds, so a stack is captured for some of them only.
-    const late = Array.from({ length: 100 }, () => lock.acquire('a', { timeout: 1 }));
-    expect((await Promise.allSettled(late)).every(({ status }) => status === 'rejected')).toBe(true);
-    const { waits } = await profiler.stop();
-    const read = waits.filter(({ processes }) => processes.length > 0);
-    expect(read).toEqual(waits.filter(({ frames }) => frames.length > 0));
-    expect(new Set(read.map(({ kind }) => kind))).toEqual(new Set(['sync', 'async']));
-    for (const { processes } of read) expect(processes).toMatchObject([{ pid: peer.pid }]);
-  });
+  it.each([
+    ['one key', 'a', 1],
+    ['a list', ['a', 'b'], 1],
+    ['a limit', 'a', 2],
+  ] as const)(
+    'reads the holders for waits whose stack it captures, and for blocking waits, %s',
+    async (...row) => {
+      const [, keys, limit] = row;
+      const lock = makeLock({ limit });
+      const peer = await Peer.start(lock.path, undefined, limit);
+      for (let i = 0; i < limit; i++) await peer.ask('acquire', 'a');
+      const profiler = await profileContention(everyWait);
+      thrownBy(() => lock.acquireSync(keys, { timeout: 1 }));
+      // At most one stack is captured per 0.1 ms.
+      const since = performance.now();
+      const late = Array.from({ length: 100 }, () => lock.acquire(keys, { timeout: 1 }));
+      const most = 1 + Math.ceil((performance.now() - since) / 0.1);
+      expect((await Promise.allSettled(late)).every(({ status }) => status === 'rejected')).toBe(true);
+      const { waits } = await profiler.stop();
+      const read = waits.filter(({ processes }) => processes.length > 0);
+      expect(read).toEqual(waits.filter(({ frames }) => frames.length > 0));
+      expect(new Set(read.map(({ kind }) => kind))).toEqual(new Set(['sync', 'async']));
+      expect(read.filter(({ kind }) => kind === 'async').length).toBeLessThanOrEqual(most);
+      for (const { processes } of read) {
+        expect(processes.length).toBeGreaterThan(0);
+        for (const { pid } of processes) expect(pid).toBe(peer.pid);
+      }
+    },
+  );
 
   it('names the key of a list that another process held, also on the channel', async () => {
     const lock = makeLock();

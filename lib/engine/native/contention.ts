@@ -22,15 +22,16 @@ import type { Addon } from './addon.js';
 /** The maximum depth of recorded stacks, including up to eight frames of this package. */
 const FRAMES = 24;
 /**
- * The minimum interval, in milliseconds, between two captured stacks of calls that wait on the event loop.
- * With this limit, capturing takes at most a few percent of a thread's time, even if thousands of calls wait
- * at the same time. The stacks of releases and sync calls are always captured.
+ * The minimum interval, in milliseconds, between two captured stacks of one thread's calls that wait on the event
+ * loop for one lock, or of its calls for leases. With this limit, capturing takes at most a few percent of a
+ * thread's time, even if thousands of calls wait for a lock at the same time. A limit for all locks together would
+ * hide the waits for a rarely used lock. The stacks of releases and sync calls are always captured.
  */
 const PAUSE = 0.1;
 /**
- * A microtask passes the pending records to the addon, or the end of the thread does. Adding a record passes them earlier, if there are now
- * `MOST` records, or if the first record is older than `OLDEST` milliseconds. So does the profiler of this
- * thread, before it fetches the records or stops.
+ * A microtask, or the end of the thread, passes the pending records to the addon. Adding a record passes them
+ * earlier, if there are now `MOST` records, or if the first record is older than `OLDEST` milliseconds. So does
+ * the profiler of this thread, before it fetches the records or stops.
  */
 const MOST = 64;
 const OLDEST = 100;
