@@ -302,7 +302,7 @@ describe('a profile', () => {
   ] as const)('captures no stack for free keys, %s', async (_label, keys, mode, limit) => {
     const lock = makeLock({ limit });
     const captures = vi.spyOn(Error, 'captureStackTrace');
-    onTestFinished(() => vi.restoreAllMocks());
+    onTestFinished(() => void vi.restoreAllMocks());
     const profiler = await profileContention(everyWait);
     const acquire = async (): Promise<void> => {
       (await lock.acquire(keys, { mode })).release();
