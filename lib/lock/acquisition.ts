@@ -92,8 +92,10 @@ interface Details {
   /** A copy of the keys for errors and messages, if the keys can change during the wait: see `copyOfKeys`. */
   readonly keys: readonly LockKey[] | undefined;
   readonly note: string | undefined;
-  /** The start of the wait. Undefined unless waits are observed by subscribers, metrics or a profile. */
-  readonly begun: Begun | undefined;
+  /** Whether waits are observed by subscribers, metrics or a profile. */
+  readonly listens: boolean;
+  /** The start of the wait. Undefined unless waits are observed. */
+  begun: Begun | undefined;
   readonly signal: AbortSignal | undefined;
   /** The promise's reject function. It is called if the signal is aborted or the `ProcessLock` is closed. */
   reject: ((reason: unknown) => void) | undefined;
@@ -111,17 +113,16 @@ interface Begun extends BegunWait {
 }
 
 /**
- * Records the start of a wait. The keys are looked up again to find the key of the stripe that was not free.
- * Each key still has the same stripe, because the key has been pinned since its first look-up (preserves N4,
- * see `pinned-keys.ts`).
+ * Records the start of a wait for `stripe`, which was not free. The keys are looked up again to find the key of
+ * the stripe. Each key still has the same stripe, because the key has been pinned since its first look-up
+ * (preserves N4, see `pinned-keys.ts`).
  */
 function begunOf(
   { index, table, file }: LockContext,
-  guard: Guard,
+  stripe: number,
   keys: readonly LockKey[],
   isAsync: boolean,
 ): Begun {
-  const stripe = stripesOf(guard)[takenBy(guard)]!;
   const key = keys.length === 1 ? keys[0]! : keys.find((each) => index.stripeOf(each, 0) === stripe)!;
   const { contention } = table;
   const isProfiled = contention?.isOn === true;
@@ -151,8 +152,11 @@ function termsOf(
     return timeout === plain.timeout ? plain : { lock, timeout, details: undefined };
   }
   const note = trace ? noteOf(guard) : undefined;
-  const begun = listens ? begunOf(lock, guard, keys ?? guard.keys, isAsync) : undefined;
-  return { lock, timeout, details: { keys, note, begun, signal, reject: undefined } };
+  // For the keys of a file, `takeOrBegin` records the start.
+  const isBegun = listens && lock.file === undefined;
+  const stripe = isBegun ? stripesOf(guard)[takenBy(guard)]! : 0;
+  const begun = isBegun ? begunOf(lock, stripe, keys ?? guard.keys, isAsync) : undefined;
+  return { lock, timeout, details: { keys, note, listens, begun, signal, reject: undefined } };
 }
 
 /**
@@ -253,6 +257,26 @@ export class Acquisition<G extends Guard> implements AsyncWaiter, Abortable {
 
   private get kind(): 'sync' | 'async' {
     return this.#resolve === undefined ? 'sync' : 'async';
+  }
+
+  /**
+   * Makes one attempt to take keys of a file, if waits are observed. The fast path does not show which stripe of
+   * a file is not free. If the attempt fails because a stripe is not free, records the start of the wait for
+   * this stripe, and returns undefined. Otherwise returns the outcome of the attempt. Preserves T1 of
+   * `LockTable`, as {@link continueTaking} does.
+   */
+  takeOrBegin(isAsync: boolean): Outcome | undefined {
+    const { lock, timeout, details } = this.#terms;
+    // An acquisition with a timeout of 0 does not wait.
+    if (lock.file === undefined || details?.listens !== true || timeout === 0) return undefined;
+    const outcome = tryOnce(lock, this.guard);
+    if (outcome.status !== 'timeout') return outcome;
+    try {
+      details.begun = begunOf(lock, outcome.stripe, details.keys ?? this.guard.keys, isAsync);
+    } catch {
+      // For example, the stack has overflowed. The acquisition is unaffected. Only the record is lost.
+    }
+    return undefined;
   }
 
   /**
@@ -474,7 +498,7 @@ export type Continue<G extends Guard, R> = (
 export function block<G extends Guard>(lock: LockContext, guard: G, timeout: number): G {
   if (!lock.trace && tryEnter(guard, lock.table)) return guard;
   const acquisition = new Acquisition(lock, guard, timeout, undefined, false);
-  const outcome = continueTaking(guard, lock.table, acquisition);
+  const outcome = acquisition.takeOrBegin(false) ?? continueTaking(guard, lock.table, acquisition);
   if (outcome.status !== 'granted') throw acquisition.failure(outcome);
   acquisition.reportGranted(outcome.waited);
   return guard;
@@ -494,7 +518,7 @@ export function wait<G extends Guard>(
   }
   const pending = new Acquisition(lock, guard, timeout, signal, true);
   const promise = pending.promise();
-  const outcome = continueTaking(guard, lock.table, pending, pending);
+  const outcome = pending.takeOrBegin(true) ?? continueTaking(guard, lock.table, pending, pending);
   if (outcome === undefined) return promise;
   // After a grant, the promise must be resolved before this thread runs other code. Such code could wait for
   // stripes that this thread already holds, and so block the thread.
@@ -507,15 +531,20 @@ export function wait<G extends Guard>(
   return promise;
 }
 
+/** Makes one attempt through the engine, without waiting. */
+function tryOnce(lock: LockContext, guard: Guard): Outcome {
+  const stripes = stripesOf(guard);
+  const request = { stripes, taken: takenBy(guard), mode: modeOf(guard), timeout: 0, note: undefined };
+  return continueTaking(guard, lock.table, request);
+}
+
 /**
  * Makes one attempt through the engine. If a stripe is not free, returns
  * undefined, and the guard holds nothing.
  */
 export function attempt<G extends Guard>(lock: LockContext, guard: G): G | undefined {
   if (!lock.trace && tryEnter(guard, lock.table)) return guard;
-  const stripes = stripesOf(guard);
-  const request = { stripes, taken: takenBy(guard), mode: modeOf(guard), timeout: 0, note: undefined };
-  const outcome = continueTaking(guard, lock.table, request);
+  const outcome = tryOnce(lock, guard);
   if (outcome.status === 'failed') throw lock.file!.failure(outcome, guard.keys, 0);
   if (outcome.status !== 'granted') return undefined;
   if (lock.trace) recordHeld(lock, guard);

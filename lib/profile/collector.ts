@@ -57,8 +57,8 @@ export interface ContentionWait {
   readonly weight: number;
   /**
    * The stack of the acquisition, innermost frame first, without frames of this package. If thousands of
-   * acquisitions wait on event loops at once, the stack is empty for some of them: a thread captures at
-   * most ten stacks per millisecond.
+   * acquisitions wait on event loops at once, the stack is empty for some of them: for each lock, and for all
+   * leases together, a thread captures at most ten stacks per millisecond.
    */
   readonly frames: readonly string[];
   /**
@@ -170,9 +170,21 @@ export class Collector {
     this.#count(Math.max(complete < 0 ? this.#pending.length : complete, tooMany));
   }
 
-  /** Counts all waits that were added. */
-  finish(): void {
-    this.#count(this.#pending.length);
+  /**
+   * A copy in which all waits that were added are counted. In this collector, the pending waits stay pending,
+   * because some of their releases may be added later.
+   */
+  finished(): Collector {
+    const copy = new Collector(this.#began);
+    Object.assign(copy.leftOut, this.leftOut);
+    copy.#seen = this.#seen;
+    for (const wait of this.waits) copy.waits.push(wait);
+    copySites(this.keys, copy.keys);
+    copySites(this.waiting, copy.waiting);
+    copySites(this.releasing, copy.releasing);
+    for (const [place, releases] of this.#releases) copy.#releases.set(place, releases);
+    for (const wait of this.#pending) copy.#addWait(wait);
+    return copy;
   }
 
   #count(waits: number): void {
@@ -282,6 +294,10 @@ export class Collector {
     const at = Math.floor(Math.random() * this.#seen);
     if (at < MOST_WAITS) this.waits[at] = wait;
   }
+}
+
+function copySites(from: ReadonlyMap<string, Site>, to: Map<string, Site>): void {
+  for (const [name, site] of from) to.set(name, { ...site });
 }
 
 /** The common part of similar keys. In a text, numbers and long words of hexadecimal digits are replaced. */

@@ -23,12 +23,15 @@ export interface ContentionProfileOptions {
 
 /** A running profile. */
 export interface ContentionProfiler {
-  /** The profile so far. After {@link stop}, the final profile. Includes the same waits as `stop`. */
+  /**
+   * The profile so far. After {@link stop}, the final profile. The same records may be missing as for `stop`. A
+   * later call can return them.
+   */
   snapshot(): ContentionProfile;
   /**
-   * Stops the profile. Further calls return the same result. The profile includes all waits of this thread that
-   * have ended. Another thread passes its records on in its microtasks. So the waits that have just ended there
-   * are missing while the thread still computes or blocks.
+   * Stops the profile. Further calls return the same result. The profile includes the records of this thread.
+   * Records made by another thread since its last microtasks (at most 64, or 100 ms) may be missing, also
+   * releases.
    */
   stop(): Promise<ContentionProfile>;
 }
@@ -110,8 +113,7 @@ export class Profiler implements ContentionProfiler {
   snapshot(): ContentionProfile {
     if (this.#last !== undefined) return this.#last;
     this.#fetch();
-    this.#collector.finish();
-    return new ContentionProfile(this.#collector, this.#date, performance.now() - this.#began);
+    return new ContentionProfile(this.#collector.finished(), this.#date, performance.now() - this.#began);
   }
 
   stop(): Promise<ContentionProfile> {

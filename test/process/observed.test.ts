@@ -1,7 +1,7 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { existsSync } from 'node:fs';
 import { pathToFileURL } from 'node:url';
-import { describe, expect, it, onTestFinished } from 'vitest';
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { KeyedLock } from 'stripelock';
 import { collect } from 'stripelock/metrics';
 import { ProcessLock, type ProcessLockOptions } from 'stripelock/process';
@@ -222,20 +222,113 @@ describe('a profile', () => {
     },
   );
 
-  it('reads the holders for the waits whose stack it captures, and for blocking waits', async () => {
+  it.each([
+    ['one key', 'a', 1],
+    ['a list', ['a', 'b'], 1],
+    ['a limit', 'a', 2],
+  ] as const)(
+    'reads the holders for waits whose stack it captures, and for blocking waits, %s',
+    async (...row) => {
+      const [, keys, limit] = row;
+      const lock = makeLock({ limit });
+      const peer = await Peer.start(lock.path, undefined, limit);
+      for (let i = 0; i < limit; i++) await peer.ask('acquire', 'a');
+      const profiler = await profileContention(everyWait);
+      thrownBy(() => lock.acquireSync(keys, { timeout: 1 }));
+      // At most one stack is captured per 0.1 ms.
+      const since = performance.now();
+      const late = Array.from({ length: 100 }, () => lock.acquire(keys, { timeout: 1 }));
+      const most = 1 + Math.ceil((performance.now() - since) / 0.1);
+      expect((await Promise.allSettled(late)).every(({ status }) => status === 'rejected')).toBe(true);
+      const { waits } = await profiler.stop();
+      const read = waits.filter(({ processes }) => processes.length > 0);
+      expect(read).toEqual(waits.filter(({ frames }) => frames.length > 0));
+      expect(new Set(read.map(({ kind }) => kind))).toEqual(new Set(['sync', 'async']));
+      expect(read.filter(({ kind }) => kind === 'async').length).toBeLessThanOrEqual(most);
+      for (const { processes } of read) {
+        expect(processes.length).toBeGreaterThan(0);
+        for (const { pid } of processes) expect(pid).toBe(peer.pid);
+      }
+    },
+  );
+
+  it('names the key of a list that another process held, also on the channel', async () => {
     const lock = makeLock();
     const peer = await Peer.start(lock.path);
-    await peer.ask('acquire', 'a');
+    await peer.ask('acquire', 'b');
+    const published = messagesOf<{ key: unknown }>('stripelock:wait');
     const profiler = await profileContention(everyWait);
-    thrownBy(() => lock.acquireSync('a', { timeout: 1 }));
-    // They start within a few milliseconds, so a stack is captured for some of them only.
-    const late = Array.from({ length: 100 }, () => lock.acquire('a', { timeout: 1 }));
-    expect((await Promise.allSettled(late)).every(({ status }) => status === 'rejected')).toBe(true);
+    // Whichever key has the lower stripe, one of these lists begins with a free stripe.
+    for (const mode of ['exclusive', 'shared'] as const) {
+      for (const keys of [
+        ['a', 'b', 'c'],
+        ['c', 'b'],
+      ]) {
+        await expect(lock.acquire(keys, { mode, timeout: 1 })).rejects.toThrow();
+        thrownBy(() => lock.acquireSync(keys, { mode, timeout: 1 }));
+      }
+    }
     const { waits } = await profiler.stop();
-    const read = waits.filter(({ processes }) => processes.length > 0);
-    expect(read).toEqual(waits.filter(({ frames }) => frames.length > 0));
-    expect(new Set(read.map(({ kind }) => kind))).toEqual(new Set(['sync', 'async']));
-    for (const { processes } of read) expect(processes).toMatchObject([{ pid: peer.pid }]);
+    expect(published.map(({ key }) => key)).toEqual(Array(8).fill('b'));
+    expect(waits.map(({ key }) => key)).toEqual(Array(8).fill('"b"'));
+    // The stack may not be captured for waits that begin at nearly the same time.
+    for (const { processes } of waits.filter(({ frames }) => frames.length > 0))
+      expect(processes).toMatchObject([{ pid: peer.pid }]);
+  });
+
+  it.each(['exclusive', 'shared'] as const)(
+    'has the release of the key of a list that this process held, %s',
+    async (mode) => {
+      const lock = makeLock();
+      // The stripe of `a` is lower than that of `b`.
+      lock.acquireSync(['a', 'b']).release();
+      const published = messagesOf<{ key: unknown }>('stripelock:wait');
+      const profiler = await profileContention(everyWait);
+      const guard = lock.acquireSync('b');
+      const next = lock.acquire(['a', 'b'], { mode });
+      await until(() => lock.stats().waiting === 1, 'the next acquisition waits');
+      guard.release();
+      (await next).release();
+      const { waits } = await profiler.stop();
+      expect(waits).toMatchObject([{ key: '"b"', processes: [], releases: [{ threadId: 0 }] }]);
+      expect(published.map(({ key }) => key)).toEqual(['b']);
+    },
+  );
+
+  it.each([
+    ['a list', ['a', 'b'], 'exclusive', 1],
+    ['shared mode', 'a', 'shared', 1],
+    ['a limit', 'a', 'exclusive', 3],
+  ] as const)('captures no stack for free keys, %s', async (_label, keys, mode, limit) => {
+    const lock = makeLock({ limit });
+    const captures = vi.spyOn(Error, 'captureStackTrace');
+    onTestFinished(() => void vi.restoreAllMocks());
+    const profiler = await profileContention(everyWait);
+    const acquire = async (): Promise<void> => {
+      (await lock.acquire(keys, { mode })).release();
+      lock.acquireSync(keys, { mode }).release();
+    };
+    await acquire();
+    expect(captures.mock.calls).toEqual([]);
+    const guards = Array.from({ length: limit }, () => lock.acquireSync('a'));
+    const waiting = acquire();
+    expect(captures.mock.calls.length).toBe(1);
+    for (const guard of guards) guard.release();
+    await waiting;
+    expect((await profiler.stop()).waits).toMatchObject([{ key: '"a"', processes: [] }]);
+  });
+
+  it('does not hide that a key of a list was abandoned', async () => {
+    const lock = makeLock();
+    const peer = await Peer.start(lock.path);
+    await peer.ask('acquire', 'b');
+    await peer.kill();
+    const published = messagesOf<{ keys: unknown }>('stripelock:abandoned');
+    const profiler = await profileContention(everyWait);
+    const guard = await lock.acquire(['a', 'b']);
+    await profiler.stop();
+    expect(guard.abandoned).toBe(true);
+    expect(published).toMatchObject([{ keys: ['a', 'b'] }]);
   });
 
   it('does not look for holders in a file that a subscriber has closed during the acquisition', async () => {

@@ -50,23 +50,23 @@ describe('what threads have recorded', () => {
       0,
     );
     expect(collector.waits).toEqual([]);
-    collector.finish();
+    const finished = collector.finished();
     expect(
-      collector.waits.map(({ releases }) => releases.map(({ threadId, at, share }) => [threadId, at, share])),
+      finished.waits.map(({ releases }) => releases.map(({ threadId, at, share }) => [threadId, at, share])),
     ).toEqual([
       [
         [1, 20, 20],
         [3, 30, 10],
       ],
     ]);
-    const [site] = collector.releasing.values();
+    const [site] = finished.releasing.values();
     expect(site).toMatchObject({ lock: 'lock', key: '"key"', waits: 1, waited: 30, longest: 20 });
   });
 
   it('counts as many as it stands for, by how long the wait had lasted when it was drawn', () => {
-    const collector = new Collector(0);
-    collector.add([wait({ from: 0, to: 10, every: 8 }), release({ at: 2 })], 0);
-    collector.finish();
+    const all = new Collector(0);
+    all.add([wait({ from: 0, to: 10, every: 8 }), release({ at: 2 })], 0);
+    const collector = all.finished();
     expect(collector.waits[0]!.weight).toBe(4);
     expect([...collector.keys.values()]).toMatchObject([{ waits: 4, waited: 40, longest: 10 }]);
     expect([...collector.releasing.values()]).toMatchObject([{ waits: 4, waited: 8, longest: 2 }]);
@@ -82,14 +82,30 @@ describe('what threads have recorded', () => {
     expect(collector.waits.map(({ releases }) => releases.map(({ share }) => share))).toEqual([[9]]);
   });
 
-  it('is bounded, however much comes, and says what it left out', () => {
+  it('is not final in a copy: a release that is added later is missing only there', () => {
     const collector = new Collector(0);
+    collector.add([wait({ from: 0, to: 10 }), release({ at: 4 })], 0);
+    const early = collector.finished();
+    expect(early.waits.map(({ releases }) => releases.map(({ share }) => share))).toEqual([[4]]);
+    collector.add([release({ at: 9 })], 0);
+    const { waits, keys, waiting, releasing } = collector.finished();
+    expect(waits.map(({ releases }) => releases.map(({ share }) => share))).toEqual([[4, 5]]);
+    expect([...keys.values(), ...waiting.values()]).toMatchObject([
+      { waits: 1, waited: 10 },
+      { waits: 1, waited: 10 },
+    ]);
+    expect([...releasing.values()]).toMatchObject([{ waits: 1, waited: 9, longest: 5 }]);
+    expect([...early.releasing.values()]).toMatchObject([{ waits: 1, waited: 4 }]);
+  });
+
+  it('is bounded, however much comes, and says what it left out', () => {
+    const all = new Collector(0);
     const count = 30_000;
     for (let i = 0; i < count; i++) {
       const at = { stripe: i, frames: [`f (${i}.js:1:1)`] };
-      collector.add([wait({ ...at, key: String(i) }), release(at)], i % 100 === 0 ? 1 : 0);
+      all.add([wait({ ...at, key: String(i) }), release(at)], i % 100 === 0 ? 1 : 0);
     }
-    collector.finish();
+    const collector = all.finished();
     expect(collector.waits.length).toBe(10_000);
     for (const sites of [collector.keys, collector.waiting, collector.releasing])
       expect(sites.size).toBeLessThanOrEqual(4096);

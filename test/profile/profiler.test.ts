@@ -179,6 +179,21 @@ describe('profileContention', () => {
     expect(waits[0]!.frames[0]).toContain('profiler.test.ts');
   });
 
+  it.each(['returns', 'exits', 'throws'])('has the waits of a thread that %s at once', async (end) => {
+    const lock = new KeyedLock({ name: 'ended' });
+    const guard = lock.acquireSync('k');
+    const profiler = await start({ threshold: 0, sample: 1e-6 });
+    const thread = startThread('wait-and-end.mjs', { handle: lock.handle, end });
+    thread.on('error', () => undefined);
+    // `once` of `node:events` would reject with the error of the thread.
+    await new Promise((resolve) => thread.once('exit', resolve));
+    guard.release();
+    const wait = { lock: 'ended', key: '"k"', kind: 'sync', outcome: 'timeout' };
+    const profile = await profiler.stop();
+    expect(shown(profile)).toEqual([wait, wait, wait]);
+    for (const { frames } of profile.waits) expect(frames[0]).toContain('waitsInThread');
+  });
+
   it('is taken by one at a time, and ends with the thread that takes it', async () => {
     const profiler = await start();
     await expect(profileContention()).rejects.toMatchObject({ name: 'LockError', code: 'ERR_LOCK_PROFILE' });

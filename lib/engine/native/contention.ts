@@ -22,15 +22,16 @@ import type { Addon } from './addon.js';
 /** The maximum depth of recorded stacks, including up to eight frames of this package. */
 const FRAMES = 24;
 /**
- * The minimum interval, in milliseconds, between two captured stacks of calls that wait on the event loop.
- * With this limit, capturing takes at most a few percent of a thread's time, even if thousands of calls wait
- * at the same time. The stacks of releases and sync calls are always captured.
+ * The minimum interval, in milliseconds, between two captured stacks of one thread's calls that wait on the event
+ * loop for one lock, or of its calls for leases. With this limit, capturing takes at most a few percent of a
+ * thread's time, even if thousands of calls wait for a lock at the same time. A limit for all locks together would
+ * hide the waits for a rarely used lock. The stacks of releases and sync calls are always captured.
  */
 const PAUSE = 0.1;
 /**
- * A microtask passes the pending records to the addon. Adding a record passes them earlier, if there are now
- * `MOST` records, or if the first record is older than `OLDEST` milliseconds. So does the profiler of this
- * thread, before it fetches the records or stops.
+ * A microtask, or the end of the thread, passes the pending records to the addon. Adding a record passes them
+ * earlier, if there are now `MOST` records, or if the first record is older than `OLDEST` milliseconds. So does
+ * the profiler of this thread, before it fetches the records or stops.
  */
 const MOST = 64;
 const OLDEST = 100;
@@ -51,6 +52,11 @@ interface Pending {
 
 /** This thread's {@link Records} that have pending records. */
 const unwritten = new Set<Records>();
+let writesAtExit = false;
+
+function writeAll(): void {
+  for (const records of unwritten) records.write();
+}
 
 /**
  * The records of one thread: for one lock, or for all leases. A record is created while the thread holds a
@@ -79,6 +85,10 @@ class Records {
     if (this.#pending.length === 1) {
       this.#since = now;
       unwritten.add(this);
+      // `process.exit()` and an uncaught error end a thread before its microtasks run. If a thread is terminated,
+      // the event is not emitted.
+      if (!writesAtExit) process.once('exit', writeAll);
+      writesAtExit = true;
       defer(() => this.write(), undefined);
     } else if (this.#pending.length >= MOST || now - this.#since > OLDEST) this.write();
   }
@@ -246,12 +256,12 @@ export class NativeContention implements ContentionEngine {
   }
 
   stop(): void {
-    for (const records of unwritten) records.write();
+    writeAll();
     this.#addon.stopProfile();
   }
 
   take(): { readonly records: readonly ContentionRecord[]; readonly leftOut: number } {
-    for (const records of unwritten) records.write();
+    writeAll();
     const taken = this.#addon.takeRecords();
     const leftOut = taken.pop() as number;
     return { records: taken.map((text) => JSON.parse(text as string) as ContentionRecord), leftOut };

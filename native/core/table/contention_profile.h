@@ -32,7 +32,7 @@ enum class Draw : std::uint8_t {
 
 inline bool isRecorded(Draw draw) { return draw >= Draw::kRecorded; }
 
-// Any thread may use it at any time. A thread's records survive the thread's end.
+// Any thread may use it at any time. The records that a thread has added survive the thread's end.
 class ContentionProfile {
  public:
   static ContentionProfile& instance();
