@@ -324,6 +324,54 @@ describe.runIf(hasEtcd)('a request of the etcd store', () => {
       },
     );
 
+    it('writes the info of a renewal while the answer to another renewal of the store is late', async () => {
+      const other = etcd.store();
+      await other.tryAcquire('key', 'me', LONG);
+      const [written, answered, asked, confirmed] = [gate(), gate(), gate(), gate()];
+      let [txns, beats] = [0, 0];
+      gateway.rule = async ({ path, forward }) => {
+        const answer = await forward();
+        if (path === TXN && ++txns === 1) {
+          written.open();
+          await answered.opened;
+        }
+        if (path === BEAT && ++beats === 2) {
+          asked.open();
+          await confirmed.opened;
+        }
+        return answer;
+      };
+      const first = store.renew('key', 'me', LONG);
+      await written.opened;
+      const second = store.renew('key', 'me', LONG, 'new');
+      await asked.opened;
+      answered.open();
+      expect(await first).toBe(true);
+      confirmed.open();
+      expect(await second).toBe(true);
+      expect(await store.inspect('key')).toMatchObject({ info: 'new' });
+    });
+
+    it('writes the info of a renewal if another renewal of the store rewrites the key first', async () => {
+      const other = etcd.store();
+      await other.tryAcquire('key', 'me', LONG);
+      const [asked, confirmed] = [gate(), gate()];
+      let txns = 0;
+      gateway.rule = async ({ path, forward }) => {
+        if (path === TXN && ++txns === 1) {
+          asked.open();
+          await confirmed.opened;
+        }
+        return forward();
+      };
+      const second = store.renew('key', 'me', LONG, 'new');
+      await asked.opened;
+      expect(await store.renew('key', 'me', LONG)).toBe(true);
+      confirmed.open();
+      expect(await second).toBe(true);
+      expect(await store.inspect('key')).toMatchObject({ info: 'new' });
+    });
+
     it('does not free a later grant of the same owner, when a release arrives late', async () => {
       const hasty = etcd.store({ endpoints: [gateway.endpoint], timeout: HASTE });
       await hasty.tryAcquire('key', 'me', LONG);

@@ -436,7 +436,9 @@ export class EtcdBackend implements ListingBackend {
           const lease = this.#leaseOf(key);
           if (lease === undefined || lease.id !== ids[i] || seconds[i] === 0) return;
           lease.since = Math.max(lease.since, asked);
-          key.isDone = seconds[i]! >= secondsFor(key.wanted.length);
+          const { info = key.found!.info, length } = key.wanted;
+          // Another renewal of this store may have rewritten the key meanwhile, without this `info` text.
+          key.isDone = seconds[i]! >= secondsFor(length) && info === key.found!.info;
         });
         return new Set(lasting.filter((key) => lengths.get(key) === 0));
       }
