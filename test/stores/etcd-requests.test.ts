@@ -372,6 +372,41 @@ describe.runIf(hasEtcd)('a request of the etcd store', () => {
       expect(await store.inspect('key')).toMatchObject({ info: 'new' });
     });
 
+    it.each([GRANT, TXN])(
+      'does not bind a key to an older etcd lease, after the same store has renewed it: late %s',
+      async (path) => {
+        await store.tryAcquire('key', 'me', LONG);
+        const [asked, renewed] = [gate(), gate()];
+        let isLate = false;
+        let isRenewed = false;
+        const answers: GatewayAnswer[] = [];
+        gateway.rule = async (request) => {
+          const isFirst = request.path === path && !isLate;
+          if (!isFirst) {
+            const answer = await request.forward();
+            if (request.path === TXN && isRenewed) answers.push(answer);
+            return answer;
+          }
+          isLate = true;
+          // An etcd lease is created early. A transaction is executed late.
+          const early = path === GRANT ? await request.forward() : undefined;
+          asked.open();
+          await renewed.opened;
+          const answer = early ?? (await request.forward());
+          if (path === TXN) answers.push(answer);
+          return answer;
+        };
+        const move = store.renew('key', 'me', LONG, 'new');
+        await asked.opened;
+        expect(await store.renew('key', 'me', LONG)).toBe(true);
+        isRenewed = true;
+        renewed.open();
+        expect(await move).toBe(true);
+        expect(JSON.parse(answers[0]!.text)).not.toHaveProperty('succeeded');
+        expect(await store.inspect('key')).toMatchObject({ info: 'new' });
+      },
+    );
+
     it('does not free a later grant of the same owner, when a release arrives late', async () => {
       const hasty = etcd.store({ endpoints: [gateway.endpoint], timeout: HASTE });
       await hasty.tryAcquire('key', 'me', LONG);

@@ -469,25 +469,31 @@ export class EtcdBackend implements ListingBackend {
   }
 
   /**
-   * Binds keys to other etcd leases. `least` contains the minimum length of each new etcd lease, in seconds.
+   * Binds keys to other etcd leases. `least` contains the minimum length of each new etcd lease, in seconds. First
+   * removes the keys' entries from the cache. So if another renewal of this store finds a key meanwhile, it rewrites the
+   * key before it reports success, and this move fails.
    */
   async #move(keys: readonly Step[], operation: Operation, least: readonly number[] = []): Promise<void> {
     const lengths = keys.map(({ wanted }, i) => Math.max(wanted.length, 1000 * (least[i] ?? 0)));
+    const before = keys.map(({ name, found }) => {
+      const { lease: id } = found!;
+      return { id, known: this.#held.take(name, id) };
+    });
     const leases = await this.#leases.take(operation, lengths);
-    const before = keys.map(({ found }) => found!);
     try {
       const { written } = await this.#write(keys, leases, operation);
       keys.forEach((key, i) => {
         key.isDone = written[i]!;
         if (written[i]) {
-          this.#held.leave(key.name, before[i]!);
+          const { id, known } = before[i]!;
+          if (known) this.#leases.park(known);
+          else this.#leases.withdraw({ id });
           this.#held.set(key.name, { grant: key.found!, lease: leases[i]! });
         } else {
           this.#leases.park(leases[i]!);
         }
       });
     } catch (error) {
-      for (const { name, wanted } of keys) this.#held.forget(name, wanted.owner);
       // After an uncertain failure, the keys may be bound to the new etcd leases, so these leases must not be
       // revoked. Unused leases expire.
       const isUncertain = !(error instanceof EtcdFailure) || error.uncertain;
