@@ -407,6 +407,29 @@ describe.runIf(hasEtcd)('a request of the etcd store', () => {
       },
     );
 
+    it('does not take the renewal of another client for its own, if that wrote the same value', async () => {
+      const other = etcd.store();
+      await other.tryAcquire('key', 'me', LONG);
+      const hasty = etcd.store({ endpoints: [gateway.endpoint], timeout: HASTE });
+      void gateway.once(TXN, async ({ forward }) => {
+        await forward();
+        expect(await other.renew('key', 'me', LONG)).toBe(true);
+        return 'cut';
+      });
+      expect(await hasty.renew('key', 'me', LONG)).toBe(true);
+      let late: Passing | undefined;
+      gateway.rule = (request) => {
+        if (request.path !== TXN) return request.forward();
+        late = request;
+        return new Promise(() => undefined);
+      };
+      await expect(hasty.renew('key', 'me', LONG, 'late')).rejects.toThrow(/has not answered/);
+      expect(await other.renew('key', 'me', LONG)).toBe(true);
+      const { lease } = (await etcd.entry('key'))!;
+      await late!.forward();
+      expect((await etcd.entry('key'))!.lease).toBe(lease);
+    });
+
     it('does not free a later grant of the same owner, when a release arrives late', async () => {
       const hasty = etcd.store({ endpoints: [gateway.endpoint], timeout: HASTE });
       await hasty.tryAcquire('key', 'me', LONG);
