@@ -430,6 +430,21 @@ describe.runIf(hasEtcd)('a request of the etcd store', () => {
       expect((await etcd.entry('key'))!.lease).toBe(lease);
     });
 
+    it('does not bind a key to another etcd lease because a server does not know the present one', async () => {
+      const other = etcd.store();
+      await other.tryAcquire('key', 'me', LONG);
+      const { lease } = (await etcd.entry('key'))!;
+      let beats = 0;
+      gateway.rule = async ({ path, forward }) => {
+        const answer = await forward();
+        const isKnown = path !== BEAT || ++beats > 2;
+        return isKnown ? answer : { ...answer, text: answer.text.replace(/,"TTL":"\d+"/, '') };
+      };
+      expect(await store.renew('key', 'me', LONG)).toBe(true);
+      expect((await etcd.entry('key'))!.lease).toBe(lease);
+      expect(gateway.asked).toEqual([RANGE, BEAT, RANGE, BEAT, RANGE, BEAT, TXN]);
+    });
+
     it('does not free a later grant of the same owner, when a release arrives late', async () => {
       const hasty = etcd.store({ endpoints: [gateway.endpoint], timeout: HASTE });
       await hasty.tryAcquire('key', 'me', LONG);

@@ -382,13 +382,13 @@ export class EtcdBackend implements ListingBackend {
 
   /**
    * Extends the keys' etcd leases if they are long enough, and binds the other keys to new ones. A key that another
-   * client wrote last is bound to a new etcd lease only after this store has rewritten it with the old one, or if the
-   * old one no longer exists. So if a client's renewal finds the key as that client wrote it, no other client has
-   * already chosen a new etcd lease for it, which might expire before that renewal.
+   * client wrote last is bound to a new etcd lease only after this store has rewritten it with the old one. So once a
+   * renewal has found the key as its client wrote it, no request of another client can bind the key to an older etcd
+   * lease.
    */
   async #renew(keys: readonly Step[], operation: Operation): Promise<void> {
-    const ended = await this.#extend(keys, operation);
-    const moves = keys.filter((key) => isOpen(key) && (this.#leaseOf(key) !== undefined || ended.has(key)));
+    await this.#extend(keys, operation);
+    const moves = keys.filter((key) => isOpen(key) && (this.#leaseOf(key) !== undefined || !hasLease(key)));
     if (moves.length === 0) return;
     // A renewal must not shorten the TTL.
     const least = moves.map((key) => this.#leaseOf(key)?.seconds ?? 0);
@@ -411,24 +411,26 @@ export class EtcdBackend implements ListingBackend {
    * Extends the etcd leases of keys, if these leases are long enough and no `info` text must be written. If another
    * client wrote a key last, its etcd lease is extended in any case, and the key is rewritten, because an older
    * renewal by that client may still be in flight. That renewal compares revisions, so after the rewrite it can no
-   * longer bind the key to another etcd lease. Returns keys whose etcd leases no longer exist.
+   * longer bind the key to another etcd lease. If a server does not know such an etcd lease, the key may have expired,
+   * or the server may be a new leader that does not know the etcd lease yet. So the key is read again.
    */
-  async #extend(keys: readonly Step[], operation: Operation): Promise<ReadonlySet<Step>> {
+  async #extend(keys: readonly Step[], operation: Operation): Promise<void> {
     for (;;) {
       const lasting = keys.filter((key) => {
         const lease = this.#leaseOf(key);
         const { info, length } = key.wanted;
-        return isOpen(key) && (!lease || (info === undefined && lease.seconds >= secondsFor(length)));
+        if (!isOpen(key) || !hasLease(key)) return false;
+        return !lease || (info === undefined && lease.seconds >= secondsFor(length));
       });
-      if (lasting.length === 0) return new Set();
+      if (lasting.length === 0) return;
       const asked = localNow();
       const ids = lasting.map(({ found }) => found!.lease);
       const { term, seconds } = await this.#leases.extend(operation, ids);
       const lengths = new Map(lasting.map((key, i) => [key, seconds[i]!]));
-      const known = lasting.filter((key) => this.#leaseOf(key) !== undefined);
-      const foreign = lasting.filter((key) => lengths.get(key)! > 0 && !known.includes(key));
+      const foreign = lasting.filter((key) => lengths.get(key)! > 0 && this.#leaseOf(key) === undefined);
+      const others = lasting.filter((key) => !foreign.includes(key));
       const terms = await Promise.all([
-        known.length === 0 ? term : this.#readGrants(known, operation),
+        others.length === 0 ? term : this.#readGrants(others, operation),
         foreign.length === 0 ? term : this.#adopt(foreign, lengths, operation),
       ]);
       if (term !== '' && terms.every((one) => one === term)) {
@@ -440,7 +442,8 @@ export class EtcdBackend implements ListingBackend {
           // Another renewal of this store may have rewritten the key meanwhile, without this `info` text.
           key.isDone = seconds[i]! >= secondsFor(length) && info === key.found!.info;
         });
-        return new Set(lasting.filter((key) => lengths.get(key) === 0));
+        const isUnknown = (key: Step): boolean => lengths.get(key) === 0 && this.#leaseOf(key) === undefined;
+        if (!lasting.some((key, i) => isOpen(key) && isUnknown(key) && key.found!.lease === ids[i])) return;
       }
       await operation.pause(PAUSE);
     }
@@ -593,6 +596,11 @@ async function eachOf<K, T>(
 function isOpen({ found, wanted, token, isDone }: Step<Owned>): boolean {
   if (isDone || found?.owner !== wanted.owner) return false;
   return token === undefined || token === tokenOf(found.base, found.revision);
+}
+
+/** False for a key that is bound to no etcd lease. This store does not write such keys. */
+function hasLease({ found }: Step): boolean {
+  return found?.lease !== '0';
 }
 
 function isSame({ kv }: Grant, other: Grant | undefined): boolean {
