@@ -349,7 +349,9 @@ left = math.max(left, tonumber(ARGV[2]))
 if sign == '-' then call('SET', KEYS[3], '1', 'PX', string.format('%.0f', left + ${MARK_STAYS})) end
 left = string.format('%.0f', left)
 if KEYS[4] then
-  local waited = call('ZREM', KEYS[4], channel) == 1
+  local score = call('ZSCORE', KEYS[4], channel)
+  local waited = score and score % 1 > 0
+  if waited then call('ZREM', KEYS[4], channel) end
   if call('PEXPIRE', KEYS[4], left) == 1 then
     mark = ';'
     if isFree or waited then notifyNext(KEYS[1], KEYS[4]) end
