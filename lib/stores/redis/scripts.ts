@@ -79,7 +79,8 @@ end
  * and the waiters then retry.
  *
  * A score is the time of arrival in microseconds. The score of a store that waits only for shared mode ends with
- * '.5'. If such a store also waits for exclusive mode, it keeps its place, and the '.5' is removed.
+ * '.5', which is exact up to 2^52 microseconds, until the year 2112. If such a store also waits for exclusive mode, it
+ * keeps its place, and the '.5' is removed.
  */
 const REGISTER = `
 local function register(lease, waiters, mark, score, channel, ends)
