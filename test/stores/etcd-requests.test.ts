@@ -324,6 +324,127 @@ describe.runIf(hasEtcd)('a request of the etcd store', () => {
       },
     );
 
+    it('writes the info of a renewal while the answer to another renewal of the store is late', async () => {
+      const other = etcd.store();
+      await other.tryAcquire('key', 'me', LONG);
+      const [written, answered, asked, confirmed] = [gate(), gate(), gate(), gate()];
+      let [txns, beats] = [0, 0];
+      gateway.rule = async ({ path, forward }) => {
+        const answer = await forward();
+        if (path === TXN && ++txns === 1) {
+          written.open();
+          await answered.opened;
+        }
+        if (path === BEAT && ++beats === 2) {
+          asked.open();
+          await confirmed.opened;
+        }
+        return answer;
+      };
+      const first = store.renew('key', 'me', LONG);
+      await written.opened;
+      const second = store.renew('key', 'me', LONG, 'new');
+      await asked.opened;
+      answered.open();
+      expect(await first).toBe(true);
+      confirmed.open();
+      expect(await second).toBe(true);
+      expect(await store.inspect('key')).toMatchObject({ info: 'new' });
+    });
+
+    it('writes the info of a renewal if another renewal of the store rewrites the key first', async () => {
+      const other = etcd.store();
+      await other.tryAcquire('key', 'me', LONG);
+      const [asked, confirmed] = [gate(), gate()];
+      let txns = 0;
+      gateway.rule = async ({ path, forward }) => {
+        if (path === TXN && ++txns === 1) {
+          asked.open();
+          await confirmed.opened;
+        }
+        return forward();
+      };
+      const second = store.renew('key', 'me', LONG, 'new');
+      await asked.opened;
+      expect(await store.renew('key', 'me', LONG)).toBe(true);
+      confirmed.open();
+      expect(await second).toBe(true);
+      expect(await store.inspect('key')).toMatchObject({ info: 'new' });
+    });
+
+    it.each([GRANT, TXN])(
+      'does not bind a key to an older etcd lease, after the same store has renewed it: late %s',
+      async (path) => {
+        await store.tryAcquire('key', 'me', LONG);
+        const [asked, renewed] = [gate(), gate()];
+        let isLate = false;
+        let isRenewed = false;
+        const answers: GatewayAnswer[] = [];
+        gateway.rule = async (request) => {
+          const isFirst = request.path === path && !isLate;
+          if (!isFirst) {
+            const answer = await request.forward();
+            if (request.path === TXN && isRenewed) answers.push(answer);
+            return answer;
+          }
+          isLate = true;
+          // An etcd lease is created early. A transaction is executed late.
+          const early = path === GRANT ? await request.forward() : undefined;
+          asked.open();
+          await renewed.opened;
+          const answer = early ?? (await request.forward());
+          if (path === TXN) answers.push(answer);
+          return answer;
+        };
+        const move = store.renew('key', 'me', LONG, 'new');
+        await asked.opened;
+        expect(await store.renew('key', 'me', LONG)).toBe(true);
+        isRenewed = true;
+        renewed.open();
+        expect(await move).toBe(true);
+        expect(JSON.parse(answers[0]!.text)).not.toHaveProperty('succeeded');
+        expect(await store.inspect('key')).toMatchObject({ info: 'new' });
+      },
+    );
+
+    it('does not take the renewal of another client for its own, if that wrote the same value', async () => {
+      const other = etcd.store();
+      await other.tryAcquire('key', 'me', LONG);
+      const hasty = etcd.store({ endpoints: [gateway.endpoint], timeout: HASTE });
+      void gateway.once(TXN, async ({ forward }) => {
+        await forward();
+        expect(await other.renew('key', 'me', LONG)).toBe(true);
+        return 'cut';
+      });
+      expect(await hasty.renew('key', 'me', LONG)).toBe(true);
+      let late: Passing | undefined;
+      gateway.rule = (request) => {
+        if (request.path !== TXN) return request.forward();
+        late = request;
+        return new Promise(() => undefined);
+      };
+      await expect(hasty.renew('key', 'me', LONG, 'late')).rejects.toThrow(/has not answered/);
+      expect(await other.renew('key', 'me', LONG)).toBe(true);
+      const { lease } = (await etcd.entry('key'))!;
+      await late!.forward();
+      expect((await etcd.entry('key'))!.lease).toBe(lease);
+    });
+
+    it('does not bind a key to another etcd lease because a server does not know the present one', async () => {
+      const other = etcd.store();
+      await other.tryAcquire('key', 'me', LONG);
+      const { lease } = (await etcd.entry('key'))!;
+      let beats = 0;
+      gateway.rule = async ({ path, forward }) => {
+        const answer = await forward();
+        const isKnown = path !== BEAT || ++beats > 2;
+        return isKnown ? answer : { ...answer, text: answer.text.replace(/,"TTL":"\d+"/, '') };
+      };
+      expect(await store.renew('key', 'me', LONG)).toBe(true);
+      expect((await etcd.entry('key'))!.lease).toBe(lease);
+      expect(gateway.asked).toEqual([RANGE, BEAT, RANGE, BEAT, RANGE, BEAT, TXN]);
+    });
+
     it('does not free a later grant of the same owner, when a release arrives late', async () => {
       const hasty = etcd.store({ endpoints: [gateway.endpoint], timeout: HASTE });
       await hasty.tryAcquire('key', 'me', LONG);

@@ -105,6 +105,18 @@ describe.each(redisLibraries)('a group of readers in Redis, on %s', (library) =>
     await expect.poll(() => reading.tryAcquireShared('key', 'b', LONG), { timeout: 20_000 }).toBeDefined();
   });
 
+  it('keeps the place of a writer when a reader of the same store joins the group', async () => {
+    await redis.store.tryAcquireShared('key', 'a', LONG);
+    const both = redis.storeWith();
+    const woken = await waiting(both, () => both.tryAcquire('key', 'writer', LONG));
+    expect(await both.tryAcquireShared('key', 'b', LONG)).toBeDefined();
+    expect(await redis.command('ZCARD', WAITERS)).toBe(':1');
+    await both.releaseShared('key', 'b');
+    expect(woken()).toBe(0);
+    await redis.store.releaseShared('key', 'a');
+    await expect.poll(woken, { timeout: 20_000 }).toBe(1);
+  });
+
   it('leaves the key to any writer if only readers that are put off wait, and notifies them after it', async () => {
     const stores = [redis.storeWith(), redis.storeWith()];
     await redis.store.tryAcquireShared('key', 'a', LONG);

@@ -382,13 +382,13 @@ export class EtcdBackend implements ListingBackend {
 
   /**
    * Extends the keys' etcd leases if they are long enough, and binds the other keys to new ones. A key that another
-   * client wrote last is bound to a new etcd lease only after this store has rewritten it with the old one, or if the
-   * old one no longer exists. So if a client's renewal finds the key as that client wrote it, no other client has
-   * already chosen a new etcd lease for it, which might expire before that renewal.
+   * client wrote last is bound to a new etcd lease only after this store has rewritten it with the old one. So once a
+   * renewal has found the key as its client wrote it, no request of another client can bind the key to an older etcd
+   * lease.
    */
   async #renew(keys: readonly Step[], operation: Operation): Promise<void> {
-    const ended = await this.#extend(keys, operation);
-    const moves = keys.filter((key) => isOpen(key) && (this.#leaseOf(key) !== undefined || ended.has(key)));
+    await this.#extend(keys, operation);
+    const moves = keys.filter((key) => isOpen(key) && (this.#leaseOf(key) !== undefined || !hasLease(key)));
     if (moves.length === 0) return;
     // A renewal must not shorten the TTL.
     const least = moves.map((key) => this.#leaseOf(key)?.seconds ?? 0);
@@ -411,24 +411,26 @@ export class EtcdBackend implements ListingBackend {
    * Extends the etcd leases of keys, if these leases are long enough and no `info` text must be written. If another
    * client wrote a key last, its etcd lease is extended in any case, and the key is rewritten, because an older
    * renewal by that client may still be in flight. That renewal compares revisions, so after the rewrite it can no
-   * longer bind the key to another etcd lease. Returns keys whose etcd leases no longer exist.
+   * longer bind the key to another etcd lease. If a server does not know such an etcd lease, the key may have expired,
+   * or the server may be a new leader that does not know the etcd lease yet. So the key is read again.
    */
-  async #extend(keys: readonly Step[], operation: Operation): Promise<ReadonlySet<Step>> {
+  async #extend(keys: readonly Step[], operation: Operation): Promise<void> {
     for (;;) {
       const lasting = keys.filter((key) => {
         const lease = this.#leaseOf(key);
         const { info, length } = key.wanted;
-        return isOpen(key) && (!lease || (info === undefined && lease.seconds >= secondsFor(length)));
+        if (!isOpen(key) || !hasLease(key)) return false;
+        return !lease || (info === undefined && lease.seconds >= secondsFor(length));
       });
-      if (lasting.length === 0) return new Set();
+      if (lasting.length === 0) return;
       const asked = localNow();
       const ids = lasting.map(({ found }) => found!.lease);
       const { term, seconds } = await this.#leases.extend(operation, ids);
       const lengths = new Map(lasting.map((key, i) => [key, seconds[i]!]));
-      const known = lasting.filter((key) => this.#leaseOf(key) !== undefined);
-      const foreign = lasting.filter((key) => lengths.get(key)! > 0 && !known.includes(key));
+      const foreign = lasting.filter((key) => lengths.get(key)! > 0 && this.#leaseOf(key) === undefined);
+      const others = lasting.filter((key) => !foreign.includes(key));
       const terms = await Promise.all([
-        known.length === 0 ? term : this.#readGrants(known, operation),
+        others.length === 0 ? term : this.#readGrants(others, operation),
         foreign.length === 0 ? term : this.#adopt(foreign, lengths, operation),
       ]);
       if (term !== '' && terms.every((one) => one === term)) {
@@ -436,9 +438,12 @@ export class EtcdBackend implements ListingBackend {
           const lease = this.#leaseOf(key);
           if (lease === undefined || lease.id !== ids[i] || seconds[i] === 0) return;
           lease.since = Math.max(lease.since, asked);
-          key.isDone = seconds[i]! >= secondsFor(key.wanted.length);
+          const { info = key.found!.info, length } = key.wanted;
+          // Another renewal of this store may have rewritten the key meanwhile, without this `info` text.
+          key.isDone = seconds[i]! >= secondsFor(length) && info === key.found!.info;
         });
-        return new Set(lasting.filter((key) => lengths.get(key) === 0));
+        const isUnknown = (key: Step): boolean => lengths.get(key) === 0 && this.#leaseOf(key) === undefined;
+        if (!lasting.some((key, i) => isOpen(key) && isUnknown(key) && key.found!.lease === ids[i])) return;
       }
       await operation.pause(PAUSE);
     }
@@ -467,25 +472,31 @@ export class EtcdBackend implements ListingBackend {
   }
 
   /**
-   * Binds keys to other etcd leases. `least` contains the minimum length of each new etcd lease, in seconds.
+   * Binds keys to other etcd leases. `least` contains the minimum length of each new etcd lease, in seconds. First
+   * removes the keys' entries from the cache. So if another renewal of this store finds a key meanwhile, it rewrites the
+   * key before it reports success, and this move fails.
    */
   async #move(keys: readonly Step[], operation: Operation, least: readonly number[] = []): Promise<void> {
     const lengths = keys.map(({ wanted }, i) => Math.max(wanted.length, 1000 * (least[i] ?? 0)));
+    const before = keys.map(({ name, found }) => {
+      const { lease: id } = found!;
+      return { id, known: this.#held.take(name, id) };
+    });
     const leases = await this.#leases.take(operation, lengths);
-    const before = keys.map(({ found }) => found!);
     try {
       const { written } = await this.#write(keys, leases, operation);
       keys.forEach((key, i) => {
         key.isDone = written[i]!;
         if (written[i]) {
-          this.#held.leave(key.name, before[i]!);
+          const { id, known } = before[i]!;
+          if (known) this.#leases.park(known);
+          else this.#leases.withdraw({ id });
           this.#held.set(key.name, { grant: key.found!, lease: leases[i]! });
         } else {
           this.#leases.park(leases[i]!);
         }
       });
     } catch (error) {
-      for (const { name, wanted } of keys) this.#held.forget(name, wanted.owner);
       // After an uncertain failure, the keys may be bound to the new etcd leases, so these leases must not be
       // revoked. Unused leases expire.
       const isUncertain = !(error instanceof EtcdFailure) || error.uncertain;
@@ -518,11 +529,14 @@ export class EtcdBackend implements ListingBackend {
     }));
     const { parts, revision, term, again } = await execute(this.#cluster, operation, txns);
     const written = keys.map((key, i) => {
+      const { found } = key;
       const { succeeded = false, responses } = parts[i]!;
       const now = succeeded ? undefined : grantOf(kvOf(responses?.[0]));
       const { kv, lease } = next[i]!;
-      // True if an earlier copy of the same request succeeded.
-      const isWritten = succeeded || (again && now?.lease === lease && now.kv.value === kv.value);
+      // True if an earlier copy of the same request succeeded. If the key keeps its etcd lease, another client may
+      // have written the same value.
+      const isRepeated = again && lease !== found!.lease && now?.lease === lease;
+      const isWritten = succeeded || (isRepeated && now.kv.value === kv.value);
       const mod_revision = now?.kv.mod_revision ?? revision;
       key.found = isWritten ? { ...next[i]!, kv: { ...kv, mod_revision } } : now;
       return isWritten;
@@ -582,6 +596,11 @@ async function eachOf<K, T>(
 function isOpen({ found, wanted, token, isDone }: Step<Owned>): boolean {
   if (isDone || found?.owner !== wanted.owner) return false;
   return token === undefined || token === tokenOf(found.base, found.revision);
+}
+
+/** False for a key that is bound to no etcd lease. This store does not write such keys. */
+function hasLease({ found }: Step): boolean {
+  return found?.lease !== '0';
 }
 
 function isSame({ kv }: Grant, other: Grant | undefined): boolean {

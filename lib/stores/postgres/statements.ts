@@ -56,8 +56,8 @@ const nextToken = (table: Table, known: string): string =>
  * The ON CONFLICT clause of an insertion. If the key already has a row, the insertion updates this row, but
  * only if the row is free, expired or of the same owner. `length` is the name of a parameter.
  *
- * A free or expired row with a text keeps its mark, because a store may have set it after the lease ended: for a
- * reader that is put off. At worst, the next release sends one notification that no store needs.
+ * A free or expired row with a text keeps its mark, because a reader that is put off marks the row after the lease
+ * has ended. At worst, the next release sends one notification that no store needs.
  */
 const unlessHeld = (length: string): string => `ON CONFLICT (key) DO UPDATE SET owner = excluded.owner,
   token = greatest(l.token + 1, excluded.token), expires = ${later(length)}, info = excluded.info,

@@ -79,7 +79,8 @@ end
  * and the waiters then retry.
  *
  * A score is the time of arrival in microseconds. The score of a store that waits only for shared mode ends with
- * '.5'. If such a store also waits for exclusive mode, it keeps its place, and the '.5' is removed.
+ * '.5', which is exact up to 2^52 microseconds, until the year 2112. If such a store also waits for exclusive mode, it
+ * keeps its place, and the '.5' is removed.
  */
 const REGISTER = `
 local function register(lease, waiters, mark, score, channel, ends)
@@ -349,7 +350,9 @@ left = math.max(left, tonumber(ARGV[2]))
 if sign == '-' then call('SET', KEYS[3], '1', 'PX', string.format('%.0f', left + ${MARK_STAYS})) end
 left = string.format('%.0f', left)
 if KEYS[4] then
-  local waited = call('ZREM', KEYS[4], channel) == 1
+  local score = call('ZSCORE', KEYS[4], channel)
+  local waited = score and score % 1 > 0
+  if waited then call('ZREM', KEYS[4], channel) end
   if call('PEXPIRE', KEYS[4], left) == 1 then
     mark = ';'
     if isFree or waited then notifyNext(KEYS[1], KEYS[4]) end

@@ -73,7 +73,7 @@ export interface WaiterRow {
  * other stores only once.
  *
  * If a group ends while its readers are put off, the key is not reserved for a store, because that store might wait
- * only for readers. Instead, its row has the token {@link RESERVED} and the owner {@link NO_STORE}, and expires when
+ * only for shared mode. Instead, its row has the token {@link RESERVED} and the owner {@link NO_STORE}, and expires when
  * readers are no longer put off. For an exclusive acquisition, the key of such a row is free.
  *
  * The store's clock follows the wall clock. If the wall clock is adjusted, {@link StoreClock} continues on

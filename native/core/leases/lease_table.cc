@@ -91,7 +91,7 @@ LeaseTable::Leave LeaseTable::leave(const Claim& claim, const LeaseWatches* self
   const Nanoseconds putOffUntil = entry->group->putOffUntil;
   // mutant: lease-put-off-ends-with-its-group
   const bool isPutOff = putOffUntil > at;
-  // The thread that has waited longest might wait only for readers, which are refused.
+  // The thread that has waited longest might wait only for shared mode, which is refused.
   // mutant: lease-turn-of-refused-readers
   callWatches(claim.key, !isPutOff, wakes);
   if (isPutOff) {
