@@ -170,11 +170,14 @@ describe.each(mongodbDrivers)('a waiter in the MongoDB store on %s', (driver) =>
     expect(mongo.sent()).not.toContain('aggregate');
   });
 
-  it('polls where a user may not open a stream, and asks for it once', async () => {
+  it('polls where a user may not open a stream, and asks for one at most once a second', async () => {
     mongo.server.fail({ command: 'aggregate', error: { code: 13 }, times: 100 });
     await mongo.store.tryAcquire('key', 'a', LONG);
     const other = await mongo.storeOnAnotherClient();
     const manager = new LeaseManager({ store: other, backoff: { initial: 10, max: 50 } });
+    const begun = performance.now();
+    // A timer may fire a little early.
+    const most = (): number => 1 + (performance.now() - begun) / 990;
     const names: string[] = [];
     const sent = (name: string): number => {
       names.push(...mongo.sent());
@@ -183,14 +186,14 @@ describe.each(mongodbDrivers)('a waiter in the MongoDB store on %s', (driver) =>
     for (let i = 0; i < 3; i++) {
       const waiting = manager.acquire('key', { timeout: 50_000 });
       // It asks again and again.
-      const most = sent('findAndModify') + 3;
-      await expect.poll(() => sent('findAndModify'), { timeout: 20_000 }).toBeGreaterThan(most);
-      await expect.poll(() => sent('aggregate'), { timeout: 20_000 }).toBe(1);
+      const asked = sent('findAndModify') + 3;
+      await expect.poll(() => sent('findAndModify'), { timeout: 20_000 }).toBeGreaterThan(asked);
+      await expect.poll(() => sent('aggregate'), { timeout: 20_000 }).toBeGreaterThan(0);
       await mongo.store.release('key', 'a');
       await (await waiting).release();
       await mongo.store.tryAcquire('key', 'a', LONG);
     }
-    expect(sent('aggregate')).toBe(1);
+    expect(sent('aggregate')).toBeLessThanOrEqual(most());
     await manager.close();
   });
 
