@@ -15,7 +15,10 @@ export let createLease: (holds: readonly Hold[]) => Lease;
 /** For managers only: releases a lease whose keys were not used, without regard to its `minHold`. */
 export let giveBackLease: (lease: Lease) => Promise<boolean>;
 
-/** The value of `#releasing` while `release` runs. A diagnostics listener may then call `release` again. */
+/**
+ * The value of `#releasing` while `release` runs. A listener of the signal or of a diagnostics channel may then
+ * call `release` again.
+ */
 const RELEASING = Promise.resolve(false);
 
 /**
@@ -212,21 +215,27 @@ export class Lease implements AsyncDisposable {
    * a released lease is no longer renewed.
    */
   release(): Promise<boolean> {
+    const before = this.#releasing;
+    if (before === RELEASING) return before.then(() => this.#releasing !== RELEASING && this.release());
+    if (before !== undefined) return (this.#releasing = freeAgain(before, this.#toFree));
+    this.#releasing = RELEASING;
     const holds = this.#holds;
     // If the lease has already expired, `checkHeld` aborts its signal. That must happen before the listener
-    // of the signal is removed. A listener of the program may call this method meanwhile.
+    // of the signal is removed.
     const isObserved = this.#controller !== undefined || holds.some(({ users }) => users > 1);
-    if (isObserved && this.#releasing === undefined) checkHeld(holds);
-    const before = this.#releasing;
-    if (before === RELEASING) return before.then(() => this.release());
-    if (before !== undefined) return (this.#releasing = freeAgain(before, this.#toFree));
+    try {
+      if (isObserved) checkHeld(holds);
+    } catch (error) {
+      // The manager's `clock` has thrown. Nothing was released, and the call can be repeated.
+      this.#releasing = undefined;
+      return Promise.reject(error);
+    }
     for (const hold of holds) {
       if (this.#controller !== undefined) hold.removeLossListener(this.#controller);
       if (this.#others !== undefined) hold.removeLossListener(this.#others);
       hold.drop(this, this.#wasUsed);
     }
     this.#toFree = holds.filter((hold) => hold.leave()).reverse();
-    this.#releasing = RELEASING;
     this.#releasing = freeAll(this.#toFree, this.#toFree.length === holds.length);
     const lost = firstLost(holds);
     if (lost !== undefined) this.#controller ??= abortedBy(lost);

@@ -294,8 +294,10 @@ export class StoreRequests {
 
   #collect(request: Omit<PendingRequest, 'answer' | 'resolve'>): Promise<boolean> {
     const { isRelease, key, owner, ttl, info, token } = request;
-    let resolve!: PendingRequest['resolve'];
+    let resolve: PendingRequest['resolve'] | undefined;
     const answer = new Promise<boolean>((settle) => (resolve = settle));
+    // The stack has overflowed in the line above, which has rejected the promise.
+    if (resolve === undefined) return answer;
     if (this.#collected.length === 0) defer(() => this.#flush(), undefined);
     // Without a spread, which would make each release slower by a microsecond.
     const count = this.#collected.push({ isRelease, key, owner, ttl, info, token, answer, resolve });

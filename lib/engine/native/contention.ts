@@ -53,9 +53,19 @@ interface Pending {
 /** This thread's {@link Records} that have pending records. */
 const unwritten = new Set<Records>();
 let writesAtExit = false;
+let isExiting = false;
 
 function writeAll(): void {
   for (const records of unwritten) records.write();
+}
+
+/**
+ * `process.exit()` and an uncaught error end a thread before its microtasks run. If a thread is terminated, the
+ * event is not emitted.
+ */
+function onExit(): void {
+  isExiting = true;
+  writeAll();
 }
 
 /**
@@ -85,12 +95,11 @@ class Records {
     if (this.#pending.length === 1) {
       this.#since = now;
       unwritten.add(this);
-      // `process.exit()` and an uncaught error end a thread before its microtasks run. If a thread is terminated,
-      // the event is not emitted.
-      if (!writesAtExit) process.once('exit', writeAll);
-      writesAtExit = true;
       defer(() => this.write(), undefined);
-    } else if (this.#pending.length >= MOST || now - this.#since > OLDEST) this.write();
+      if (!writesAtExit) process.once('exit', onExit);
+      writesAtExit = true;
+    }
+    if (isExiting || this.#pending.length >= MOST || now - this.#since > OLDEST) this.write();
   }
 
   /** Formats the pending records and passes them to the addon. Never throws. */
