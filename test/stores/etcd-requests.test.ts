@@ -274,6 +274,44 @@ describe.runIf(hasEtcd)('a request of the etcd store', () => {
       expect(await store.release('key', 'me')).toBe(false);
     });
 
+    // A renewal has bound the key to another etcd lease, and the store has reused the earlier one.
+    it.each(['is still held', 'is gone'])(
+      'leaves the other keys of the store when it frees a key that another request has moved and that %s',
+      async (state) => {
+        await store.tryAcquire('key', 'me', LONG);
+        const { lease } = (await etcd.entry('key'))!;
+        const [renewing, granted, freeing, moved] = [gate(), gate(), gate(), gate()];
+        let [isRenewing, isFreeing] = [false, false];
+        gateway.rule = async ({ path, body, forward }) => {
+          if (path === GRANT && !isRenewing) {
+            isRenewing = true;
+            renewing.open();
+            await granted.opened;
+          }
+          if (path !== TXN || isFreeing || !body.includes('requestDeleteRange')) return forward();
+          isFreeing = true;
+          freeing.open();
+          await moved.opened;
+          return 'cut';
+        };
+        const renewed = store.renew('key', 'me', LONG, 'new');
+        await renewing.opened;
+        const freed = store.release('key', 'me');
+        await freeing.opened;
+        granted.open();
+        expect(await renewed).toBe(true);
+        const token = await store.tryAcquire('key 2', 'me', LONG);
+        expect((await etcd.entry('key 2'))!.lease).toBe(lease);
+        if (state === 'is gone') {
+          await etcd.ask('kv/deleterange', { key: base64(`${etcd.prefix}lease/key`) });
+        }
+        moved.open();
+        expect(await freed).toBe(true);
+        expect(await etcd.entry('key')).toBeUndefined();
+        expect(await store.inspect('key 2')).toMatchObject({ owner: 'me', token });
+      },
+    );
+
     it('does not bind a key if its first send arrives after the key was freed', async () => {
       // A new etcd lease: those that were used before would be ended by it, too.
       const { late } = loseFirst(TXN);

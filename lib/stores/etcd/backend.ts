@@ -561,16 +561,19 @@ export class EtcdBackend implements ListingBackend {
     });
     for (const [i, key] of keys.entries()) {
       const { succeeded = false, responses } = parts[i]!;
+      const { lease } = before[i]!;
       key.found = succeeded ? undefined : grantOf(kvOf(responses?.[0]));
       key.isDone = succeeded;
       if (succeeded) this.#held.leave(key.name, before[i]!);
-      const isGone = again && !succeeded && key.found?.lease !== before[i]!.lease;
+      // If the same grant is bound to another etcd lease, another request has moved the key, and the next round
+      // releases it.
+      const isGone = again && !succeeded && key.found?.lease !== lease && !isSameGrant(before[i]!, key.found);
       // Probably, an earlier copy of the request removed the key. If the key had expired instead, its etcd
-      // lease would no longer exist. The revocation shows whether this etcd lease still exists. If readers held
-      // the key, another store may have bound another key to the etcd lease, so the lease is not revoked.
+      // lease would no longer exist. The etcd lease is revoked only if no store can have bound another key to it:
+      // this store created the lease, and has not taken it out of the cache.
       if (isGone) {
-        const ask = key.wanted.owner.startsWith(READERS) ? 'exists' : 'revoke';
-        key.isDone = await this.#leases[ask](operation, before[i]!.lease);
+        const isUnused = this.#held.take(key.name, lease)?.tainted === false;
+        key.isDone = await this.#leases[isUnused ? 'revoke' : 'exists'](operation, lease);
       }
     }
   }
@@ -601,6 +604,11 @@ function isOpen({ found, wanted, token, isDone }: Step<Owned>): boolean {
 /** False for a key that is bound to no etcd lease. This store does not write such keys. */
 function hasLease({ found }: Step): boolean {
   return found?.lease !== '0';
+}
+
+/** Whether both are the same grant. A renewal may have changed its `info` or its etcd lease. */
+function isSameGrant({ owner, base, revision }: Grant, other: Grant | undefined): boolean {
+  return owner === other?.owner && base === other.base && revision === other.revision;
 }
 
 function isSame({ kv }: Grant, other: Grant | undefined): boolean {
