@@ -312,6 +312,35 @@ describe.runIf(hasEtcd)('a request of the etcd store', () => {
       },
     );
 
+    it('keeps the etcd lease of a renewal whose repetition finds that another renewal has rewritten the key', async () => {
+      await store.tryAcquire('key', 'me', LONG);
+      const [asked, granted] = [gate(), gate()];
+      let [isCut, grants] = [false, 0];
+      gateway.rule = async ({ path, forward }) => {
+        if (path === TXN && !isCut) {
+          isCut = true;
+          await forward();
+          expect(await store.renew('key', 'me', LONG, 'second')).toBe(true);
+          return 'cut';
+        }
+        if (path === GRANT && ++grants === 2) {
+          asked.open();
+          await granted.opened;
+        }
+        return forward();
+      };
+      const renewed = store.renew('key', 'me', LONG, 'first');
+      await asked.opened;
+      // The renewal asks for an etcd lease, or takes a parked one.
+      const token = await store.tryAcquire('key 2', 'other', LONG);
+      const { lease } = (await etcd.entry('key 2'))!;
+      granted.open();
+      expect(await renewed).toBe(true);
+      expect((await etcd.entry('key'))!.lease).not.toBe(lease);
+      expect(await store.inspect('key')).toMatchObject({ info: 'first' });
+      expect(await store.inspect('key 2')).toMatchObject({ owner: 'other', token });
+    });
+
     it('does not bind a key if its first send arrives after the key was freed', async () => {
       // A new etcd lease: those that were used before would be ended by it, too.
       const { late } = loseFirst(TXN);

@@ -484,7 +484,7 @@ export class EtcdBackend implements ListingBackend {
     });
     const leases = await this.#leases.take(operation, lengths);
     try {
-      const { written } = await this.#write(keys, leases, operation);
+      const { written, again } = await this.#write(keys, leases, operation);
       keys.forEach((key, i) => {
         key.isDone = written[i]!;
         if (written[i]) {
@@ -492,8 +492,12 @@ export class EtcdBackend implements ListingBackend {
           if (known) this.#leases.park(known);
           else this.#leases.withdraw({ id });
           this.#held.set(key.name, { grant: key.found!, lease: leases[i]! });
-        } else {
+        } else if (!again) {
           this.#leases.park(leases[i]!);
+        } else if (key.found?.lease !== leases[i]!.id) {
+          // An earlier copy of the request may have bound the key to the etcd lease, and another request may have
+          // revoked the lease since.
+          this.#leases.withdraw(leases[i]!);
         }
       });
     } catch (error) {
@@ -513,7 +517,7 @@ export class EtcdBackend implements ListingBackend {
     keys: readonly Step[],
     leases: readonly EtcdLease[],
     operation: Operation,
-  ): Promise<{ written: readonly boolean[]; term: string }> {
+  ): Promise<{ written: readonly boolean[]; term: string; again: boolean }> {
     const next = keys.map(({ found, wanted }, i): Grant => {
       const { base, owner, revision, info } = {
         ...found!,
@@ -541,7 +545,7 @@ export class EtcdBackend implements ListingBackend {
       key.found = isWritten ? { ...next[i]!, kv: { ...kv, mod_revision } } : now;
       return isWritten;
     });
-    return { written, term };
+    return { written, term, again };
   }
 
   /**
