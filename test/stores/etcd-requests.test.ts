@@ -341,6 +341,33 @@ describe.runIf(hasEtcd)('a request of the etcd store', () => {
       expect(await store.inspect('key 2')).toMatchObject({ owner: 'other', token });
     });
 
+    it('leaves the other keys of the store when a key was freed before its owner acquires it again', async () => {
+      await store.tryAcquire('key', 'me', LONG);
+      const { lease } = (await etcd.entry('key'))!;
+      const [acquiring, freed] = [gate(), gate()];
+      let txns = 0;
+      gateway.rule = async ({ path, forward }) => {
+        // The first is refused, and shows the previous grant.
+        if (path === TXN && ++txns === 2) {
+          acquiring.open();
+          await freed.opened;
+        }
+        return forward();
+      };
+      const acquired = store.tryAcquire('key', 'me', LONG);
+      await acquiring.opened;
+      expect(await store.release('key', 'me')).toBe(true);
+      const token = await store.tryAcquire('key 2', 'other', LONG);
+      expect((await etcd.entry('key 2'))!.lease).toBe(lease);
+      gateway.asked.length = 0;
+      freed.open();
+      expect(await acquired).toBeTypeOf('bigint');
+      // A revocation would be sent before this.
+      expect(await store.release('key', 'me')).toBe(true);
+      expect(gateway.asked).not.toContain(REVOKE);
+      expect(await store.inspect('key 2')).toMatchObject({ owner: 'other', token });
+    });
+
     it('does not bind a key if its first send arrives after the key was freed', async () => {
       // A new etcd lease: those that were used before would be ended by it, too.
       const { late } = loseFirst(TXN);

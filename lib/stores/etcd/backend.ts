@@ -313,8 +313,10 @@ export class EtcdBackend implements ListingBackend {
         one.result = this.#granting(names, tokenOf(base, at), leases);
         names.forEach((name, j) => {
           const lease = leases[j]!;
-          // The key is no longer bound to the etcd lease of the owner's previous grant.
-          if (found[j] !== undefined && found[j].lease !== lease.id) this.#held.leave(name, found[j]);
+          // The key is no longer bound to the etcd lease of the owner's previous grant. The transaction also succeeds
+          // if another request has removed the key. That request has then parked or revoked the etcd lease.
+          const former = found[j] && this.#held.take(name, found[j].lease);
+          if (former && former.id !== lease.id) this.#leases.park(former);
           const grant = { base, owner, revision: at, info, lease: lease.id };
           this.#held.set(name, { grant: { ...grant, kv: { value: values[i]!, mod_revision: at } }, lease });
         });
