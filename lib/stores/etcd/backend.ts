@@ -313,8 +313,10 @@ export class EtcdBackend implements ListingBackend {
         one.result = this.#granting(names, tokenOf(base, at), leases);
         names.forEach((name, j) => {
           const lease = leases[j]!;
-          // The key is no longer bound to the etcd lease of the owner's previous grant.
-          if (found[j] !== undefined && found[j].lease !== lease.id) this.#held.leave(name, found[j]);
+          // The key is no longer bound to the etcd lease of the owner's previous grant. The transaction also succeeds
+          // if another request has removed the key. That request has then parked or revoked the etcd lease.
+          const former = found[j] && this.#held.take(name, found[j].lease);
+          if (former && former.id !== lease.id) this.#leases.park(former);
           const grant = { base, owner, revision: at, info, lease: lease.id };
           this.#held.set(name, { grant: { ...grant, kv: { value: values[i]!, mod_revision: at } }, lease });
         });
@@ -484,7 +486,7 @@ export class EtcdBackend implements ListingBackend {
     });
     const leases = await this.#leases.take(operation, lengths);
     try {
-      const { written } = await this.#write(keys, leases, operation);
+      const { written, again } = await this.#write(keys, leases, operation);
       keys.forEach((key, i) => {
         key.isDone = written[i]!;
         if (written[i]) {
@@ -492,8 +494,12 @@ export class EtcdBackend implements ListingBackend {
           if (known) this.#leases.park(known);
           else this.#leases.withdraw({ id });
           this.#held.set(key.name, { grant: key.found!, lease: leases[i]! });
-        } else {
+        } else if (!again) {
           this.#leases.park(leases[i]!);
+        } else if (key.found?.lease !== leases[i]!.id) {
+          // An earlier copy of the request may have bound the key to the etcd lease, and another request may have
+          // revoked the lease since.
+          this.#leases.withdraw(leases[i]!);
         }
       });
     } catch (error) {
@@ -513,7 +519,7 @@ export class EtcdBackend implements ListingBackend {
     keys: readonly Step[],
     leases: readonly EtcdLease[],
     operation: Operation,
-  ): Promise<{ written: readonly boolean[]; term: string }> {
+  ): Promise<{ written: readonly boolean[]; term: string; again: boolean }> {
     const next = keys.map(({ found, wanted }, i): Grant => {
       const { base, owner, revision, info } = {
         ...found!,
@@ -541,7 +547,7 @@ export class EtcdBackend implements ListingBackend {
       key.found = isWritten ? { ...next[i]!, kv: { ...kv, mod_revision } } : now;
       return isWritten;
     });
-    return { written, term };
+    return { written, term, again };
   }
 
   /**
@@ -561,16 +567,19 @@ export class EtcdBackend implements ListingBackend {
     });
     for (const [i, key] of keys.entries()) {
       const { succeeded = false, responses } = parts[i]!;
+      const { lease } = before[i]!;
       key.found = succeeded ? undefined : grantOf(kvOf(responses?.[0]));
       key.isDone = succeeded;
       if (succeeded) this.#held.leave(key.name, before[i]!);
-      const isGone = again && !succeeded && key.found?.lease !== before[i]!.lease;
+      // If the same grant is bound to another etcd lease, another request has moved the key, and the next round
+      // releases it.
+      const isGone = again && !succeeded && key.found?.lease !== lease && !isSameGrant(before[i]!, key.found);
       // Probably, an earlier copy of the request removed the key. If the key had expired instead, its etcd
-      // lease would no longer exist. The revocation shows whether this etcd lease still exists. If readers held
-      // the key, another store may have bound another key to the etcd lease, so the lease is not revoked.
+      // lease would no longer exist. The etcd lease is revoked only if no store can have bound another key to it:
+      // this store created the lease, and has not taken it out of the cache.
       if (isGone) {
-        const ask = key.wanted.owner.startsWith(READERS) ? 'exists' : 'revoke';
-        key.isDone = await this.#leases[ask](operation, before[i]!.lease);
+        const isUnused = this.#held.take(key.name, lease)?.tainted === false;
+        key.isDone = await this.#leases[isUnused ? 'revoke' : 'exists'](operation, lease);
       }
     }
   }
@@ -601,6 +610,11 @@ function isOpen({ found, wanted, token, isDone }: Step<Owned>): boolean {
 /** False for a key that is bound to no etcd lease. This store does not write such keys. */
 function hasLease({ found }: Step): boolean {
   return found?.lease !== '0';
+}
+
+/** Whether both are the same grant. A renewal may have changed its `info` or its etcd lease. */
+function isSameGrant({ owner, base, revision }: Grant, other: Grant | undefined): boolean {
+  return owner === other?.owner && base === other.base && revision === other.revision;
 }
 
 function isSame({ kv }: Grant, other: Grant | undefined): boolean {

@@ -43,6 +43,10 @@ const ignore = (): void => undefined;
  * The etcd leases of a store. When a key is released, its etcd lease is parked: the store keeps the lease for
  * another key, as long as enough of the lease's time remains. A new etcd lease would cost a write on all
  * servers.
+ *
+ * An id alone does not permit an operation to park or revoke an etcd lease, because the store may have parked the
+ * lease since, and bound another key to it. An operation may do so only if it created the etcd lease, if it took
+ * the lease out of `HeldKeys`, or if its transaction has unbound the key from the lease.
  */
 export class EtcdLeases {
   readonly #cluster: Cluster;
