@@ -1,6 +1,7 @@
 import { inspect } from 'node:util';
 import { checkBoolean, checkOptionsObject, checkTimeout, type Names } from '../common/checks.js';
 import { invalidArgType } from '../common/errors.js';
+import { queueMicrotask } from '../common/host.js';
 import {
   checkInfo,
   checkKey,
