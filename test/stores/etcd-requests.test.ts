@@ -30,11 +30,7 @@ describe.runIf(hasEtcd)('a request of the etcd store', () => {
   let store: EtcdStore;
 
   beforeEach(async () => {
-    ({ gateway, store } = await etcd.beginBehindGateway());
-    // It has read the base of tokens.
-    await store.tryAcquire('first', 'me', 5000);
-    await store.release('first', 'me');
-    gateway.asked.length = 0;
+    ({ gateway, store } = await etcd.beginWithTokens());
   });
 
   it('to list is one range, and one for the remaining time of each lease', async () => {

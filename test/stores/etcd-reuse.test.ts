@@ -11,10 +11,7 @@ describe.runIf(hasEtcd)('an etcd lease that the store reuses for another key', (
   let store: EtcdStore;
 
   beforeEach(async () => {
-    ({ gateway, store } = await etcd.beginBehindGateway());
-    // It has read the base of tokens.
-    await store.tryAcquire('first', 'me', 5000);
-    await store.release('first', 'me');
+    ({ gateway, store } = await etcd.beginWithTokens());
   });
 
   // A renewal has bound the key to another etcd lease, and the store has reused the earlier one.
