@@ -25,7 +25,7 @@ const order = {
     'docs/*.md',
   ],
   Reference: ['api.md', 'docs/options.md', 'docs/errors.md', 'docs/guarantees.md', 'docs/engines.md'],
-  Examples: ['examples/*/README.md'],
+  Examples: ['examples/README.md', 'examples/*/README.md'],
   Background: ['docs/performance.md', 'docs/architecture.md', 'bench/README.md', 'model/README.md'],
   Project: ['CONTRIBUTING.md', 'SECURITY.md', 'CHANGELOG.md'],
 };
