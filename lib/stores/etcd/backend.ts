@@ -491,8 +491,7 @@ export class EtcdBackend implements ListingBackend {
         key.isDone = written[i]!;
         if (written[i]) {
           const { id, known } = before[i]!;
-          if (known) this.#leases.park(known);
-          else this.#leases.withdraw({ id });
+          this.#leases.unbound(id, known);
           this.#held.set(key.name, { grant: key.found!, lease: leases[i]! });
         } else if (!again) {
           this.#leases.park(leases[i]!);
@@ -535,13 +534,12 @@ export class EtcdBackend implements ListingBackend {
     }));
     const { parts, revision, term, again } = await execute(this.#cluster, operation, txns);
     const written = keys.map((key, i) => {
-      const { found } = key;
       const { succeeded = false, responses } = parts[i]!;
       const now = succeeded ? undefined : grantOf(kvOf(responses?.[0]));
       const { kv, lease } = next[i]!;
       // True if an earlier copy of the same request succeeded. If the key keeps its etcd lease, another client may
       // have written the same value.
-      const isRepeated = again && lease !== found!.lease && now?.lease === lease;
+      const isRepeated = again && lease !== key.found!.lease && now?.lease === lease;
       const isWritten = succeeded || (isRepeated && now.kv.value === kv.value);
       const mod_revision = now?.kv.mod_revision ?? revision;
       key.found = isWritten ? { ...next[i]!, kv: { ...kv, mod_revision } } : now;

@@ -118,6 +118,15 @@ export class EtcdLeases {
   }
 
   /**
+   * Call after a transaction has unbound a key from the etcd lease with this id. `known`: the lease, as
+   * `HeldKeys.take` has returned it. Parks the lease if it is known, and revokes it otherwise.
+   */
+  unbound(id: string, known: EtcdLease | undefined): void {
+    if (known) this.park(known);
+    else this.withdraw({ id });
+  }
+
+  /**
    * Revokes a lease in the background. The revocation removes any key that is bound to the lease. Any later
    * request to bind a key to the lease then fails. If no server answers, the revocation is retried for a
    * while; the lease also expires by itself. `mayAppear`: whether a request in flight may still create the

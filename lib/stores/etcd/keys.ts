@@ -302,9 +302,7 @@ export class HeldKeys {
 
   /** Parks or revokes the etcd lease of a grant that was removed from the key. */
   leave(name: string, grant: Grant): void {
-    const lease = this.take(name, grant.lease);
-    if (lease) this.#leases.park(lease);
-    else this.#leases.withdraw({ id: grant.lease });
+    this.#leases.unbound(grant.lease, this.take(name, grant.lease));
   }
 
   /** Removes the entry of this owner, because it is outdated or uncertain. Another owner's entry stays. */
