@@ -280,7 +280,7 @@ describe('a profile', () => {
     'has the release of the key of a list that this process held, %s',
     async (mode) => {
       const lock = makeLock();
-      // The stripe of `a` is lower than that of `b`.
+      // `a` has a lower stripe than `b`.
       lock.acquireSync(['a', 'b']).release();
       const published = messagesOf<{ key: unknown }>('stripelock:wait');
       const profiler = await profileContention(everyWait);
