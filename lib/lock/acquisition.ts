@@ -153,9 +153,10 @@ function termsOf(
   }
   const note = trace ? noteOf(guard) : undefined;
   // For the keys of a file, `takeOrBegin` records the start.
-  const isBegun = listens && lock.file === undefined;
-  const stripe = isBegun ? stripesOf(guard)[takenBy(guard)]! : 0;
-  const begun = isBegun ? begunOf(lock, stripe, keys ?? guard.keys, isAsync) : undefined;
+  const begun =
+    listens && lock.file === undefined
+      ? begunOf(lock, stripesOf(guard)[takenBy(guard)]!, keys ?? guard.keys, isAsync)
+      : undefined;
   return { lock, timeout, details: { keys, note, listens, begun, signal, reject: undefined } };
 }
 
