@@ -1,4 +1,4 @@
-import { isExact, type ExactLeaseStore, type LeaseStore } from '../lease/contract/lease-store.js';
+import { isExact, keptOwner, type ExactLeaseStore, type LeaseStore } from '../lease/contract/lease-store.js';
 import { LeaseManager } from '../lease/manager.js';
 import { codeOf, type Scene, type Sentence } from './framework.js';
 import { oneStep } from './several-keys.js';
@@ -18,6 +18,13 @@ async function grantTo(on: Scene, owner: string, ttl = LONG): Promise<bigint> {
   const token = await on.store.tryAcquire('key', owner, ttl);
   if (token === undefined) throw new Error(`${owner} was not granted the key`);
   return token;
+}
+
+/** Acquires each key for the owner, and returns the tokens. */
+async function tokensOf(on: Scene, keys: readonly string[], owner: string): Promise<readonly bigint[]> {
+  const tokens: bigint[] = [];
+  for (const key of keys) tokens.push((await on.store.tryAcquire(key, owner, LONG))!);
+  return tokens;
 }
 
 const CHANGES = ['renew', 'keep', 'release', 'renewAll', 'releaseAll'];
@@ -52,6 +59,35 @@ export const lateRequests: readonly Sentence[] = [
       await on.expire();
       on.expect((await on.store.inspect('key'))?.owner).toBe('a');
       on.expect(await on.store.tryAcquire('key', 'b', on.ttl)).toBe(undefined);
+    },
+  ],
+  [
+    'another grant to the same owner shortens nothing',
+    async (on) => {
+      await grantTo(on, 'a', 100 * on.ttl);
+      const again = await grantTo(on, 'a', on.ttl);
+      const several = oneStep(on.store, ['b', 'c']);
+      if (several) {
+        await several.tryAcquireAll(['b', 'c'], 'a', 100 * on.ttl);
+        on.expect(typeof (await several.tryAcquireAll(['c', 'b'], 'a', on.ttl))).toBe('object');
+      }
+      await on.expire();
+      on.expect((await on.store.inspect('key'))?.token).toBe(again);
+      for (const key of several ? ['key', 'b', 'c'] : ['key']) {
+        on.expect(await on.store.tryAcquire(key, 'b', on.ttl)).toBe(undefined);
+      }
+    },
+  ],
+  [
+    'another grant to the same owner lengthens its lease',
+    async (on) => {
+      const asked = on.now();
+      await grantTo(on, 'a', on.ttl);
+      const again = await on.store.tryAcquire('key', 'a', 100 * on.ttl);
+      on.requireWithin(on.ttl, asked);
+      on.expect(typeof again).toBe('bigint');
+      await on.expire();
+      on.expect((await on.store.inspect('key'))?.token).toBe(again);
     },
   ],
   [
@@ -119,14 +155,29 @@ export const lateRequests: readonly Sentence[] = [
     },
   ],
   [
-    'a renewal that comes after that does not shorten it',
+    'after that, no request of the same owner changes anything until that time',
     async (on) => {
       if (!exact(on.store)) return;
       const token = await grantTo(on, 'a', 50 * on.ttl);
-      on.expect(await exact(on.store)?.keep('key', 'a', 100 * on.ttl, token)).toBe(true);
-      on.expect(await on.store.renew('key', 'a', on.ttl)).toBe(true);
+      const [other] = await tokensOf(on, ['other'], 'a');
+      const asked = on.now();
+      on.expect(await exact(on.store)?.keep('key', 'a', on.ttl, token)).toBe(true);
+      const refused = [await on.store.tryAcquire('key', 'a', 100 * on.ttl)];
+      const several = oneStep(on.store, ['free', 'key']);
+      if (several) {
+        on.expect(await several.tryAcquireAll(['free', 'key'], 'a', LONG)).toBe(1);
+        on.expect(await several.renewAll(['other', 'key'], 'a', LONG)).toEqual([true, false]);
+        on.expect(await several.releaseAll(['other', 'key'], 'a', [other!, token])).toEqual([true, false]);
+      }
+      const changed = [await on.store.renew('key', 'a', 100 * on.ttl), await on.store.release('key', 'a')];
+      changed.push((await exact(on.store)?.release('key', 'a', token))!);
+      const again = await exact(on.store)?.keep('key', 'a', 100 * on.ttl, token);
+      const state = await on.store.inspect('key');
+      on.requireWithin(on.ttl, asked);
+      on.expect([refused, changed, again]).toEqual([[undefined], [false, false, false], true]);
+      on.expect([state?.owner, state?.token]).toEqual([keptOwner('a'), token]);
       await on.expire();
-      on.expect((await on.store.inspect('key'))?.token).toBe(token);
+      on.expect((await grantTo(on, 'a')) > token).toBe(true);
     },
   ],
   [

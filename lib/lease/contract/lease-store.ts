@@ -47,8 +47,10 @@ export interface InfoLeaseState extends LeaseState {
  * A request may reach a server twice. A request may also arrive late, after newer requests that used other
  * connections. Such a request must not undo a newer request:
  *
- * - A renewal never shortens a lease. Only an operation that ends the grant can shorten the lease: a release,
- *   or {@link ExactLeaseStore.keep}.
+ * - A renewal never shortens a lease, and neither does another grant to its owner. Only an operation that ends
+ *   the grant can shorten the lease: a release, or {@link ExactLeaseStore.keep}.
+ * - After `keep`, no request of the grant's owner changes anything. So the key then has another owner; see
+ *   {@link keptOwner}.
  * - In a store with {@link ExactLeaseStore.release}, a release passes the token of the grant that it ends. In
  *   other stores, a late release can free a later lease of the same owner. An owner can have
  *   several leases in turn if its manager has the option `holder` or `reentrant`.
@@ -59,8 +61,9 @@ export interface InfoLeaseState extends LeaseState {
 export interface LeaseStore {
   /**
    * Atomically grants the key to the owner for `ttl` milliseconds, if the key is free, its lease has expired,
-   * or this same owner holds it. Resolves to the token of the grant, which is a new token in each of these
-   * cases. Resolves to undefined if another owner holds the key.
+   * or this same owner holds it. In the last case, the lease expires at the later of the old and the new
+   * time. Resolves to the token of the grant, which is a new token in each of these cases. Resolves to
+   * undefined if another owner holds the key.
    */
   tryAcquire(key: string, owner: string, ttl: number): Promise<FencingToken | undefined>;
   /**
@@ -114,11 +117,18 @@ export interface ExactLeaseStore extends LeaseStore {
   release(key: string, owner: string, token?: FencingToken): Promise<boolean>;
   /**
    * Ends the grant with this token, but keeps the key taken for `ttl` milliseconds from now. After that time
-   * the key is free, even if the lease would have lasted longer. Resolves to true if the owner held this
-   * grant.
+   * the key is free, even if the lease would have lasted longer. Until then, nobody is granted the key, not
+   * even this owner: the key has the same token, but the owner {@link keptOwner}. Resolves to true if the owner
+   * held this grant, or has already ended it with `keep`; a repeated call changes nothing.
    */
   keep(key: string, owner: string, ttl: number, token: FencingToken): Promise<boolean>;
 }
+
+/** The owners of keys that are kept after the end of a grant start with this text. */
+export const KEPT = 'stripelock:kept:';
+
+/** The owner of a key after {@link ExactLeaseStore.keep}. `owner`: the owner of the grant that has ended. */
+export const keptOwner = (owner: string): string => KEPT + owner;
 
 /** Whether the store is an {@link ExactLeaseStore}. */
 export function isExact(store: LeaseStore): store is ExactLeaseStore {
@@ -155,8 +165,7 @@ export interface AbandonmentLeaseStore extends ExactLeaseStore {
   /**
    * Frees the key of a grant that its holder did not release. In all other respects, this is like `release`.
    * The next grant of the key is marked as abandoned if this grant was used, or if this grant was itself
-   * marked so. After a `keep`, this grant counts as released. The grant of a group of readers never counts as
-   * used.
+   * marked so. A key that `keep` has kept, and the grant of a group of readers, never count as used.
    */
   takeBack(key: string, owner: string, token: FencingToken, wasUsed: boolean): Promise<boolean>;
 }

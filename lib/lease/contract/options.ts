@@ -16,6 +16,7 @@ import {
   checkNonEmpty,
   checkTtl,
   type Clock,
+  KEPT,
   type LeaseStore,
   MAX_TTL,
 } from './lease-store.js';
@@ -481,11 +482,14 @@ function checkMode(mode: unknown, name: string): LockMode {
   throw (isText ? outOfRange : invalidArgType)(name, "'exclusive' or 'shared'", mode);
 }
 
-/** A group of readers has a name with the prefix `READERS`, so no other owner may have such a name. */
+/** Groups of readers, and keys that are kept after a release, have owners with these prefixes. */
 function checkHolder(holder: unknown, name: string): string {
   const checked = checkNonEmpty(holder, name);
-  if (!checked.startsWith(READERS)) return checked;
-  throw outOfRange(name, `a string that does not start with ${READERS}`, holder);
+  for (const prefix of [READERS, KEPT]) {
+    if (checked.startsWith(prefix))
+      throw outOfRange(name, `a string that does not start with ${prefix}`, holder);
+  }
+  return checked;
 }
 
 export function checkStore(store: unknown, name: string): LeaseStore {
