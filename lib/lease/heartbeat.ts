@@ -31,8 +31,6 @@ export interface KnownGrants {
   hasLater(hold: Hold): boolean;
   /** Removes the hold from the record, because it was lost or its key was freed. */
   forget(hold: Hold): void;
-  /** Records that the store keeps the key taken for this many milliseconds after a release. */
-  keepTaken(name: string, milliseconds: number): void;
 }
 
 /**
@@ -153,7 +151,6 @@ export class Heartbeat {
     if (this.grants?.hasLater(hold) === true) return false;
     const { name, owner, abandoned, minHoldLeft, knownToken: token } = hold;
     try {
-      if (minHoldLeft > 0) this.grants?.keepTaken(name, minHoldLeft);
       const end = (): Promise<boolean> => {
         if (hold.reader !== undefined)
           return this.#requests.releaseShared(name, hold.reader, hold.recordRelease);
