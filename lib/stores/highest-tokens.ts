@@ -32,9 +32,7 @@ export class HighestTokens {
     if (this.of(name) >= token) return;
     this.#last.delete(name);
     if (this.#last.size >= REMEMBERED) {
-      const [[oldest, { owner: relying }]] = this.#last.entries() as Iterable<[string, Last]> as [
-        [string, Last],
-      ];
+      const [oldest, { owner: relying }] = this.#last.entries().next().value!;
       if (relying !== undefined) this.#hasForgotten = true;
       this.#last.delete(oldest);
     }
