@@ -19,6 +19,8 @@ interface Last {
 /** Remembers the last grant of each key. A server that lost its data could otherwise issue lower tokens. */
 export class HighestTokens {
   readonly #last = new Map<string, Last>();
+  /** Whether a grant was evicted on which its owner may still rely. */
+  #hasForgotten = false;
 
   /** Returns the highest known token of the key, or 0 if the key is unknown or was evicted. */
   of(name: string): FencingToken {
@@ -30,21 +32,24 @@ export class HighestTokens {
     if (this.of(name) >= token) return;
     this.#last.delete(name);
     if (this.#last.size >= REMEMBERED) {
-      const [oldest] = this.#last.keys();
-      this.#last.delete(oldest!);
+      const [oldest, { owner: relying }] = this.#last.entries().next().value!;
+      if (relying !== undefined) this.#hasForgotten = true;
+      this.#last.delete(oldest);
     }
     this.#last.set(name, { owner, given: token, stored: token });
   }
 
   /**
-   * Records a grant that arrived after its attempt timed out. Returns true if the owner relies on an earlier
+   * Records a grant that arrived after its attempt timed out. Returns true if the owner may rely on an earlier
    * grant of the key. In that case the late grant has replaced the earlier one in the store, so the late
    * grant must not be given back. An owner relies on its grant until {@link ended}, even after its TTL,
-   * because another thread may renew the lease.
+   * because another thread may renew the lease. If the earlier grant may have been evicted, the result is also
+   * true; if nobody relies on the late grant, it then stays until its TTL expires.
    */
   addLate(name: string, owner: string, token: FencingToken): boolean {
     const last = this.#last.get(name);
-    if (last?.owner !== owner || last.stored >= token) return false;
+    if (last === undefined) return this.#hasForgotten;
+    if (last.owner !== owner || last.stored >= token) return false;
     last.stored = token;
     return true;
   }

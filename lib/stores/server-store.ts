@@ -8,6 +8,7 @@ import {
   checkOwner,
   checkToken,
   checkTtl,
+  keptOwner,
   type AbandonmentLeaseStore,
   type FencingToken,
   type GrantDetails,
@@ -89,6 +90,15 @@ export interface Releasing {
    * reserve the key for this store instead of notifying a waiter.
    */
   readonly inTurn?: boolean;
+}
+
+/** A key to keep taken after the end of its grant. */
+export interface Keeping extends Releasing {
+  readonly token: FencingToken;
+  /** The owner that the key then has; see `keptOwner`. */
+  readonly keptOwner: string;
+  /** The time in milliseconds that is sent to the server. It includes the allowance for clock drift. */
+  readonly length: number;
 }
 
 /** Context of an attempt to acquire keys. */
@@ -187,10 +197,11 @@ export interface Backend extends Asked {
    */
   renew(keys: readonly Renewing[], operation: Operation): Promise<readonly (boolean | undefined)[]>;
   /**
-   * Sets the remaining time of the grant with the given token. The new time may be shorter than the old one.
-   * Resolves to false if the owner does not hold this grant.
+   * Sets the owner and the remaining time of the grant with the given token. The new time may be shorter than the
+   * old one. Resolves to false if the owner does not hold this grant. If the grant has the new owner already,
+   * changes nothing and resolves to true.
    */
-  keep(wanted: Wanted, operation: Operation): Promise<boolean>;
+  keep(key: Keeping, operation: Operation): Promise<boolean>;
   /** Releases keys. A result of undefined has the same meaning as in {@link renew}. */
   release(keys: readonly Releasing[], operation: Operation): Promise<readonly (Release | undefined)[]>;
   /** See {@link AbandonmentLeaseStore}. Omitted if the server does not know whether a lease was released. */
@@ -292,11 +303,16 @@ export class ServerStore<B extends Backend = Backend>
   }
 
   async keep(key: string, owner: string, ttl: number, token: FencingToken): Promise<boolean> {
-    const wanted = this.wanted([checkKey(key)], owner, ttl, undefined);
-    const [name] = wanted.names;
-    const exactly = { ...wanted, tokens: [this.highest.storedFor(name!, checkToken(token))] };
-    const kept = await this.ask((operation) => this.backend.keep(exactly, operation));
-    this.highest.ended(name!, wanted.owner, token);
+    const { name, owner: stored } = releasing(this.backend, key, owner, checkToken(token));
+    const keeping = {
+      name,
+      owner: stored,
+      keptOwner: encodeText(keptOwner(owner)),
+      token: this.highest.storedFor(name, token),
+      length: this.lengthOf(ttl),
+    };
+    const kept = await this.ask((operation) => this.backend.keep(keeping, operation));
+    this.highest.ended(name, stored, token);
     return kept;
   }
 

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { LeaseManager, MemoryLeaseStore, type LeaseStore } from 'stripelock';
 import { FixedClock } from 'stripelock/testing';
+import { keptOwner } from '../../unbundled/lease/contract/lease-store.js';
 import { rejectionOf, thrownBy, turns, until, watch } from '../support/waiting.js';
 import { failing, FaultyStore, gate } from './faulty-store.js';
 import { ownersOf, ways } from './several-stores.js';
@@ -17,7 +18,7 @@ describe.each(ways)('a lease with minHold, taken %s', (_way, make) => {
     expect(await lease.release()).toBe(true);
     expect([lease.held, signal.aborted, await lease.release()]).toEqual([false, false, false]);
     const state = await store.inspect('key');
-    expect(state?.owner).toBe(`stripelock:kept:${lease.holder}`);
+    expect(state?.owner).toBe(keptOwner(lease.holder));
     // It was asked for 30 s; now it lasts for what is left of ten minutes.
     expect(state!.remaining).toBeGreaterThan(LONG / 2);
     expect(state!.remaining).toBeLessThanOrEqual(LONG * 1.01);
@@ -50,8 +51,8 @@ describe.each(ways)('a lease with minHold, taken %s', (_way, make) => {
     const store = make();
     const lease = await new LeaseManager({ store, minHold: LONG }).acquire(['a', 'b']);
     expect(await lease.release()).toBe(true);
-    const kept = `stripelock:kept:${lease.holder}`;
-    expect(await ownersOf(store, ['a', 'b'])).toEqual([kept, kept]);
+    const owner = keptOwner(lease.holder);
+    expect(await ownersOf(store, ['a', 'b'])).toEqual([owner, owner]);
   });
 
   it('keeps the keys that close releases, and after a body that failed', async () => {

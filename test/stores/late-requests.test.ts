@@ -199,6 +199,51 @@ describe.each(Object.entries(servers))('a request that comes late to %s', (name,
     expect((await store.inspect('key'))!.remaining).toBeGreaterThan(LONG / 2);
   });
 
+  it('as an attempt does not shorten a lease that the owner has by another attempt', async () => {
+    await late(() => store.tryAcquire('key', 'me', SHORT));
+    await store.tryAcquire('key', 'me', SHORT);
+    expect(await store.renew('key', 'me', LONG)).toBe(true);
+    await requests.letGo();
+    expect((await store.inspect('key'))!.remaining).toBeGreaterThan(LONG / 2);
+    if (store.tryAcquireAll === undefined) return;
+    await late(() => store.tryAcquireAll!(['a', 'b'], 'me', SHORT));
+    expect(await store.tryAcquireAll(['b', 'a'], 'me', LONG)).toHaveLength(2);
+    await requests.letGo();
+    for (const key of ['a', 'b']) expect((await store.inspect(key))!.remaining).toBeGreaterThan(LONG / 2);
+  });
+
+  it('as an attempt does not cut what is left of a minHold', async () => {
+    const manager = new LeaseManager({ store, ttl: SHORT, minHold: LONG, renew: false, backoff: SOON });
+    requests.holds = true;
+    const acquiring = manager.acquire('key', { timeout: 60_000 });
+    setTimeout(() => (requests.holds = false), HASTE / 2);
+    const lease = await acquiring;
+    expect(await lease.release()).toBe(true);
+    await requests.letGo();
+    await turns();
+    await requests.settled();
+    const { owner, remaining } = (await store.inspect('key'))!;
+    expect(owner).toMatch(/^stripelock:kept:/);
+    expect(remaining).toBeGreaterThan(LONG / 2);
+  });
+
+  it.runIf(name === 'Redis')(
+    'as an attempt takes no key from an owner whose grant was long ago',
+    async () => {
+      await late(() => store.tryAcquire('key', 'me', LONG));
+      await store.tryAcquire('key', 'me', LONG);
+      // More grants than a store remembers.
+      for (let i = 0; i < 10_100; i += 100) {
+        const names = Array.from({ length: 100 }, (_, j) => `other ${i + j}`);
+        await Promise.all(names.map((other) => store.tryAcquire(other, 'me', LONG)));
+      }
+      await requests.letGo();
+      await turns();
+      await requests.settled();
+      expect(await store.tryAcquire('key', 'you', LONG)).toBeUndefined();
+    },
+  );
+
   it.each([{ holder: 'me' }, { reentrant: true }])(
     'as a release does not free the next lease of the same owner: %j',
     async (options) => {

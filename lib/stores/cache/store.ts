@@ -14,6 +14,7 @@ import type {
   Attempt,
   Backend,
   Granted,
+  Keeping,
   StoredLease,
   Refused,
   Release,
@@ -144,10 +145,11 @@ class CacheBackend<C> implements Backend {
       const record = found?.record;
       if (record?.owner !== undefined && record.owner !== owner) break;
       const token = this.#nextToken(known[0]!, record);
-      const value = encodeRecord({ owner, token, ends: this.#now() + length, info });
+      const [ends, left] = this.#notShorter(record, length);
+      const value = encodeRecord({ owner, token, ends, info });
       const written = found
-        ? await this.#cache.cas(name, value, length, found.cas)
-        : await this.#cache.add(name, value, length);
+        ? await this.#cache.cas(name, value, left, found.cas)
+        : await this.#cache.add(name, value, left);
       const giveBack = (): void => void this.#free(name, owner, ONCE, token).catch(() => undefined);
       if (written) return { tokens: [token], giveBack };
       // Another client wrote the key after this client read it. But then the other client made progress, so
@@ -159,18 +161,20 @@ class CacheBackend<C> implements Backend {
   async renew(keys: readonly Renewing[], operation: Operation): Promise<boolean[]> {
     const { name, owner, length, info } = keys[0]!;
     const renewed = await this.#change(name, owner, operation, undefined, (record) => {
-      // This never shortens the lease, provided that the wall clocks of the clients agree.
-      const now = this.#now();
-      const left = Math.max(length, Math.ceil(record.ends - now));
-      return [{ ...record, ends: now + left, info: info ?? record.info }, left];
+      const [ends, left] = this.#notShorter(record, length);
+      return [{ ...record, ends, info: info ?? record.info }, left];
     });
     return [renewed];
   }
 
-  keep({ names, owner, length, tokens }: Wanted, operation: Operation): Promise<boolean> {
-    return this.#change(names[0]!, owner, operation, tokens![0], (record) => {
-      return [{ ...record, ends: this.#now() + length }, length];
+  async keep({ name, owner, length, token, keptOwner }: Keeping, operation: Operation): Promise<boolean> {
+    const isKept = await this.#change(name, owner, operation, token, (record) => {
+      return [{ ...record, owner: keptOwner, ends: this.#now() + length }, length];
     });
+    // An earlier copy of this request may have ended the grant.
+    if (isKept) return true;
+    const record = (await this.#read(name))?.record;
+    return record?.owner === keptOwner && record.token === token;
   }
 
   async release(keys: readonly Releasing[], operation: Operation): Promise<Release[]> {
@@ -218,6 +222,16 @@ class CacheBackend<C> implements Backend {
     const record = decodeRecord(entry.value);
     if (record === undefined) throw new TypeError(`the value at ${name} is not a lease`);
     return { record, cas: entry.cas };
+  }
+
+  /**
+   * The end to write for a lease of `length` milliseconds, and the time until then in milliseconds. The lease does not
+   * become shorter, provided that the wall clocks of the clients agree.
+   */
+  #notShorter(record: Record | undefined, length: number): readonly [ends: number, left: number] {
+    const now = this.#now();
+    const left = record === undefined ? length : Math.max(length, Math.ceil(record.ends - now));
+    return [now + left, left];
   }
 
   #now(): number {

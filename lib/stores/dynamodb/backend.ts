@@ -12,6 +12,7 @@ import type {
   Attempt,
   Granted,
   GrantedShared,
+  Keeping,
   Refused,
   Release,
   Releasing,
@@ -126,7 +127,8 @@ export class DynamodbBackend implements ListingBackend {
     });
     const changes = seen.map((one, i): Change => {
       const token = tokenAfter(one, known[i]!);
-      const ends = this.#endOf(one, length);
+      // A new grant to the same owner does not shorten its lease.
+      const ends = Math.max(one.entry?.ends ?? 0, this.#endOf(one, length));
       return { ...one, after: { token, ends, owner, info, abandoned: abandoned[i] } };
     });
     await this.#write(changes, operation);
@@ -199,10 +201,15 @@ export class DynamodbBackend implements ListingBackend {
     });
   }
 
-  keep({ names, owner, length, tokens }: Wanted, operation: TimeLimit): Promise<boolean> {
-    return this.#change({ name: names[0]!, owner, token: tokens![0] }, operation, (lease) => {
-      return { ...lease.entry, ends: this.#endOf(lease, length), abandoned: undefined };
+  async keep(key: Keeping, operation: TimeLimit): Promise<boolean> {
+    const { length, keptOwner: owner } = key;
+    const isKept = await this.#change(key, operation, (lease) => {
+      return { ...lease.entry, owner, ends: this.#endOf(lease, length), abandoned: undefined };
     });
+    if (isKept) return true;
+    // An earlier copy of this request may have ended the grant.
+    const seen = await this.#read(key.name);
+    return isHeld(seen) && seen.entry.owner === owner && seen.entry.token === key.token;
   }
 
   release(keys: readonly Releasing[], operation: TimeLimit): Promise<readonly (Release | undefined)[]> {

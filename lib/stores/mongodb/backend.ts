@@ -18,6 +18,7 @@ import type {
   Attempt,
   Granted,
   GrantedShared,
+  Keeping,
   StoredLease,
   Refused,
   Release,
@@ -178,8 +179,9 @@ export class MongodbBackend implements ListingBackend {
     return [await this.#update(heldBy(name, owner), renewing(length, info), operation)];
   }
 
-  keep({ names, owner, length, tokens }: Wanted, operation: Operation): Promise<boolean> {
-    return this.#update(heldBy(names[0]!, owner, tokens![0]), keeping(length), operation);
+  keep({ name, owner, length, token, keptOwner }: Keeping, operation: Operation): Promise<boolean> {
+    const held = { ...heldBy(name, owner, token), owner: { $in: [owner, keptOwner] } };
+    return this.#update(held, keeping(length, keptOwner), operation);
   }
 
   /**

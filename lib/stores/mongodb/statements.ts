@@ -115,7 +115,7 @@ export function acquiring(owner: string, milliseconds: number, info: string, abo
     {
       $set: {
         owner: isFree(literal(owner), '$owner'),
-        leaseEnds: isFree(inTime(milliseconds), '$leaseEnds'),
+        leaseEnds: isFree({ $max: ['$leaseEnds', inTime(milliseconds)] }, '$leaseEnds'),
         token: isFree(token, '$token'),
         info: isFree(literal(info), '$info'),
         abandoned: isFree(abandoned, '$abandoned'),
@@ -220,9 +220,14 @@ export function renewing(milliseconds: number, info: string | undefined): object
   return [{ $set: { leaseEnds: { $max: ['$leaseEnds', inTime(milliseconds)] }, ...replaced } }];
 }
 
-/** A pipeline that sets the remaining time of a lease, possibly to a shorter time. */
-export function keeping(milliseconds: number): object[] {
-  return [{ $set: { leaseEnds: inTime(milliseconds), abandoned: null } }];
+/**
+ * A pipeline that sets the owner and the remaining time of a lease, possibly to a shorter time. A repetition changes
+ * nothing.
+ */
+export function keeping(milliseconds: number, keptOwner: string): object[] {
+  const isKept = { $eq: ['$owner', literal(keptOwner)] };
+  const leaseEnds = { $cond: [isKept, '$leaseEnds', inTime(milliseconds)] };
+  return [{ $set: { owner: literal(keptOwner), leaseEnds, abandoned: null } }];
 }
 
 /** A pipeline that releases a lease. The document is not deleted, because it holds the token. */

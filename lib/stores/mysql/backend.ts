@@ -11,6 +11,7 @@ import type {
   Attempt,
   Granted,
   GrantedShared,
+  Keeping,
   StoredLease,
   Refused,
   Release,
@@ -141,8 +142,7 @@ export class MysqlBackend implements ListingBackend {
     return keys.map(({ name }) => (owned.has(name) ? undefined : false));
   }
 
-  async keep({ names, owner, length, tokens }: Wanted, operation: Operation): Promise<boolean> {
-    const key = { name: names[0]!, owner, length, info: undefined, token: tokens![0] };
+  async keep(key: Keeping, operation: Operation): Promise<boolean> {
     return (await this.#run(this.#statements.keep(key), operation)).id > 0n;
   }
 

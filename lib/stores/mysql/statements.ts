@@ -1,7 +1,7 @@
 import type { FencingToken } from '../../lease/contract/lease-store.js';
 import { isGroupName, READERS } from '../../lease/contract/shared.js';
 import type { PageRange } from '../listing.js';
-import type { Releasing, Renewing, StoredLease, Wanted, WantedShared } from '../server-store.js';
+import type { Keeping, Releasing, Renewing, StoredLease, Wanted, WantedShared } from '../server-store.js';
 
 /*
  * Each statement is a separate transaction. Each statement must run on both MySQL 8.0 and MariaDB 10.6, so
@@ -122,9 +122,15 @@ export function statementsOf(table: string) {
         `expires = GREATEST(expires, ${later(key.length)}), info = COALESCE(${infoOf(key.info)}, info)`,
         key,
       ),
-    /** Sets the remaining time of a grant. This is the only statement that may shorten a lease. */
-    keep: (key: Renewing & Releasing): string =>
-      change(`expires = ${later(key.length)}, abandoned = NULL`, key),
+    /**
+     * Sets the owner and the remaining time of a grant. This is the only statement that may shorten a lease. A
+     * repetition changes nothing. `owner` is assigned last, because the assignment of `expires` reads it.
+     */
+    keep: ({ name, owner, token, length, keptOwner }: Keeping): string =>
+      changeWhere(
+        `expires = IF(owner = ${text(owner)}, ${later(length)}, expires), abandoned = NULL, owner = ${text(keptOwner)}`,
+        `name = ${text(name)} AND owner IN (${text(owner)}, ${text(keptOwner)}) AND token = ${token}`,
+      ),
     /** Frees the row but does not delete it, because the row holds the key's last token. */
     release: (key: Releasing): string =>
       change(`owner = '', expires = 0, info = NULL, abandoned = NULL`, key),
@@ -216,7 +222,7 @@ function statementForAcquire(rows: string, floor: string) {
           : `IF(${isFree} AND token < ${token} AND ${isKnown}, LAST_INSERT_ID(${token}), ${FAIL})`;
       return `INSERT INTO ${rows} (name, owner, token, expires, info, abandoned) VALUES ${values.join(', ')}
         ON DUPLICATE KEY UPDATE owner = IF(${isFree}, ${me}, owner), token = ${taken},
-        info = IF(${isFree}, ${infoOf(info)}, info), abandoned = IF(${isFree}, ${listed}, abandoned), expires = IF(${isFree}, ${later(length)}, expires)`;
+        info = IF(${isFree}, ${infoOf(info)}, info), abandoned = IF(${isFree}, ${listed}, abandoned), expires = IF(${isFree}, GREATEST(expires, ${later(length)}), expires)`;
     },
   };
 }

@@ -9,6 +9,7 @@ import type {
   Attempt,
   Granted,
   GrantedShared,
+  Keeping,
   StoredLease,
   Refused,
   Release,
@@ -128,8 +129,8 @@ export class PostgresBackend implements ListingBackend {
     );
   }
 
-  async keep({ names, owner, length, tokens }: Wanted, operation: Operation): Promise<boolean> {
-    const values = [names[0]!, owner, String(length), String(tokens![0]), this.#limit];
+  async keep({ name, owner, length, token, keptOwner }: Keeping, operation: Operation): Promise<boolean> {
+    const values = [name, owner, String(length), String(token), this.#limit, keptOwner];
     return (await this.#run(this.#statements.keep, values, operation)).length > 0;
   }
 

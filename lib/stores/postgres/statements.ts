@@ -60,10 +60,10 @@ const nextToken = (table: Table, known: string): string =>
  * has ended. At worst, the next release sends one notification that no store needs.
  */
 const unlessHeld = (length: string): string => `ON CONFLICT (key) DO UPDATE SET owner = excluded.owner,
-  token = greatest(l.token + 1, excluded.token), expires = ${later(length)}, info = excluded.info,
+  token = greatest(l.token + 1, excluded.token), expires = greatest(l.expires, ${later(length)}), info = excluded.info,
   waited = l.waited AND (l.owner = excluded.owner OR l.info IS NOT NULL),
   abandoned = CASE WHEN l.expires > ${NOW} THEN coalesce(l.abandoned, false)
-    ELSE l.owner <> '' AND l.abandoned IS NOT NULL END
+    ELSE l.abandoned IS NOT NULL END
   WHERE l.owner = excluded.owner OR l.expires <= ${NOW}`;
 
 /** The assignments of an UPDATE that frees a row. */
@@ -160,10 +160,12 @@ export function statementsOf(table: Table) {
       statement(`WITH done AS (UPDATE ${rows} SET expires = greatest(expires, ${later('$3')}), info = coalesce($4::text, info)
       FROM ${limited('$5')} WHERE key = $1 AND owner = $2 AND ${NOT_EXPIRED} RETURNING ${DURABLE})
       SELECT durable FROM done`),
-    // Sets the remaining time of a grant. This is the only statement that may shorten a lease. $1 to $3 are
-    // the same as for `acquire`; $4 the grant's token; $5 lock timeout.
-    keep: statement(`WITH done AS (UPDATE ${rows} SET expires = ${later('$3')}, abandoned = NULL FROM ${limited('$5')}
-      WHERE key = $1 AND owner = $2 AND ${NOT_EXPIRED} AND token = $4::text::bigint RETURNING ${DURABLE})
+    // Sets the owner and the remaining time of a grant. This is the only statement that may shorten a lease. A
+    // repetition changes nothing. $1 to $3 are the same as for `acquire`; $4 the grant's token; $5 lock timeout;
+    // $6 the owner after that.
+    keep: statement(`WITH done AS (UPDATE ${rows} SET owner = $6,
+        expires = CASE WHEN owner = $2 THEN ${later('$3')} ELSE expires END, abandoned = NULL FROM ${limited('$5')}
+      WHERE key = $1 AND owner IN ($2, $6) AND ${NOT_EXPIRED} AND token = $4::text::bigint RETURNING ${DURABLE})
       SELECT durable FROM done`),
     // Frees the row but does not delete it, because the row holds the key's last token. Notifies listening
     // stores only if the row is marked. $1 key; $2 owner; $3 the required token, or null for any; $4 lock
@@ -172,9 +174,10 @@ export function statementsOf(table: Table) {
         WHERE key = $1 AND owner = $2 AND ${NOT_EXPIRED} AND ($3::text IS NULL OR token = $3::text::bigint)
         RETURNING key, waited)
       SELECT waited::text, ${QUICK}, ${notify(table, 'key')} FROM gone`),
-    // Takes a grant back. $1 to $4 are the same as for `release`, but $3 is not null. $5 whether the grant
-    // was used.
-    takeBack: statement(`WITH gone AS (UPDATE ${rows} SET owner = CASE WHEN ${STAYS} THEN owner ELSE '' END,
+    // Takes a grant back. The row has no owner after that, so that no late request of the owner finds its lease
+    // again after the server's clock was set back. $1 to $4 are the same as for `release`, but $3 is not null. $5
+    // whether the grant was used.
+    takeBack: statement(`WITH gone AS (UPDATE ${rows} SET owner = '',
           expires = CASE WHEN ${STAYS} THEN ${NOW} ELSE '-infinity' END, info = NULL,
           abandoned = CASE WHEN ${STAYS} THEN abandoned END FROM ${limited('$4')}
         WHERE key = $1 AND owner = $2 AND ${NOT_EXPIRED} AND token = $3::text::bigint RETURNING key, waited)
@@ -326,18 +329,17 @@ function statementsForShared(table: Table) {
             l.waited AND NOT is_free,
             CASE WHEN is_free THEN CASE WHEN was_abandoned THEN true END ELSE l.abandoned END
             FROM (SELECT l.expires <= ${NOW} AS is_free, greatest(l.token + 1, excluded.token) AS next,
-              l.owner <> '' AND l.abandoned IS NOT NULL AS was_abandoned OFFSET 0) AS now)
+              l.abandoned IS NOT NULL AS was_abandoned OFFSET 0) AS now)
           WHERE ${admits}
         RETURNING token::text AS token, owner, (substr(info, 20, 1) = '-')::text AS abandoned, ${DURABLE})
       SELECT token, owner, abandoned, NULL AS remaining, NULL AS marked FROM won
       UNION ALL SELECT NULL, NULL, NULL, remaining, (waited OR EXISTS (SELECT FROM mark))::text FROM held`),
-    // The last reader frees the row as `release` does. If the key is abandoned, the row is left as if the lease had
-    // expired. After another reader's release, `waited` is 'left'. $1 key, $2 the reader's id, $3 lock timeout.
+    // The last reader frees the row as `release` does, or as `takeBack` if the key is abandoned. After another
+    // reader's release, `waited` is 'left'. $1 key, $2 the reader's id, $3 lock timeout.
     releaseShared:
-      statement(`WITH gone AS (UPDATE ${rows} l SET owner = CASE WHEN ${isLast} AND abandoned IS NULL THEN '' ELSE owner END,
+      statement(`WITH gone AS (UPDATE ${rows} l SET owner = CASE WHEN ${isLast} THEN '' ELSE owner END,
           expires = CASE WHEN NOT ${isLast} THEN expires WHEN abandoned IS NULL THEN '-infinity' ELSE ${NOW} END,
           info = CASE WHEN NOT ${isLast} THEN replace(info, ',' || $2::text || ',', ',')
-            WHEN abandoned IS NOT NULL THEN substr(info, 1, 21)
             WHEN ${until('l')} > ${CLOCK} THEN substr(info, 1, 20) END FROM ${limited('$3')}
         WHERE key = $1 AND ${NOT_EXPIRED} AND ${isGroup('l')} AND ${isIn('l')}
         RETURNING key, waited AND ${hasNoReader} AS waited, ${hasNoReader} AS ended)

@@ -10,6 +10,7 @@ import type {
   Attempt,
   Granted,
   GrantedShared,
+  Keeping,
   StoredLease,
   Refused,
   Release,
@@ -163,9 +164,9 @@ export class RedisBackend implements ListingBackend {
     });
   }
 
-  keep({ names, owner, length, tokens }: Wanted): Promise<boolean> {
-    const args = [owner, String(length), tokenText(tokens![0]!)];
-    return this.#run(KEEP, [names[0]!, markOf(names[0]!)], args, (reply) => Number(reply) === 1);
+  keep({ name, owner, length, token, keptOwner }: Keeping): Promise<boolean> {
+    const args = [owner, String(length), tokenText(token), keptOwner];
+    return this.#run(KEEP, [name, markOf(name)], args, (reply) => Number(reply) === 1);
   }
 
   /**

@@ -93,6 +93,13 @@ local function register(lease, waiters, mark, score, channel, ends)
 end
 `;
 
+/** The time to write for a lease: `ttl`, or the lease's remaining time if that is longer. */
+const NOT_SHORTER = `
+local function notShorter(lease, ttl)
+  return string.format('%.0f', math.max(redis.call('PTTL', lease), tonumber(ttl)))
+end
+`;
+
 /**
  * Sets `token` to a new token. KEYS[2]: the bucket's highest token in microseconds. ARGV[4]: optional lower
  * bound for the token in microseconds.
@@ -130,7 +137,7 @@ token = token .. '000'
  * if the key was abandoned. If the lease is refused and the caller waits, the caller's channel is registered
  * as a waiter, in order of arrival, until the other owner's lease ends.
  */
-export const ACQUIRE = script(`${IS_OWN}${REGISTER}${SET_MARK}
+export const ACQUIRE = script(`${IS_OWN}${REGISTER}${SET_MARK}${NOT_SHORTER}
 local call = redis.call
 local owner = ARGV[1] .. (ARGV[5] or '')
 ${NEW_TOKEN}if not KEYS[4] and call('SET', KEYS[1], token .. ':' .. owner, 'NX', 'PX', ARGV[2]) then
@@ -143,14 +150,16 @@ if held and string.sub(held, 20) ~= '~' and not isOwn(held, mark == '~' and ARGV
   if KEYS[4] then register(KEYS[1], KEYS[4], mark, string.sub(token, 1, 16), ARGV[3], ends) end
   return {ends}
 end
-local sign = setMark(KEYS[3], held and mark ~= '~', ARGV[2])
+local isAgain = held and mark ~= '~'
+local ttl = isAgain and notShorter(KEYS[1], ARGV[2]) or ARGV[2]
+local sign = setMark(KEYS[3], isAgain, ttl)
 -- Readers may be registered that were put off.
 mark = (mark == ';' or mark == '~' and not KEYS[4]) and ';' or ':'
 if KEYS[4] then
   call('ZREM', KEYS[4], ARGV[3])
-  if call('PEXPIRE', KEYS[4], ARGV[2]) == 1 then mark = ';' end
+  if call('PEXPIRE', KEYS[4], ttl) == 1 then mark = ';' end
 end
-call('PSETEX', KEYS[1], ARGV[2], token .. mark .. owner)
+call('PSETEX', KEYS[1], ttl, token .. mark .. owner)
 return sign .. token`);
 
 /**
@@ -172,17 +181,20 @@ end
 return call('PEXPIRE', KEYS[1], string.format('%.0f', left))`);
 
 /**
- * KEYS: the lease, its mark. ARGV: the owner, the TTL in milliseconds, the token. This is the only script
- * that may shorten a lease. Replies like `RENEW`.
+ * KEYS: the lease, its mark. ARGV: the owner, the TTL in milliseconds, the token, the owner after that. This is
+ * the only script that may shorten a lease. Replies like `RENEW`.
  */
 export const KEEP = script(`${HELD}${IS_OWN}
 if not held then return 0 end
-if not isOwn(held, ARGV[1]) then${REFUSE_FOREIGN}
+local isKept = isOwn(held, ARGV[4])
+if not isKept and not isOwn(held, ARGV[1]) then${REFUSE_FOREIGN}
   return 0
 end
 if string.sub(held, 1, 19) ~= ARGV[3] then return 0 end
+if isKept then return 1 end
 call('DEL', KEYS[2])
-return call('PEXPIRE', KEYS[1], ARGV[2])`);
+call('PSETEX', KEYS[1], ARGV[2], string.sub(held, 1, 20) .. ARGV[4] .. string.sub(held, 21 + #ARGV[1]))
+return 1`);
 
 /**
  * Notifies the first waiting store that is still connected, and reserves the key for that store. Without the
@@ -444,7 +456,7 @@ return {string.sub(held, 20), string.sub(held, 1, 19), call('PTTL', KEYS[1])}`);
  * reserved for the caller's channel is passed on to the next waiter for that key. All steps that can fail are
  * done before the first write of a lease.
  */
-export const ACQUIRE_ALL = script(`${IS_OWN}${GROUP}${REGISTER}${WAKE}${SET_MARK}
+export const ACQUIRE_ALL = script(`${IS_OWN}${GROUP}${REGISTER}${WAKE}${SET_MARK}${NOT_SHORTER}
 local call = redis.call
 local channel = ARGV[4]
 local names = channel == '' and 3 or 4
@@ -488,12 +500,14 @@ for i = 1, count do
 end
 for i = 1, count do
   local mark = (marks[i] == ';' or marks[i] == '~' and channel == '') and ';' or ':'
+  local isAgain = marks[i] and marks[i] ~= '~'
+  local ttl = isAgain and notShorter(nameOf(i, 1), ARGV[2]) or ARGV[2]
   if channel ~= '' then
     call('ZREM', nameOf(i, 4), channel)
-    if call('PEXPIRE', nameOf(i, 4), ARGV[2]) == 1 then mark = ';' end
+    if call('PEXPIRE', nameOf(i, 4), ttl) == 1 then mark = ';' end
   end
-  call('PSETEX', nameOf(i, 1), ARGV[2], tokens[i + 1] .. mark .. ARGV[1] .. ARGV[3])
-  tokens[i + 1] = setMark(nameOf(i, 3), marks[i] and marks[i] ~= '~', ARGV[2]) .. tokens[i + 1]
+  call('PSETEX', nameOf(i, 1), ttl, tokens[i + 1] .. mark .. ARGV[1] .. ARGV[3])
+  tokens[i + 1] = setMark(nameOf(i, 3), isAgain, ttl) .. tokens[i + 1]
 end
 return tokens`);
 

@@ -5,6 +5,7 @@ import { cannotList } from '../../lease/contract/listing.js';
 import type { PageRange, StoredKey } from '../listing.js';
 import type {
   GrantedShared,
+  Keeping,
   Release,
   Releasing,
   Renewing,
@@ -175,8 +176,10 @@ export class LeaseRows {
       const tokens = keys.map((_, i) => first + BigInt(i));
       statements.setClock.run(now, wall, tokens.at(-1)!);
       const abandoned = keys.map((key, i) => {
-        const isAbandoned = wasAbandoned(statements.lease.get(key), now);
-        statements.put.run(key, owner, tokens[i]!, now + ttl, info ?? null, isAbandoned ? 1n : 0n);
+        const row = statements.lease.get(key);
+        const isAbandoned = wasAbandoned(row, now);
+        const expires = row && isLease(row, now) ? later(row['expires'] as bigint, now + ttl) : now + ttl;
+        statements.put.run(key, owner, tokens[i]!, expires, info ?? null, isAbandoned ? 1n : 0n);
         if (isAwaited(key)) statements.forget.run(this.#store, key);
         return isAbandoned;
       });
@@ -209,7 +212,7 @@ export class LeaseRows {
         const token = row!['token'] as bigint;
         const joined = { ...held, readers: new Set([...held.readers, reader]) };
         statements.setClock.run(now, wall, highest);
-        const latest = until > expires ? until : expires;
+        const latest = later(expires, until);
         statements.put.run(key, held.name, token, latest, textOf(joined), markOf(held.abandoned));
         return { token, group: held.name, abandoned: held.abandoned };
       }
@@ -294,11 +297,13 @@ export class LeaseRows {
     });
   }
 
-  /** Sets the remaining time of one grant, possibly to a shorter time. */
-  keep(key: string, owner: string, ttl: bigint, token: bigint): boolean {
+  /** Sets the owner and the remaining time of one grant, possibly to a shorter time. A repetition changes nothing. */
+  keep({ name, owner, length, token, keptOwner }: Keeping): boolean {
     return this.#atTime((statements, now, wall, highest) => {
       statements.setClock.run(now, wall, highest);
-      return Number(statements.keep.run(now + ttl, key, owner, now, token).changes) > 0;
+      const until = now + BigInt(length);
+      const kept = statements.keep.run(owner, until, keptOwner, name, owner, keptOwner, now, token);
+      return Number(kept.changes) > 0;
     });
   }
 
@@ -517,7 +522,8 @@ function prepare(connection: Connection, table: string) {
        WHERE key = ? AND owner = ? AND expires > ?`,
     ),
     keep: statement(
-      `UPDATE "${table}" SET expires = ?, abandoned = NULL WHERE key = ? AND owner = ? AND expires > ? AND token = ?`,
+      `UPDATE "${table}" SET expires = CASE owner WHEN ? THEN ? ELSE expires END, owner = ?, abandoned = NULL
+       WHERE key = ? AND owner IN (?, ?) AND expires > ? AND token = ?`,
     ),
     remove: statement(
       `DELETE FROM "${table}" WHERE key = ? AND owner = ? AND expires > ? AND (? IS NULL OR token = ?)`,
@@ -557,8 +563,16 @@ interface GrantedRows {
 function wasAbandoned(row: SqliteRow | undefined, now: bigint): boolean {
   if (row === undefined) return false;
   const abandoned = row['abandoned'] as bigint | null;
-  const isOwn = row['token'] !== RESERVED && (row['expires'] as bigint) > now;
-  return isOwn ? abandoned === 1n : abandoned !== null;
+  return isLease(row, now) ? abandoned === 1n : abandoned !== null;
+}
+
+/** Whether the row is an unexpired lease. */
+function isLease(row: SqliteRow, now: bigint): boolean {
+  return row['token'] !== RESERVED && (row['expires'] as bigint) > now;
+}
+
+function later(one: bigint, other: bigint): bigint {
+  return one > other ? one : other;
 }
 
 function nextToken(wall: bigint, highest: bigint): bigint {

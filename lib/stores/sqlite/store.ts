@@ -25,6 +25,7 @@ import { checkTerms, SeveralServerStore } from '../server-store.js';
 import type {
   Granted,
   GrantedShared,
+  Keeping,
   StoredLease,
   Refused,
   Release,
@@ -176,8 +177,8 @@ class SqliteBackend implements ListingBackend {
     return Promise.resolve(this.#rows.renew(keys));
   }
 
-  keep({ names, owner, length, tokens }: Wanted): Promise<boolean> {
-    return Promise.resolve(this.#rows.keep(names[0]!, owner, BigInt(length), tokens![0]!));
+  keep(key: Keeping): Promise<boolean> {
+    return Promise.resolve(this.#rows.keep(key));
   }
 
   release(keys: readonly Releasing[]): Promise<Release[]> {
