@@ -122,8 +122,8 @@ export class Heartbeat {
 
   /**
    * Releases the key of a hold that has ended. If the hold's `minHold` has not passed, the store keeps the
-   * key taken for the rest of that time. True if this call ended the grant. Never ends a later grant of the
-   * same owner. Rejects with a LeaseStoreError, or with the store's permanent error.
+   * key taken for the rest of that time. True if this call ended the grant. Never ends the grant of a later
+   * acquisition of the same owner. Rejects with a LeaseStoreError, or with the store's permanent error.
    */
   end(hold: Hold): Promise<boolean> {
     // An owner that is not stable has only one lease. If a renewal reaches the store after this release, that
