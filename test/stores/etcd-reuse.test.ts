@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import { base64, hasEtcd } from '../support/etcd-server.mjs';
 import type { EtcdGateway } from '../support/etcd-gateway.js';
-import { EtcdScene, type EtcdStore, gate, GRANT, REVOKE, TXN } from './etcd-setup.js';
+import { EtcdScene, type EtcdStore, expectSoon, gate, GRANT, REVOKE, TXN } from './etcd-setup.js';
 
 const LONG = 60_000;
 
@@ -81,30 +81,68 @@ describe.runIf(hasEtcd)('an etcd lease that the store reuses for another key', (
     expect(await store.inspect('key 2')).toMatchObject({ owner: 'other', token });
   });
 
-  it('outlasts an acquisition by the previous owner, if the key was freed meanwhile', async () => {
+  // The first transaction is refused, and shows the previous grant. The second rewrites the key, and the third binds it.
+  it.each([2, 3])(
+    'outlasts an acquisition by the previous owner, if the key was freed before transaction %i',
+    async (nth) => {
+      await store.tryAcquire('key', 'me', LONG);
+      const { lease } = (await etcd.entry('key'))!;
+      const [acquiring, freed] = [gate(), gate()];
+      let txns = 0;
+      gateway.rule = async ({ path, forward }) => {
+        if (path === TXN && ++txns === nth) {
+          acquiring.open();
+          await freed.opened;
+        }
+        return forward();
+      };
+      const acquired = store.tryAcquire('key', 'me', LONG);
+      await acquiring.opened;
+      expect(await store.release('key', 'me')).toBe(true);
+      const token = await store.tryAcquire('key 2', 'other', LONG);
+      expect((await etcd.entry('key 2'))!.lease).toBe(lease);
+      gateway.asked.length = 0;
+      freed.open();
+      expect(await acquired).toBeTypeOf('bigint');
+      // A revocation would be sent before this.
+      expect(await store.release('key', 'me')).toBe(true);
+      expect(gateway.asked).not.toContain(REVOKE);
+      expect(await store.inspect('key 2')).toMatchObject({ owner: 'other', token });
+    },
+  );
+
+  it('is not one that another store revokes, because that store has freed the key', async () => {
     await store.tryAcquire('key', 'me', LONG);
-    const { lease } = (await etcd.entry('key'))!;
-    const [acquiring, freed] = [gate(), gate()];
-    let txns = 0;
-    gateway.rule = async ({ path, forward }) => {
+    const { gateway: elsewhere, store: other } = await etcd.behindGateway();
+    const [acquiring, freed, revoking, bound] = [gate(), gate(), gate(), gate()];
+    let [txns, isRevoked] = [0, false];
+    gateway.rule = async ({ path, body, forward }) => {
       // The first is refused, and shows the previous grant.
-      if (path === TXN && ++txns === 2) {
+      const isAcquisition =
+        path === TXN && body.includes('requestPut') && body.includes('requestDeleteRange');
+      if (isAcquisition && ++txns === 2) {
         acquiring.open();
         await freed.opened;
       }
       return forward();
     };
+    elsewhere.rule = async ({ path, forward }) => {
+      if (path !== REVOKE) return forward();
+      revoking.open();
+      await bound.opened;
+      const answer = await forward();
+      isRevoked = true;
+      return answer;
+    };
     const acquired = store.tryAcquire('key', 'me', LONG);
     await acquiring.opened;
-    expect(await store.release('key', 'me')).toBe(true);
-    const token = await store.tryAcquire('key 2', 'other', LONG);
-    expect((await etcd.entry('key 2'))!.lease).toBe(lease);
-    gateway.asked.length = 0;
+    expect(await other.release('key', 'me')).toBe(true);
+    await revoking.opened;
     freed.open();
     expect(await acquired).toBeTypeOf('bigint');
-    // A revocation would be sent before this.
-    expect(await store.release('key', 'me')).toBe(true);
-    expect(gateway.asked).not.toContain(REVOKE);
-    expect(await store.inspect('key 2')).toMatchObject({ owner: 'other', token });
+    const token = await store.tryAcquire('key 2', 'me', LONG);
+    bound.open();
+    await expectSoon(() => isRevoked).toBe(true);
+    expect(await store.inspect('key 2')).toMatchObject({ owner: 'me', token });
   });
 });

@@ -36,6 +36,16 @@ export function gate(): { opened: Promise<void>; open: () => void } {
   return { opened, open };
 }
 
+/** The answer to a keep-alive, from a server that does not know this etcd lease. */
+export const withoutLease = (id: string, text: string): string =>
+  text.replace(new RegExp(`"ID":"${id}","TTL":"\\d+"`), `"ID":"${id}"`);
+
+/** Renews the leases of these owners for `key` and `key 2` in one request. */
+export function renewEach(store: EtcdStore, owners: readonly string[]): Promise<unknown> {
+  const renewals = owners.map((owner, i) => ({ key: ['key', 'key 2'][i], owner, ttl: 60_000 }));
+  return (store as unknown as { renewEach(of: object): Promise<unknown> }).renewEach(renewals);
+}
+
 let prefixes = 0;
 
 /** Shared by the tests of a file: one cluster, and for each test a separate prefix. */
@@ -72,6 +82,13 @@ export class EtcdScene {
     options: Partial<EtcdLeaseStoreOptions> = {},
   ): Promise<{ gateway: EtcdGateway; store: EtcdStore }> {
     this.begin();
+    return this.behindGateway(options);
+  }
+
+  /** A store that asks through a gateway. Both end with the test. */
+  async behindGateway(
+    options: Partial<EtcdLeaseStoreOptions> = {},
+  ): Promise<{ gateway: EtcdGateway; store: EtcdStore }> {
     const gateway = await EtcdGateway.before(this.cluster.port);
     onTestFinished(() => gateway.close());
     return { gateway, store: this.store({ endpoints: [gateway.endpoint], ...options }) };

@@ -10,8 +10,10 @@ import {
   gate,
   GRANT,
   RANGE,
+  renewEach,
   REVOKE,
   TXN,
+  withoutLease,
 } from './etcd-setup.js';
 import { expectNoGroup, expectPartialReleases } from './readers.js';
 
@@ -331,6 +333,21 @@ describe.runIf(hasEtcd)('shared mode in the etcd store', () => {
       };
     };
     expect(await store.tryAcquireShared('key', 'r2', 5000)).toBeDefined();
+    expect(await leaseOf()).toBe(lease);
+  });
+
+  it('does not delay the renewals of other keys if a leader does not know the etcd lease of the group', async () => {
+    const { group } = (await store.tryAcquireShared('key', 'r1', LONG))!;
+    const lease = (await leaseOf())!;
+    await store.tryAcquire('key 2', 'me', LONG);
+    gateway.rule = async ({ path, forward }) => {
+      const { status, text } = await forward();
+      return { status, text: path === BEAT ? withoutLease(lease, text) : text };
+    };
+    expect(await renewEach(store, [group, 'me'])).toEqual([undefined, true]);
+    const waiting = store.renew('key', group, LONG);
+    gateway.rule = ({ forward }) => forward();
+    expect(await waiting).toBe(true);
     expect(await leaseOf()).toBe(lease);
   });
 

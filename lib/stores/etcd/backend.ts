@@ -14,6 +14,7 @@ import type {
   Attempt,
   Granted,
   GrantedShared,
+  Keeping,
   StoredLease,
   Owned,
   Refused,
@@ -87,14 +88,25 @@ interface AttemptRequest extends Wanted {
 /** The state of an attempt in progress. */
 interface AttemptState extends AttemptRequest {
   /** The last known grant of each key. */
-  found: readonly (Grant | undefined)[];
+  found: (Grant | undefined)[];
+  /**
+   * For each key, the minimum TTL of its new etcd lease, in seconds. It is 0 unless the attempt replaces a grant on
+   * which its owner may rely.
+   */
+  least: number[];
   /** For each key, the etcd lease to which the pending transaction binds the key. */
   leases: readonly EtcdLease[];
   result: Granted | Refused | undefined;
 }
 
+/** Keys to renew or to release. */
+interface Writing extends Owned {
+  /** The owner to write. If undefined, the owner stays unchanged. */
+  readonly keptOwner?: string | undefined;
+}
+
 /** A key to renew or to release. */
-interface Step<W extends Owned = Wanted> {
+interface Step<W extends Writing = Wanted & Writing> {
   readonly name: string;
   readonly wanted: W;
   /** The token of the required grant. If undefined, any grant of the owner matches. */
@@ -102,6 +114,8 @@ interface Step<W extends Owned = Wanted> {
   /** The last known grant of the key. */
   found: Grant | undefined;
   isDone: boolean;
+  /** Whether another client wrote the key last, and a server did not know the key's etcd lease. */
+  isUnknown: boolean;
 }
 
 /**
@@ -123,13 +137,15 @@ export class EtcdBackend implements ListingBackend {
     MOST_ACQUIRING,
     (attempts, operation) => this.#acquireAll(attempts, operation),
   );
-  readonly #renewing = new Batches<Wanted, readonly boolean[]>(MOST_OTHERS, (wanted, operation) =>
-    this.#change(wanted, operation, (keys) => this.#renew(keys, operation)),
+  readonly #renewing = new Batches<Wanted, readonly (boolean | undefined)[]>(
+    MOST_OTHERS,
+    (wanted, operation) => this.#change(wanted, operation, (keys) => this.#renew(keys, operation)),
   );
-  readonly #keeping = new Batches<Wanted, readonly boolean[]>(MOST_OTHERS, (wanted, operation) =>
-    this.#change(wanted, operation, (keys) => this.#move(keys, operation)),
+  readonly #keeping = new Batches<Wanted & Writing, readonly (boolean | undefined)[]>(
+    MOST_OTHERS,
+    (wanted, operation) => this.#change(wanted, operation, (keys) => this.#move(keys, operation)),
   );
-  readonly #freeing = new Batches<Owned, readonly boolean[]>(MOST_OTHERS, (wanted, operation) =>
+  readonly #freeing = new Batches<Owned, readonly (boolean | undefined)[]>(MOST_OTHERS, (wanted, operation) =>
     this.#change(wanted, operation, (keys) => this.#free(keys, operation)),
   );
 
@@ -157,13 +173,19 @@ export class EtcdBackend implements ListingBackend {
 
   renew(keys: readonly Renewing[], operation: Operation): Promise<readonly (boolean | undefined)[]> {
     return eachOf(keys, async ({ name, owner, length, info }) => {
-      if (owner.startsWith(READERS)) return this.#shared.renew(name, owner, length, operation);
-      const [renewed] = await this.#renewing.add({ names: [name], owner, length, info }, operation);
-      return renewed!;
+      for (;;) {
+        const [renewed] = owner.startsWith(READERS)
+          ? [await this.#shared.renew(name, owner, length, operation)]
+          : await this.#renewing.add({ names: [name], owner, length, info }, operation);
+        // A key with an unknown etcd lease must not delay the other keys.
+        if (renewed !== undefined || keys.length > 1) return renewed;
+        await operation.pause(PAUSE);
+      }
     });
   }
 
-  async keep(wanted: Wanted, operation: Operation): Promise<boolean> {
+  async keep({ name, owner, keptOwner, length, token }: Keeping, operation: Operation): Promise<boolean> {
+    const wanted = { names: [name], owner, keptOwner, length, info: undefined, tokens: [token] };
     const [kept] = await this.#keeping.add(wanted, operation);
     return kept!;
   }
@@ -258,40 +280,96 @@ export class EtcdBackend implements ListingBackend {
   /**
    * Runs one transaction per attempt. The transaction compares the token base and the keys with the values
    * that were read last, and binds each key to a separate etcd lease. Keys that were not read yet are assumed
-   * to be free.
+   * to be free. If an owner already holds a key, its new etcd lease lasts at least as long as the old one.
    */
   async #acquireAll(
     attempts: readonly AttemptRequest[],
     operation: Operation,
   ): Promise<readonly (Granted | Refused)[]> {
     const tries: AttemptState[] = attempts.map((attempt) => {
-      return { ...attempt, found: attempt.names.map(() => undefined), leases: [], result: undefined };
+      const [found, least] = [attempt.names.map(() => undefined), attempt.names.map(() => 0)];
+      return { ...attempt, found, least, leases: [], result: undefined };
     });
     const reading = tries.filter(({ readsFirst }) => readsFirst);
-    if (reading.length > 0) {
-      const names = reading.flatMap((one) => one.names);
-      const { grants } = await read(this.#cluster, operation, names);
-      for (const one of reading) judge(one, grants.splice(0, one.names.length), operation);
-    }
+    if (reading.length > 0) await this.#look(reading, operation);
     for (;;) {
       const open = tries.filter(({ result }) => result === undefined);
       if (open.length === 0) return tries.map(({ result }) => result!);
-      const lengths = open.flatMap(({ names, length }) => names.map(() => length));
+      if (!(await this.#prepare(open, operation))) {
+        await this.#look(open, operation);
+        continue;
+      }
+      const lengths = open.flatMap(({ length, least }) => least.map((one) => Math.max(length, 1000 * one)));
       const taken = await this.#leases.take(operation, lengths);
       for (const one of open) one.leases = taken.splice(0, one.names.length);
       try {
         await this.#tryAll(open, operation);
       } catch (error) {
-        for (const { leases } of open) for (const lease of leases) this.#leases.withdraw(lease);
+        // An owner's earlier grant may have been replaced, or be replaced later. The owner may rely on its lease, so
+        // the new etcd lease must not be revoked then. If it is unused, it expires.
+        const isUncertain = !(error instanceof EtcdFailure) || error.uncertain;
+        for (const { leases, least } of open) {
+          leases.forEach((lease, i) => {
+            if (!isUncertain || least[i] === 0) this.#leases.withdraw(lease);
+          });
+        }
         if (!isLeaseNotFound(error)) throw error;
         this.#leases.unpark();
       }
     }
   }
 
+  /** Reads the keys of attempts, and refuses the attempts whose keys another owner holds. */
+  async #look(attempts: readonly AttemptState[], operation: Operation): Promise<void> {
+    const names = attempts.flatMap((one) => one.names);
+    const { grants } = await read(this.#cluster, operation, names);
+    for (const one of attempts) judge(one, grants.splice(0, one.names.length), operation);
+  }
+
   /**
-   * Sends the transactions of the attempts. If this rejects, the caller must withdraw the etcd leases. The
-   * transactions then fail even if they are executed later.
+   * Prepares the replacement of grants that the attempts' owners already hold. First rewrites the keys with their
+   * present etcd leases. A renewal that comes later finds the key rewritten, so it rewrites the key, too, and then the
+   * transaction of the attempt fails. A renewal that came earlier has extended the present etcd lease before the new one
+   * is taken, so the new one, which is at least as long, ends later. Returns false if the keys must be read again.
+   */
+  async #prepare(attempts: readonly AttemptState[], operation: Operation): Promise<boolean> {
+    const own = attempts.flatMap((one) => {
+      const { names, owner, length, found } = one;
+      return names.flatMap((name, place) => {
+        const grant = found[place];
+        // No owner relies on a grant that this store is taking back.
+        if (grant === undefined || grant.lease === '0' || this.#leases.isWithdrawn(grant.lease)) return [];
+        const wanted = { names: [name], owner, length, info: undefined };
+        const step: Step = { name, wanted, token: undefined, found: grant, isDone: false, isUnknown: false };
+        return [{ ...step, one, place, id: grant.lease }];
+      });
+    });
+    if (own.length === 0) return true;
+    try {
+      const { written } = await this.#write(own, own, operation);
+      if (!written.every(Boolean)) return false;
+    } catch (error) {
+      // The key has expired.
+      if (isLeaseNotFound(error)) return false;
+      throw error;
+    }
+    const seconds = await inGroups(own, AT_ONCE, async ({ name, wanted, id }) => {
+      const held = this.#held.of(name, wanted.owner)?.lease;
+      return held?.id === id ? held.seconds : this.#leases.ttlOf(operation, id);
+    });
+    own.forEach(({ one, place, found }, i) => {
+      one.found[place] = found;
+      one.least[place] = seconds[i]!;
+    });
+    if (!seconds.includes(0)) return true;
+    // The key has expired, or a new leader does not know the etcd lease yet.
+    await operation.pause(PAUSE);
+    return false;
+  }
+
+  /**
+   * Sends the transactions of the attempts. If this rejects, the caller must withdraw the etcd leases, except for those
+   * that may replace a grant. The transactions with the other ones then fail even if they are executed later.
    */
   async #tryAll(tries: readonly AttemptState[], operation: Operation): Promise<void> {
     const base = await this.#base.get(operation);
@@ -299,45 +377,54 @@ export class EtcdBackend implements ListingBackend {
     const txns = tries.map((one, i) => this.#binding(one, base, values[i]!));
     const { parts, revision, again } = await execute(this.#cluster, operation, txns);
     tries.forEach((one, i) => {
-      const { names, owner, info = '', found, leases } = one;
+      const { names, owner, info = '', found, leases, least } = one;
       // From here on, the caller must not withdraw these leases, because the code below parks or keeps them.
       one.leases = [];
       const { succeeded = false, responses = [] } = parts[i]!;
       const [nowBase, ...now] = succeeded ? [] : responses.map(kvOf);
       // An earlier copy of this request may still be executed later, when the keys are free.
       if (again) for (const lease of leases) lease.tainted = true;
+      const grants = again ? now.map((kv) => kv && parse(kv)) : [];
       // True if an earlier copy of the same request succeeded.
-      const isBound = again && now.length > 0 && now.every((kv, j) => kv?.lease === leases[j]!.id);
+      const isBound = grants.length > 0 && grants.every((grant, j) => grant?.lease === leases[j]!.id);
       if (succeeded || isBound) {
-        const at = isBound ? now[0]!.mod_revision! : revision;
-        one.result = this.#granting(names, tokenOf(base, at), leases);
+        const at = isBound ? grants[0]!.revision : revision;
+        one.result = this.#granting(one, tokenOf(base, at), leases);
         names.forEach((name, j) => {
           const lease = leases[j]!;
-          // The key is no longer bound to the etcd lease of the owner's previous grant. The transaction also succeeds
-          // if another request has removed the key. That request has then parked or revoked the etcd lease.
-          const former = found[j] && this.#held.take(name, found[j].lease);
-          if (former && former.id !== lease.id) this.#leases.park(former);
-          const grant = { base, owner, revision: at, info, lease: lease.id };
-          this.#held.set(name, { grant: { ...grant, kv: { value: values[i]!, mod_revision: at } }, lease });
+          // The transaction has unbound the key from the etcd lease of the owner's previous grant.
+          const former = least[j]! > 0 ? this.#held.take(name, found[j]!.lease) : undefined;
+          if (former) this.#leases.park(former);
+          const kv = { value: values[i]!, mod_revision: at };
+          const grant = grants[j] ?? { base, owner, revision: at, info, lease: lease.id, kv };
+          // Since the earlier copy, a renewal by another client of the owner may have written the key.
+          if (grant.kv.value === values[i]) this.#held.set(name, { grant, lease });
         });
       } else {
-        for (const lease of leases) this.#leases.park(lease);
+        leases.forEach((lease, j) => {
+          // An earlier copy may have replaced a grant on which the owner relies, or may still do so.
+          if (!again || least[j] === 0) this.#leases.park(lease);
+        });
         this.#base.found(nowBase);
         judge(one, now.map(grantOf), operation);
       }
     });
   }
 
-  #binding({ names, found, leases }: AttemptState, base: string, value: string): Txn {
+  #binding({ names, found, leases, least }: AttemptState, base: string, value: string): Txn {
     const key = this.#names.base;
-    // A comparison for equality would refuse too much, because a key may disappear during the request. When
-    // an attempt times out, it withdraws its etcd lease, which removes the key. The owner's next attempt may
-    // have read the key before the removal. Any other grant with the same base has a later revision, so the
-    // comparison fails for it.
-    const isNotLater = (name: string, grant: Grant | undefined): object =>
-      grant === undefined ? isAbsent(name) : isNotLaterThan(name, grant.kv);
+    const isReplaceable = (name: string, i: number): object[] => {
+      const grant = found[i];
+      if (grant === undefined) return [isAbsent(name)];
+      if (least[i]! > 0) return isUnchanged(name, grant.kv);
+      // A comparison for equality would refuse too much, because the key may disappear during the request. When an
+      // attempt times out, it withdraws its etcd lease, which removes the key. The owner's next attempt may have read
+      // the key before the removal. Any other grant with the same base has a later revision, so the comparison fails
+      // for it.
+      return [isNotLaterThan(name, grant.kv)];
+    };
     return {
-      compare: [hasValue(key, base64(base)), ...names.map((name, i) => isNotLater(name, found[i]))],
+      compare: [hasValue(key, base64(base)), ...names.flatMap(isReplaceable)],
       success: [
         ...names.map((name, i) => put(name, value, leases[i]!.id)),
         // An exclusive waiter has its turn now, so readers need not be put off.
@@ -347,9 +434,11 @@ export class EtcdBackend implements ListingBackend {
     };
   }
 
-  #granting(names: readonly string[], token: bigint, leases: readonly EtcdLease[]): Granted {
+  #granting({ names, least }: AttemptState, token: bigint, leases: readonly EtcdLease[]): Granted {
     this.#base.seen(token);
     const giveBack = (place: number): void => {
+      // The owner may rely on the lease of a grant that this one has replaced.
+      if (least[place]! > 0) return;
       const lease = leases[place]!;
       this.#held.take(names[place]!, lease.id);
       this.#leases.withdraw(lease);
@@ -359,17 +448,17 @@ export class EtcdBackend implements ListingBackend {
 
   /**
    * Applies `change` repeatedly to the keys that their owners hold, until each key is done or no longer held.
-   * Returns for each key whether it is done.
+   * Returns for each key whether it is done, or undefined if the key's etcd lease is unknown.
    */
-  async #change<W extends Owned>(
+  async #change<W extends Writing>(
     wanted: readonly W[],
     operation: Operation,
     change: (keys: readonly Step<W>[]) => Promise<void>,
-  ): Promise<readonly (readonly boolean[])[]> {
+  ): Promise<readonly (readonly (boolean | undefined)[])[]> {
     const keys = wanted.flatMap((one) =>
       one.names.map((name, i): Step<W> => {
         const found = this.#held.of(name, one.owner)?.grant;
-        return { name, wanted: one, token: one.tokens?.[i], found, isDone: false };
+        return { name, wanted: one, token: one.tokens?.[i], found, isDone: false, isUnknown: false };
       }),
     );
     const unknown = keys.filter(({ found }) => found === undefined);
@@ -378,8 +467,8 @@ export class EtcdBackend implements ListingBackend {
     for (const { name, wanted: one, found } of keys) {
       if (found?.owner !== one.owner) this.#held.forget(name, one.owner);
     }
-    let at = 0;
-    return wanted.map(({ names }) => keys.slice(at, (at += names.length)).map(({ isDone }) => isDone));
+    const results = keys.map((key) => (key.isUnknown ? undefined : key.isDone || isKept(key)));
+    return wanted.map(({ names }) => results.splice(0, names.length));
   }
 
   /**
@@ -413,8 +502,8 @@ export class EtcdBackend implements ListingBackend {
    * Extends the etcd leases of keys, if these leases are long enough and no `info` text must be written. If another
    * client wrote a key last, its etcd lease is extended in any case, and the key is rewritten, because an older
    * renewal by that client may still be in flight. That renewal compares revisions, so after the rewrite it can no
-   * longer bind the key to another etcd lease. If a server does not know such an etcd lease, the key may have expired,
-   * or the server may be a new leader that does not know the etcd lease yet. So the key is read again.
+   * longer bind the key to another etcd lease. If a server does not know the etcd lease of a key that still exists, the
+   * server may be a new leader that does not know the etcd lease yet. Such a key is marked as unknown.
    */
   async #extend(keys: readonly Step[], operation: Operation): Promise<void> {
     for (;;) {
@@ -444,8 +533,11 @@ export class EtcdBackend implements ListingBackend {
           // Another renewal of this store may have rewritten the key meanwhile, without this `info` text.
           key.isDone = seconds[i]! >= secondsFor(length) && info === key.found!.info;
         });
-        const isUnknown = (key: Step): boolean => lengths.get(key) === 0 && this.#leaseOf(key) === undefined;
-        if (!lasting.some((key, i) => isOpen(key) && isUnknown(key) && key.found!.lease === ids[i])) return;
+        lasting.forEach((key, i) => {
+          const isForeign = this.#leaseOf(key) === undefined;
+          key.isUnknown = isOpen(key) && isForeign && seconds[i] === 0 && key.found!.lease === ids[i];
+        });
+        return;
       }
       await operation.pause(PAUSE);
     }
@@ -516,14 +608,12 @@ export class EtcdBackend implements ListingBackend {
    */
   async #write(
     keys: readonly Step[],
-    leases: readonly EtcdLease[],
+    leases: readonly Pick<EtcdLease, 'id'>[],
     operation: Operation,
   ): Promise<{ written: readonly boolean[]; term: string; again: boolean }> {
     const next = keys.map(({ found, wanted }, i): Grant => {
-      const { base, owner, revision, info } = {
-        ...found!,
-        ...(wanted.info !== undefined && { info: wanted.info }),
-      };
+      const { base, revision } = found!;
+      const { keptOwner: owner = found!.owner, info = found!.info } = wanted;
       const kv = { value: valueOf(base, owner, info, revision) };
       return { base, owner, revision, info, lease: leases[i]!.id, kv };
     });
@@ -600,9 +690,15 @@ async function eachOf<K, T>(
   return results.map((result) => (result.status === 'fulfilled' ? result.value : undefined));
 }
 
-function isOpen({ found, wanted, token, isDone }: Step<Owned>): boolean {
-  if (isDone || found?.owner !== wanted.owner) return false;
+function isOpen({ found, wanted, token, isDone, isUnknown }: Step<Writing>): boolean {
+  if (isDone || isUnknown || found?.owner !== wanted.owner) return false;
   return token === undefined || token === tokenOf(found.base, found.revision);
+}
+
+/** Whether `keep` has ended the required grant. */
+function isKept({ found, wanted, token }: Step<Writing>): boolean {
+  if (found === undefined || found.owner !== wanted.keptOwner) return false;
+  return token === tokenOf(found.base, found.revision);
 }
 
 /** False for a key that is bound to no etcd lease. This store does not write such keys. */
@@ -620,8 +716,9 @@ function isSame({ kv }: Grant, other: Grant | undefined): boolean {
 }
 
 /** Stores the grants that were read. Refuses the attempt if another owner holds one of the attempt's keys. */
-function judge(one: AttemptState, found: readonly (Grant | undefined)[], { isSubscribed }: Operation): void {
+function judge(one: AttemptState, found: (Grant | undefined)[], { isSubscribed }: Operation): void {
   one.found = found;
+  one.least = found.map(() => 0);
   const place = found.findIndex((grant) => grant !== undefined && grant.owner !== one.owner);
   // If the store was subscribed before the read, the server will notify it of the release.
   if (place >= 0) one.result = { place, isRegistered: isSubscribed };

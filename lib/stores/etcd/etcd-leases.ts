@@ -53,6 +53,8 @@ export class EtcdLeases {
   readonly #drift: number;
   /** The parked leases, ordered by the time of parking, the most recent last. */
   readonly #parked: EtcdLease[] = [];
+  /** The ids of the etcd leases that are being revoked in the background. */
+  readonly #withdrawn = new Set<string>();
   #closed = false;
 
   constructor(cluster: Cluster, drift: number) {
@@ -133,7 +135,14 @@ export class EtcdLeases {
    * lease after a revocation.
    */
   withdraw({ id }: Pick<EtcdLease, 'id'>, mayAppear = false): void {
-    void this.#revokeUntil(id, mayAppear, localNow() + REVOKED_WITHIN);
+    this.#withdrawn.add(id);
+    const revoked = this.#revokeUntil(id, mayAppear, localNow() + REVOKED_WITHIN);
+    void revoked.finally(() => this.#withdrawn.delete(id));
+  }
+
+  /** Whether this store is revoking the lease in the background. */
+  isWithdrawn(id: string): boolean {
+    return this.#withdrawn.has(id);
   }
 
   /** Revokes a lease. Resolves to true if the lease still existed. Rejects with an EtcdFailure. */
@@ -157,6 +166,12 @@ export class EtcdLeases {
   async secondsLeft(operation: Operation, id: string): Promise<number> {
     const { message } = await this.#cluster.call(operation, 'lease/timetolive', { ID: id });
     return Number(message.TTL ?? 0);
+  }
+
+  /** The TTL of a lease in seconds, or 0 if the lease does not exist. */
+  async ttlOf(operation: Operation, id: string): Promise<number> {
+    const { message } = await this.#cluster.call(operation, 'lease/timetolive', { ID: id });
+    return Number(message.grantedTTL ?? 0);
   }
 
   /** Revokes all parked leases, with one attempt for each. */

@@ -34,6 +34,7 @@ export interface Message {
   readonly header?: { readonly revision?: string; readonly raft_term?: string };
   readonly ID?: string;
   readonly TTL?: string;
+  readonly grantedTTL?: string;
   readonly token?: string;
   readonly kvs?: readonly KeyValue[];
   readonly succeeded?: boolean;

@@ -41,8 +41,11 @@ type Request =
   | { readonly joins: string; readonly length: number }
   | { readonly leaves: string }
   | { readonly renews: string; readonly length: number };
-/** The answer to a reader that leaves is `left` if other readers still hold the key. */
-type Answer = GrantedShared | Refused | boolean | 'left';
+/**
+ * The answer to a reader that leaves is `left` if other readers still hold the key. The answer to a renewal is `unknown`
+ * if a server did not know the group's etcd lease.
+ */
+type Answer = GrantedShared | Refused | boolean | 'left' | 'unknown';
 
 /** A request in progress. */
 interface Pending {
@@ -127,8 +130,15 @@ export class SharedKeys {
     return left === true ? 'freed' : 'not held';
   }
 
-  async renew(name: string, group: string, length: number, operation: Operation): Promise<boolean> {
-    return (await this.#ask(name, { renews: group, length }, operation)) === true;
+  /** Undefined if a server did not know the group's etcd lease. */
+  async renew(
+    name: string,
+    group: string,
+    length: number,
+    operation: Operation,
+  ): Promise<boolean | undefined> {
+    const answer = await this.#ask(name, { renews: group, length }, operation);
+    return answer === 'unknown' ? undefined : answer === true;
   }
 
   /**
@@ -190,7 +200,11 @@ export class SharedKeys {
       if (open.length === 0) continue;
       try {
         const binding = await this.#bindingFor(seen.grant, next, operation);
-        if (binding !== undefined) await this.#write(name, seen.grant, next, binding, open, operation);
+        if (binding === undefined) {
+          for (const one of open) if ('renews' in one.request) one.answer = 'unknown';
+        } else {
+          await this.#write(name, seen.grant, next, binding, open, operation);
+        }
       } catch (error) {
         if (!isLeaseNotFound(error)) throw error;
         if ((error as EtcdFailure).uncertain) keepUncertain(open, seen.grant);
