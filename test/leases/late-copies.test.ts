@@ -16,14 +16,17 @@ async function copy(store: LeaseStore, { keys, holder, tokens }: Lease): Promise
 }
 
 describe.each(ways)('after a copy of its acquisition was executed, %s,', (_way, make) => {
-  it.each([{ keys: ['key'] }, { keys: ['a', 'b', 'c'] }])('a lease of $keys is released', async ({ keys }) => {
-    const store = make();
-    const lease = await new LeaseManager({ store, ttl: TTL }).acquire(keys);
-    await copy(store, lease);
-    expect(await lease.renew()).toBe(true);
-    expect(await lease.release()).toBe(true);
-    expect(await ownersOf(store, keys)).toEqual(keys.map(() => undefined));
-  });
+  it.each([{ keys: ['key'] }, { keys: ['a', 'b', 'c'] }])(
+    'a lease of $keys is released',
+    async ({ keys }) => {
+      const store = make();
+      const lease = await new LeaseManager({ store, ttl: TTL }).acquire(keys);
+      await copy(store, lease);
+      expect(await lease.renew()).toBe(true);
+      expect(await lease.release()).toBe(true);
+      expect(await ownersOf(store, keys)).toEqual(keys.map(() => undefined));
+    },
+  );
 
   it('leases that are released together are freed', async () => {
     const store = make();
@@ -61,7 +64,6 @@ describe.each(ways)('after a copy of its acquisition was executed, %s,', (_way, 
     await manager.close();
     expect(await ownersOf(store, ['closed'])).toEqual([undefined]);
   });
-
 });
 
 describe.each(ways)('a lease that was lost, %s,', (_way, make) => {

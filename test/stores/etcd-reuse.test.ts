@@ -118,7 +118,8 @@ describe.runIf(hasEtcd)('an etcd lease that the store reuses for another key', (
     let [txns, isRevoked] = [0, false];
     gateway.rule = async ({ path, body, forward }) => {
       // The first is refused, and shows the previous grant.
-      const isAcquisition = path === TXN && body.includes('requestPut') && body.includes('requestDeleteRange');
+      const isAcquisition =
+        path === TXN && body.includes('requestPut') && body.includes('requestDeleteRange');
       if (isAcquisition && ++txns === 2) {
         acquiring.open();
         await freed.opened;

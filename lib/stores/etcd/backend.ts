@@ -145,9 +145,8 @@ export class EtcdBackend implements ListingBackend {
     MOST_OTHERS,
     (wanted, operation) => this.#change(wanted, operation, (keys) => this.#move(keys, operation)),
   );
-  readonly #freeing = new Batches<Owned, readonly (boolean | undefined)[]>(
-    MOST_OTHERS,
-    (wanted, operation) => this.#change(wanted, operation, (keys) => this.#free(keys, operation)),
+  readonly #freeing = new Batches<Owned, readonly (boolean | undefined)[]>(MOST_OTHERS, (wanted, operation) =>
+    this.#change(wanted, operation, (keys) => this.#free(keys, operation)),
   );
 
   constructor(settings: EtcdSettings) {
