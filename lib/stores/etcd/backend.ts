@@ -103,6 +103,8 @@ interface AttemptState extends AttemptRequest {
 interface Writing extends Owned {
   /** The owner to write. If undefined, the owner stays unchanged. */
   readonly keptOwner?: string | undefined;
+  /** See {@link Grant.isClaimed}. Default false. */
+  readonly claims?: boolean | undefined;
 }
 
 /** A key to renew or to release. */
@@ -328,7 +330,7 @@ export class EtcdBackend implements ListingBackend {
 
   /**
    * Prepares the replacement of grants that the attempts' owners already hold. First rewrites the keys with their
-   * present etcd leases. A renewal that comes later finds the key rewritten, so it rewrites the key, too, and then the
+   * present etcd leases, unless another attempt has done so since the last renewal. A renewal that comes later finds the key rewritten, so it rewrites the key, too, and then the
    * transaction of the attempt fails. A renewal that came earlier has extended the present etcd lease before the new one
    * is taken, so the new one, which is at least as long, ends later. Returns false if the keys must be read again.
    */
@@ -339,14 +341,15 @@ export class EtcdBackend implements ListingBackend {
         const grant = found[place];
         // No owner relies on a grant that this store is taking back.
         if (grant === undefined || grant.lease === '0' || this.#leases.isWithdrawn(grant.lease)) return [];
-        const wanted = { names: [name], owner, length, info: undefined };
+        const wanted = { names: [name], owner, length, info: undefined, claims: true };
         const step: Step = { name, wanted, token: undefined, found: grant, isDone: false, isUnknown: false };
         return [{ ...step, one, place, id: grant.lease }];
       });
     });
     if (own.length === 0) return true;
+    const unclaimed = own.filter(({ found }) => !found!.isClaimed);
     try {
-      const { written } = await this.#write(own, own, operation);
+      const { written } = await this.#write(unclaimed, unclaimed, operation);
       if (!written.every(Boolean)) return false;
     } catch (error) {
       // The key has expired.
@@ -611,11 +614,12 @@ export class EtcdBackend implements ListingBackend {
     leases: readonly Pick<EtcdLease, 'id'>[],
     operation: Operation,
   ): Promise<{ written: readonly boolean[]; term: string; again: boolean }> {
+    if (keys.length === 0) return { written: [], term: '', again: false };
     const next = keys.map(({ found, wanted }, i): Grant => {
       const { base, revision } = found!;
-      const { keptOwner: owner = found!.owner, info = found!.info } = wanted;
-      const kv = { value: valueOf(base, owner, info, revision) };
-      return { base, owner, revision, info, lease: leases[i]!.id, kv };
+      const { keptOwner: owner = found!.owner, info = found!.info, claims: isClaimed } = wanted;
+      const kv = { value: valueOf(base, owner, info, revision, isClaimed) };
+      return { base, owner, revision, info, isClaimed, lease: leases[i]!.id, kv };
     });
     const txns = keys.map(({ name, found }, i) => ({
       compare: isUnchanged(name, found!.kv),
