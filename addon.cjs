@@ -5,7 +5,7 @@
 // loads; nothing is loaded before.
 
 /** As in `lib/engine/contract/engine.ts`: a program that was bundled with another version must not use these. */
-exports.protocol = 19;
+exports.protocol = 20;
 
 /** The folder of the package. */
 exports.folder = __dirname;

@@ -1,4 +1,5 @@
 import { createInterface } from 'node:readline/promises';
+import { KEPT } from '../lease/contract/lease-store.js';
 import { listedLease, type ListedLease } from '../lease/contract/listing.js';
 import { revokeGrant } from '../lease/revoke.js';
 import type { LeasesRequest } from './arguments.js';
@@ -73,7 +74,7 @@ const jsonOf = (value: unknown): string => JSON.stringify(value, undefined, 2);
 function tableOf(listed: readonly ListedLease[]): string {
   const rows = listed.map(({ key, owner, token, remaining, info = '' }) => [
     printable(key),
-    printable(owner),
+    printable(owner.startsWith(KEPT) ? `kept after a release by ${owner.slice(KEPT.length)}` : owner),
     String(token),
     secondsText(remaining),
     printable(info),

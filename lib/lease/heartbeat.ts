@@ -31,8 +31,6 @@ export interface KnownGrants {
   hasLater(hold: Hold): boolean;
   /** Removes the hold from the record, because it was lost or its key was freed. */
   forget(hold: Hold): void;
-  /** Records that the store keeps the key taken for this many milliseconds after a release. */
-  keepTaken(name: string, milliseconds: number): void;
 }
 
 /**
@@ -124,8 +122,8 @@ export class Heartbeat {
 
   /**
    * Releases the key of a hold that has ended. If the hold's `minHold` has not passed, the store keeps the
-   * key taken for the rest of that time. True if this call ended the grant. Never ends a later grant of the
-   * same owner. Rejects with a LeaseStoreError, or with the store's permanent error.
+   * key taken for the rest of that time. True if this call ended the grant. Never ends the grant of a later
+   * acquisition of the same owner. Rejects with a LeaseStoreError, or with the store's permanent error.
    */
   end(hold: Hold): Promise<boolean> {
     // An owner that is not stable has only one lease. If a renewal reaches the store after this release, that
@@ -153,7 +151,6 @@ export class Heartbeat {
     if (this.grants?.hasLater(hold) === true) return false;
     const { name, owner, abandoned, minHoldLeft, knownToken: token } = hold;
     try {
-      if (minHoldLeft > 0) this.grants?.keepTaken(name, minHoldLeft);
       const end = (): Promise<boolean> => {
         if (hold.reader !== undefined)
           return this.#requests.releaseShared(name, hold.reader, hold.recordRelease);

@@ -418,26 +418,6 @@ export class Hold implements Due, Grant {
     this.#mayBeReplaced = true;
   }
 
-  /**
-   * Call before the same owner requests the key again. A new grant would replace this hold's grant and expire
-   * at `until`, even if the answer is lost. So if `until` is earlier than the local deadline, `until` becomes
-   * the local deadline. The returned function restores the old deadline. Call that function if nothing was
-   * granted.
-   */
-  mayEndAt(until: number): () => void {
-    const { expiresAt, deadline } = this;
-    const { schedule } = this.heartbeat;
-    if (this.ended || expiresAt <= until) return () => undefined;
-    const earlier = Math.min(deadline, until);
-    this.expiresAt = until;
-    schedule.set(this, earlier);
-    return () => {
-      if (this.ended || this.expiresAt !== until) return;
-      this.expiresAt = expiresAt;
-      if (this.deadline === earlier) schedule.set(this, deadline);
-    };
-  }
-
   /** Whether the listener will still be notified of a loss. */
   hasLossListener(listener: LossListener): boolean {
     return this.#listeners?.has(listener) === true;

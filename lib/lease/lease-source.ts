@@ -21,6 +21,7 @@ import {
 } from './contract/errors.js';
 import {
   inspectingNow,
+  KEPT,
   MAX_TTL,
   sourceOf,
   type LeaseState,
@@ -48,8 +49,6 @@ const DRAIN_POLL = 5;
  * longer minimum would keep readers from a free key for longer after the waiter has given up.
  */
 const PUT_OFF_FOR = 1000;
-/** While `#kept` has fewer entries than this, a release does not search it for entries to remove. */
-const FEW_KEPT = 100;
 /**
  * If there are more holds than this, neither a timeout error nor a profile says whether this manager holds the
  * key, because each timeout would have to search all holds.
@@ -100,13 +99,6 @@ export class LeaseSource implements KnownGrants {
   readonly #latest = new Map<string, Hold>();
   /** If the manager is reentrant: the last shared hold of each key. Entries are removed as in `#latest`. */
   readonly #readers = new Map<string, Hold>();
-  /**
-   * With stable owners only: the keys that stay taken after a release because of their `minHold`. The values
-   * are the times at which the keys become free, on the manager's clock.
-   */
-  readonly #kept = new Map<string, number>();
-  /** When `#kept` has this many entries, the entries whose time has passed are removed. */
-  #purgeAt = FEW_KEPT;
   /** The last hold of a slot that this manager was granted. */
   #lastSlot: Hold | undefined;
   /** Attempts and releases that have no answer yet, and background renewals that are being stopped. */
@@ -130,7 +122,7 @@ export class LeaseSource implements KnownGrants {
     this.stableOwners = this.#owner !== undefined;
     const source = settings.clock === undefined ? sourceOf(store) : undefined;
     this.#background = source && new BackgroundStore(source, settings.backoff);
-    this.#requests = new StoreRequests(store, (key) => wakeNext(store, key));
+    this.#requests = new StoreRequests(store, (key) => wakeNext(store, key), !this.stableOwners);
     this.#heartbeat = new Heartbeat(this.#requests, this.schedule, this.backoff, this, this.#operations);
     this.#inspectNow = inspectingNow(store);
     this.#sharing = canShare(store) ? store : undefined;
@@ -227,6 +219,10 @@ export class LeaseSource implements KnownGrants {
       if (holder === undefined) return refused;
       const { owner, remaining } = holder;
       const left = `for ${Math.ceil(remaining)} ms unless it is renewed`;
+      if (owner.startsWith(KEPT)) {
+        const releasedBy = keyName(owner.slice(KEPT.length));
+        return `${named} is kept for ${Math.ceil(remaining)} ms after a release by ${releasedBy}`;
+      }
       if (owner.startsWith(READERS)) {
         const readers = `${named} is held in shared mode${own.length === 0 ? '' : ', also by this LeaseManager'}`;
         return isShared ? `${readers}, and ${putOff}` : `${readers}, ${left}`;
@@ -275,27 +271,6 @@ export class LeaseSource implements KnownGrants {
     return latest !== undefined && latest !== hold;
   }
 
-  /**
-   * With stable owners: whether the `minHold` of the key's last lease has not passed yet. Until it has
-   * passed, this manager does not acquire the key.
-   */
-  #isKept(name: string): boolean {
-    if (this.schedule.now() < (this.#kept.get(name) ?? -Infinity)) return true;
-    this.#kept.delete(name);
-    return false;
-  }
-
-  keepTaken(key: string, milliseconds: number): void {
-    if (!this.stableOwners) return;
-    const now = this.schedule.now();
-    this.#kept.set(key, now + milliseconds);
-    // Old entries are removed only when the number of entries has doubled since the last removal. So the time
-    // for thousands of releases is proportional to their number.
-    if (this.#kept.size < this.#purgeAt) return;
-    for (const [other, until] of this.#kept) if (until <= now) this.#kept.delete(other);
-    this.#purgeAt = Math.max(FEW_KEPT, 2 * this.#kept.size);
-  }
-
   /** From now on, refuses all attempts, and releases all grants that still arrive. */
   refuse(): void {
     this.#isClosed = true;
@@ -339,22 +314,21 @@ export class LeaseSource implements KnownGrants {
   }
 
   /**
-   * With stable owners: whether this manager holds this store key, or keeps the key taken because of a
-   * `minHold`. The store would grant such a key to the same owner again.
+   * With stable owners: whether this manager holds this store key. The store would grant such a key to the same
+   * owner again.
    */
   #isOwn(name: string): boolean {
-    return this.#latest.get(name)?.checkHeld() === true || this.#isKept(name);
+    return this.#latest.get(name)?.checkHeld() === true;
   }
 
   /**
    * With stable owners: whether this manager must refuse an attempt for a key without a limit, although the
    * store would grant the key. Usually a new lease may replace the manager's own lease of the key. But in a
-   * reentrant manager, a new lease must not replace a lease that was acquired with a limit. In any case, the
-   * `minHold` of the last lease must have passed.
+   * reentrant manager, a new lease must not replace a lease that was acquired with a limit.
    */
   #isTaken(name: string): boolean {
     const limit = this.#latest.get(name)?.terms.limit ?? 1;
-    return this.#reentrant && limit > 1 ? this.#isOwn(name) : this.#isKept(name);
+    return this.#reentrant && limit > 1 && this.#isOwn(name);
   }
 
   forget(hold: Hold): void {
@@ -493,26 +467,23 @@ export class LeaseSource implements KnownGrants {
     }
     const { owner } = requester;
     const at = this.schedule.now();
+    const replaced = (name: string): void => this.#replaced(name);
     let answer: readonly KeyGrant[] | number;
-    const undos = isStable ? names.map((name) => this.#latest.get(name)?.mayEndAt(at + ttl)) : [];
     try {
-      const replaced = (name: string): void => this.#replaced(name);
       answer = await this.#requests.tryAcquireAll(names, requester, terms, replaced);
     } catch (error) {
-      undos.forEach((undo, i) => {
-        const hold = this.#latest.get(names[i]!);
-        if (isPermanent(error) || requester.unsure?.has(names[i]!) !== true) undo?.();
-        else hold?.mayBeReplaced();
-      });
+      for (const name of isStable ? names : []) {
+        if (requester.unsure?.has(name) === true) this.#latest.get(name)?.mayBeReplaced();
+      }
       const failure = storeFailure('acquire', keys, error);
       for (const key of keys) this.#announceUnheldFailure('acquire', key, owner, failure);
       throw failure;
     }
     if (typeof answer === 'number') {
-      for (const undo of undos) undo?.();
       if (this.#isClosed) throw managerClosed();
       return { refused: keys[answer]! };
     }
+    if (isStable) names.forEach(replaced);
     // The TTL counts from the time before the request was sent.
     if (this.#isClosed || this.schedule.now() - at >= ttl) {
       await this.#giveBackLate(names, owner, mode, answer);
@@ -535,12 +506,8 @@ export class LeaseSource implements KnownGrants {
     for (const hold of holds) {
       if (hold.terms.background) this.#background!.add(hold);
       hold.join();
-      if (hold.hasStableOwner) {
-        this.#replaced(hold.name);
-        this.#latest.set(hold.name, hold);
-      } else if (this.#reentrant) {
-        this.#readers.set(hold.name, hold);
-      }
+      if (hold.hasStableOwner) this.#latest.set(hold.name, hold);
+      else if (this.#reentrant) this.#readers.set(hold.name, hold);
       hold.plan();
       hold.announceGrant(waited);
     }

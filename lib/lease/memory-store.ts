@@ -12,6 +12,7 @@ import {
   checkOwner,
   checkToken,
   checkTtl,
+  keptOwner,
   MAX_TTL,
   readClock,
   type Clock,
@@ -216,11 +217,16 @@ export class MemoryLeaseStore
   }
 
   async release(key: string, owner: string, token?: FencingToken): Promise<boolean> {
-    return this.#end(key, owner, 0, token);
+    checkArguments(key, owner);
+    const granted = token === undefined ? undefined : checkToken(token);
+    // The table treats the token 0 as "any token". But no lease has the token 0, so here the result is false.
+    return granted !== 0n && this.#table.end(key, owner, this.#at(), granted);
   }
 
   async keep(key: string, owner: string, ttl: number, token: FencingToken): Promise<boolean> {
-    return this.#end(key, owner, checkTtl(ttl), checkToken(token));
+    checkArguments(key, owner);
+    const time = checkTtl(ttl);
+    return this.#table.keep(key, owner, checkToken(token), keptOwner(owner), time, this.#at());
   }
 
   async takeBack(key: string, owner: string, token: FencingToken, wasUsed: boolean): Promise<boolean> {
@@ -308,17 +314,6 @@ export class MemoryLeaseStore
    */
   [inspect.custom](_depth: number, options: InspectOptions): string {
     return inspectBound(this, options);
-  }
-
-  /**
-   * Ends a grant, but keeps the key taken for `keepFor` milliseconds. Without a token, ends any grant of the
-   * owner.
-   */
-  #end(key: string, owner: string, keepFor: number, token: FencingToken | undefined): boolean {
-    checkArguments(key, owner);
-    const granted = token === undefined ? undefined : checkToken(token);
-    // The table treats the token 0 as "any token". But no lease has the token 0, so here the result is false.
-    return granted !== 0n && this.#table.end(key, owner, keepFor, this.#at(), granted);
   }
 
   #await(key: string): AwaitedKey {

@@ -83,12 +83,17 @@ interface PendingRequest extends Renewal, KeyRelease {
 export class StoreRequests {
   readonly #store: InfoLeaseStore;
   readonly #freed: (key: string) => void;
+  readonly #hasUniqueOwners: boolean;
   #collected: PendingRequest[] = [];
 
-  /** `freed`: called with the key after each release that freed it. */
-  constructor(store: LeaseStore, freed: (key: string) => void) {
+  /**
+   * `freed`: called with the key after each release that freed it. `hasUniqueOwners`: whether each exclusive
+   * owner belongs to one acquisition only.
+   */
+  constructor(store: LeaseStore, freed: (key: string) => void, hasUniqueOwners: boolean) {
     this.#store = store;
     this.#freed = freed;
+    this.#hasUniqueOwners = hasUniqueOwners;
   }
 
   /** Renews a lease, as the store's `renew` does. */
@@ -105,13 +110,14 @@ export class StoreRequests {
 
   /**
    * Releases a key. `token`: the token of the grant to end. If it is undefined, because the answer with the
-   * token was lost, the owner's current grant ends.
+   * token was lost, the owner's current grant ends. If no other acquisition has this owner, its current grant
+   * ends in any case: a copy of the acquisition, which the store has executed late, may have replaced the
+   * token. Rejects if the store fails, also if only the search for such a grant fails: the key may then be taken.
    */
   async release(key: string, owner: string, token?: FencingToken): Promise<boolean> {
-    const store = this.#store;
-    const named = isExact(store) ? (token ?? (await tokenOf(store, key, owner))) : undefined;
-    if (named === undefined && isExact(store)) return false;
-    const freed = await this.#collect({ isRelease: true, key, owner, ttl: 0, info: undefined, token: named });
+    const send = (named: FencingToken | undefined): Promise<boolean> =>
+      this.#collect({ isRelease: true, key, owner, ttl: 0, info: undefined, token: named });
+    const freed = await (isExact(this.#store) ? this.#endGrant(key, owner, token, send) : send(undefined));
     if (freed) this.#freed(key);
     return freed;
   }
@@ -128,8 +134,8 @@ export class StoreRequests {
   ): Promise<boolean> {
     const store = this.#store;
     if (!reportsAbandonment(store)) return this.release(key, owner, token);
-    const named = token ?? (await tokenOf(store, key, owner));
-    const freed = named !== undefined && (await store.takeBack(key, owner, named, wasUsed));
+    const send = (named: FencingToken): Promise<boolean> => store.takeBack(key, owner, named, wasUsed);
+    const freed = await this.#endGrant(key, owner, token, send);
     if (freed) this.#freed(key);
     return freed;
   }
@@ -138,8 +144,7 @@ export class StoreRequests {
   async keep(key: string, owner: string, ttl: number, token?: FencingToken): Promise<boolean> {
     const store = this.#store;
     if (!isExact(store)) return this.renew(key, owner, ttl);
-    const named = token ?? (await tokenOf(store, key, owner));
-    return named !== undefined && store.keep(key, owner, ttl, named);
+    return this.#endGrant(key, owner, token, (named) => store.keep(key, owner, ttl, named));
   }
 
   /**
@@ -259,6 +264,21 @@ export class StoreRequests {
     } finally {
       if (grants.length < keys.length) await this.#rollBack(keys, grants, requester, terms.mode);
     }
+  }
+
+  /** Ends a grant; see {@link release}. `send`: sends the request that ends the grant with this token. */
+  async #endGrant(
+    key: string,
+    owner: string,
+    token: FencingToken | undefined,
+    send: (token: FencingToken) => Promise<boolean>,
+  ): Promise<boolean> {
+    if (token !== undefined) {
+      if (await send(token)) return true;
+      if (!this.#hasUniqueOwners) return false;
+    }
+    const current = await tokenOf(this.#store, key, owner);
+    return current !== undefined && current !== token && send(current);
   }
 
   /** Gives back the grants of the first keys, in reverse order. Never rejects. */

@@ -130,16 +130,30 @@ napi_value leaseRenew(napi_env env, napi_callback_info info) {
   return call.boolean(arguments.table().renew(arguments.claim(), ttl, &replaced));
 }
 
-// leaseEnd(table, key, at, owner, token, keepFor): kLeaseNo, kLeaseDone or kLeaseDoneAndReady. Token 0 matches any
-// grant of the owner
+// leaseEnd(table, key, at, owner, token): kLeaseNo, kLeaseDone or kLeaseDoneAndReady. Token 0 matches any grant of the
+// owner
 napi_value leaseEnd(napi_env env, napi_callback_info info) {
-  const LeaseCall call(env, info, 6);
+  const LeaseCall call(env, info, 5);
   const LeaseArguments arguments(call);
   std::uint64_t token = 0;
-  Nanoseconds keepFor = 0;
-  if (!arguments || !call.toToken(4, token) || !call.toTtl(5, keepFor)) return arguments.refuse();
+  if (!arguments || !call.toToken(4, token)) return arguments.refuse();
   const LeaseWatches& own = call.leases().watches;
-  if (!arguments.table().end(arguments.claim(), token, keepFor, &own)) return call.integer(kLeaseNo);
+  if (!arguments.table().end(arguments.claim(), token, &own)) return call.integer(kLeaseNo);
+  return call.integer(own.hasReady() ? kLeaseDoneAndReady : kLeaseDone);
+}
+
+// leaseKeep(table, key, at, owner, token, keptOwner, time): like leaseEnd(), but the key then stays held
+napi_value leaseKeep(napi_env env, napi_callback_info info) {
+  const LeaseCall call(env, info, 7);
+  const LeaseArguments arguments(call);
+  std::uint64_t token = 0;
+  Text keptOwner;
+  Nanoseconds time = 0;
+  if (!arguments || !call.toToken(4, token) || !call.toKey(5, keptOwner) || !call.toTtl(6, time))
+    return arguments.refuse();
+  const LeaseWatches& own = call.leases().watches;
+  if (!arguments.table().keep(arguments.claim(), token, keptOwner.view(), time, &own))
+    return call.integer(kLeaseNo);
   return call.integer(own.hasReady() ? kLeaseDoneAndReady : kLeaseDone);
 }
 
@@ -294,6 +308,7 @@ void addLeases(Napi::Env env, Napi::Object exports) {
   addFunction(env, exports, "leaseAcquire", leaseAcquire);
   addFunction(env, exports, "leaseRenew", leaseRenew);
   addFunction(env, exports, "leaseEnd", leaseEnd);
+  addFunction(env, exports, "leaseKeep", leaseKeep);
   addFunction(env, exports, "leaseTakeBack", leaseTakeBack);
   addFunction(env, exports, "leaseJoin", leaseJoin);
   addFunction(env, exports, "leaseLeave", leaseLeave);

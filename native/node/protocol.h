@@ -56,7 +56,7 @@ inline constexpr std::int32_t kNoStripe = 0x0fff'ffff;
 
 // ── leases ──
 
-// Results of leaseEnd(), leaseTakeBack() and leaseLeave().
+// Results of leaseEnd(), leaseKeep(), leaseTakeBack() and leaseLeave().
 inline constexpr std::int32_t kLeaseNo = 0;
 inline constexpr std::int32_t kLeaseDone = 1;
 // Done, and takeReleasedKeys() has entries.

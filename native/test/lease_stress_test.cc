@@ -87,8 +87,17 @@ void live(World& world, std::mt19937_64& random) {
     }
     // Short leases may also just expire.
     if (certain || random() % 2 == 0) {
-      if (random() % 3 == 0) world.table.end(claim, token, ttl, &watches);
-      const bool released = world.table.end(claim, random() % 2 == 0 ? token : 0, 0, &watches);
+      LeaseTable::Claim held = claim;
+      const std::string keptOwner = "kept " + owner;
+      if (random() % 3 == 0) {
+        const bool kept = world.table.keep(claim, token, keptOwner, ttl, &watches);
+        held.owner = keptOwner;
+        if (certain) {
+          ASSERT_TRUE(kept);
+          ASSERT_EQ(world.table.tryAcquire(claim, ttl, "", watches).token, 0u);
+        }
+      }
+      const bool released = world.table.end(held, random() % 2 == 0 ? token : 0, &watches);
       if (certain) {
         ASSERT_TRUE(released);
       }

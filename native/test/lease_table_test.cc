@@ -39,8 +39,13 @@ struct Leases {
     return table.renew(claim(key, owner), ttl);
   }
   bool release(std::string_view key, std::string_view owner, const LeaseWatches* self = nullptr) {
-    return table.end(claim(key, owner), 0, 0, self);
+    return table.end(claim(key, owner), 0, self);
   }
+  bool keep(std::string_view key, std::string_view owner, std::uint64_t token, Nanoseconds length,
+            const LeaseWatches* self = nullptr) {
+    return table.keep(claim(key, owner), token, keptOwner(owner), length, self);
+  }
+  static std::string keptOwner(std::string_view owner) { return "kept:" + std::string(owner); }
   LeaseTable::SharedGrant join(std::string_view key, std::string_view reader, Nanoseconds ttl = kTtl) {
     return table.join(claim(key, reader), ttl, somebody.watches);
   }
@@ -63,20 +68,82 @@ struct Leases {
 
 }  // namespace
 
-TEST(LeaseTable, ReleasesAndKeepsOnlyTheGrantThatIsNamed) {
+TEST(LeaseTable, ReleasesOnlyTheGrantThatIsNamed) {
   Leases leases;
   const LeaseTable::Claim claim = leases.claim("key", "a");
   const std::uint64_t first = leases.acquire("key", "a");
   const std::uint64_t second = leases.acquire("key", "a");
   ASSERT_GT(second, first);
-  EXPECT_FALSE(leases.table.end(claim, first, 0, nullptr));
-  EXPECT_FALSE(leases.table.end(claim, first, 1, nullptr));
-  EXPECT_EQ(leases.inspect("key")->remaining, kTtl);
-  EXPECT_FALSE(leases.table.end(leases.claim("key", "b"), second, 0, nullptr)) << "another owner";
-  EXPECT_TRUE(leases.table.end(claim, second, 1, nullptr));
-  EXPECT_EQ(leases.inspect("key")->remaining, 1);
-  EXPECT_TRUE(leases.table.end(claim, second, 0, nullptr));
+  EXPECT_FALSE(leases.table.end(claim, first, nullptr));
+  EXPECT_FALSE(leases.table.end(leases.claim("key", "b"), second, nullptr)) << "another owner";
+  EXPECT_EQ(leases.inspect("key")->token, second);
+  EXPECT_TRUE(leases.table.end(claim, second, nullptr));
   EXPECT_EQ(leases.table.size(), 0u);
+}
+
+TEST(LeaseTable, KeepsOnlyTheGrantThatIsNamed) {
+  Leases leases;
+  const std::uint64_t first = leases.acquire("key", "a");
+  const std::uint64_t second = leases.acquire("key", "a");
+  const auto expectState = [&](std::string_view owner, Nanoseconds remaining) {
+    const std::optional<LeaseTable::Info> state = leases.inspect("key");
+    ASSERT_TRUE(state.has_value());
+    EXPECT_EQ(state->owner, owner);
+    EXPECT_EQ(state->token, second);
+    EXPECT_EQ(state->remaining, remaining);
+  };
+  EXPECT_FALSE(leases.keep("key", "a", first, 10));
+  EXPECT_FALSE(leases.keep("key", "b", second, 10)) << "another owner";
+  EXPECT_FALSE(leases.keep("free", "a", second, 10));
+  expectState("a", kTtl);
+  EXPECT_TRUE(leases.keep("key", "a", second, 10));
+  expectState("kept:a", 10);
+  EXPECT_FALSE(leases.keep("key", "a", first, 20));
+  EXPECT_FALSE(leases.keep("key", "b", second, 20)) << "another owner";
+  EXPECT_TRUE(leases.keep("key", "a", second, 20)) << "the same request again";
+  expectState("kept:a", 10);
+  leases.time = 10;
+  EXPECT_FALSE(leases.keep("key", "a", second, 20)) << "its time has passed";
+  EXPECT_FALSE(leases.inspect("key").has_value());
+}
+
+TEST(LeaseTable, RefusesAKeptKeyToTheOwnerOfTheGrant) {
+  Leases leases;
+  const LeaseTable::Claim claim = leases.claim("key", "a");
+  const std::uint64_t token = leases.acquire("key", "a");
+  EXPECT_TRUE(leases.keep("key", "a", token, 10));
+  EXPECT_EQ(leases.table.tryAcquire(claim, kTtl, "", leases.somebody.watches).retryAfter, 10);
+  EXPECT_EQ(leases.join("key", "a").retryAfter, 10);
+  EXPECT_FALSE(leases.renew("key", "a"));
+  EXPECT_FALSE(leases.table.end(claim, 0, nullptr));
+  EXPECT_FALSE(leases.table.end(claim, token, nullptr));
+  EXPECT_FALSE(leases.table.takeBack(claim, token, true, nullptr));
+  EXPECT_EQ(leases.inspect("key")->remaining, 10);
+  EXPECT_TRUE(leases.table.end(leases.claim("key", leases.keptOwner("a")), token, nullptr));
+  EXPECT_GT(leases.acquire("key", "a"), token);
+  EXPECT_EQ(leases.inspect("key")->owner, "a");
+  EXPECT_TRUE(leases.release("key", "a"));
+}
+
+TEST(LeaseTable, ShortensNothingByAnotherGrantToTheSameOwner) {
+  Leases leases;
+  const std::uint64_t first = leases.acquire("key", "a");
+  EXPECT_GT(leases.acquire("key", "a", 1), first);
+  EXPECT_EQ(leases.inspect("key")->remaining, kTtl);
+  leases.acquire("key", "a", 2 * kTtl);
+  EXPECT_EQ(leases.inspect("key")->remaining, 2 * kTtl);
+  leases.time = 2 * kTtl;
+  leases.acquire("key", "a", 1);
+  EXPECT_EQ(leases.inspect("key")->remaining, 1) << "the lease had expired";
+
+  const LeaseTable::SharedGrant readers = leases.join("read", "r1");
+  leases.acquire("read", readers.group, 1);
+  EXPECT_EQ(leases.inspect("read")->remaining, kTtl) << "the group of readers";
+  leases.join("put off", "r1");
+  leases.putOff("put off", 100);
+  EXPECT_TRUE(leases.leave("put off", "r1"));
+  leases.acquire("put off", "a", 1);
+  EXPECT_EQ(leases.inspect("put off")->remaining, 1) << "the key was free";
 }
 
 TEST(LeaseTable, ReleasesNothingThatHasExpired) {
@@ -101,7 +168,7 @@ TEST(LeaseTable, RemembersThatALeaseEndedWithoutARelease) {
   leases.release("key", "b");
   const LeaseTable::Grant kept = grant("key", "c");
   EXPECT_FALSE(kept.abandoned);
-  EXPECT_TRUE(leases.table.end(leases.claim("key", "c"), kept.token, kTtl, nullptr));
+  EXPECT_TRUE(leases.keep("key", "c", kept.token, kTtl));
   leases.time += kTtl;
   EXPECT_FALSE(grant("key", "d").abandoned) << "it was kept after its end";
 
@@ -133,8 +200,10 @@ TEST(LeaseTable, TakesBackAGrantWithoutARelease) {
   EXPECT_TRUE(takeBack(unused.token, false));
   const LeaseTable::Grant kept = grant();
   EXPECT_TRUE(kept.abandoned);
-  EXPECT_TRUE(leases.table.end(leases.claim("key", "a"), kept.token, 1, nullptr));
-  EXPECT_TRUE(takeBack(kept.token, true));
+  EXPECT_TRUE(leases.keep("key", "a", kept.token, 1));
+  EXPECT_FALSE(takeBack(kept.token, true));
+  const LeaseTable::Claim keptClaim = leases.claim("key", leases.keptOwner("a"));
+  EXPECT_TRUE(leases.table.takeBack(keptClaim, kept.token, true, nullptr));
   EXPECT_FALSE(grant().abandoned) << "it was released before";
 }
 
@@ -388,7 +457,7 @@ TEST(LeaseTable, ForgetsTheReadersOfAGroupThatIsKeptOrReplaced) {
   Leases leases;
   const LeaseTable::SharedGrant grant = leases.join("key", "r1");
   leases.join("key", "r2");
-  EXPECT_TRUE(leases.table.end(leases.claim("key", grant.group), grant.token, kTtl, nullptr));
+  EXPECT_TRUE(leases.keep("key", grant.group, grant.token, kTtl));
   EXPECT_FALSE(leases.leave("key", "r2"));
   EXPECT_EQ(leases.join("key", "r3").token, 0u);
   leases.time += kTtl;
@@ -573,10 +642,13 @@ TEST(LeaseTable, NotifiesTheThreadsThatWaitThatALeaseWasShortened) {
   watcher.watches.add(leases.table, KeyView("key"));
   EXPECT_TRUE(leases.renew("key", "a", 2 * kTtl));
   EXPECT_FALSE(watcher.watches.hasReady());
-  EXPECT_TRUE(leases.table.end(leases.claim("key", "a"), token, kTtl, &self.watches));
+  EXPECT_TRUE(leases.keep("key", "a", token, kTtl, &self.watches));
   EXPECT_TRUE(watcher.watches.hasReady());
   EXPECT_EQ(watcher.environment.wakes(), 1);
   EXPECT_EQ(self.environment.wakes(), 0);
+  EXPECT_EQ(watcher.take().size(), 1u);
+  EXPECT_TRUE(leases.keep("key", "a", token, kTtl, &self.watches));
+  EXPECT_FALSE(watcher.watches.hasReady()) << "a repeated call changes nothing";
 }
 
 }  // namespace stripelock::test

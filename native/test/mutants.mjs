@@ -252,8 +252,12 @@ export const mutants = {
   // ── Leases and gates ──
   'lease-released-without-token': [
     'const bool isOwn = entry && entry->owner == claim.owner;',
-    'LeaseTable.ReleasesAndKeepsOnlyTheGrant*',
+    'LeaseTable.ReleasesOnlyTheGrant*',
   ],
+  'lease-shortened-by-a-grant': ['', 'LeaseTable.ShortensNothingByAnotherGrant*'],
+  'lease-kept-without-token': ['if (!entry) return false;', 'LeaseTable.KeepsOnlyTheGrant*'],
+  'lease-kept-twice': ['', 'LeaseTable.KeepsOnlyTheGrant*'],
+  'lease-kept-by-its-owner': ['', 'LeaseTable.RefusesAKeptKey*'],
   'lease-joined-while-put-off': ['', 'LeaseTable.RefusesNewReadersWhileTheyArePutOff*'],
   'lease-put-off-ends-with-its-group': [
     'const bool isPutOff = false;',

@@ -63,6 +63,12 @@ if (redisCommand === undefined) {
       expect(rest).toEqual([]);
     });
 
+    it('list says that a key is kept after a release', async () => {
+      await store.tryAcquire('job', 'stripelock:kept:host 1', LONG, 'half done');
+      const { stdout } = await run('list', '--store', url);
+      expect(stdout).toMatch(/^job +kept after a release by host 1 +\d+ +[56]\d\d\.\d s +half done$/m);
+    });
+
     it('list shows JSON, and says when there may be more', async () => {
       const token = await store.tryAcquire('a', 'me', LONG, 'info');
       await store.tryAcquire('b', 'me', LONG);

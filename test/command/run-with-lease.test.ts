@@ -250,6 +250,17 @@ if (redisCommand === undefined) {
       );
     });
 
+    it.each([undefined, 'host 3 pid 4711 (backup.sh)'])(
+      'says that a key is kept after a release: info %s',
+      async (info) => {
+        await store.tryAcquire('nightly', 'stripelock:kept:host 3', 600_000, info);
+        const { code, stderr } = await run('--if-available', '--', 'echo', 'not reached').ended;
+        expect(code).toBe(CONFLICT);
+        const [, time, by] = /: it is kept for (.+) s after a release by (.+)$/m.exec(stderr)!;
+        expect([Number(time) > 500, by]).toEqual([true, info ?? 'host 3']);
+      },
+    );
+
     it('runs together with others that are shared, and excludes those that are not', async () => {
       const readers = [1, 2].map(() => run('--shared', ...LONG, '--', ...UNTIL_INPUT_ENDS));
       for (const reader of readers) await tokenOf(reader);

@@ -2,6 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { expect, it } from 'vitest';
 import { MemoryLeaseStore, type ExactLeaseStore, type LeaseStore } from 'stripelock';
 import { FixedClock, leaseStoreContract, type MakeStore } from 'stripelock/testing';
+import { keptOwner } from '../../unbundled/lease/contract/lease-store.js';
 
 /** Which sentences of the contract the stores break. `named`: only those. */
 async function brokenBy(makeStore: MakeStore, named?: string): Promise<string[]> {
@@ -161,6 +162,37 @@ it('finds that leases end early, however late they may end', async () => {
   });
   expect(await brokenBy(changed(endsEarly, { late: 5000 }))).toContain(
     'renewal extends it from the time of the renewal on, again and again',
+  );
+});
+
+it('finds that another grant to the same owner shortens its lease', async () => {
+  const shortens = (store: LeaseStore): Partial<LeaseStore> => ({
+    async tryAcquire(key, owner, ttl) {
+      if (ttl > 0 && (await store.inspect(key))?.owner === owner) await store.release(key, owner);
+      return store.tryAcquire(key, owner, ttl);
+    },
+  });
+  expect(await brokenBy(changed(shortens))).toEqual(['another grant to the same owner shortens nothing']);
+});
+
+it('finds that a key that is kept is granted to its last owner', async () => {
+  const makeStore: MakeStore = () => {
+    const clock = new FixedClock();
+    const correct = new MemoryLeaseStore({ clock });
+    const store: ExactLeaseStore = {
+      async tryAcquire(key, owner, ttl) {
+        await correct.release(key, keptOwner(owner));
+        return correct.tryAcquire(key, owner, ttl);
+      },
+      renew: (...of) => correct.renew(...of),
+      keep: (...of) => correct.keep(...of),
+      inspect: (key) => correct.inspect(key),
+      release: (...of) => correct.release(...of),
+    };
+    return { store, advance: (ms) => clock.advance(ms) };
+  };
+  expect(await brokenBy(makeStore)).toContain(
+    'after that, no request of the same owner changes anything until that time',
   );
 });
 

@@ -114,30 +114,35 @@ describe('a named holder who asks again for a key that it holds', () => {
     return { clock, store, manager, others: new LeaseManager({ store, clock }) };
   };
 
-  it('counts on no more time than the store has, while the store has not answered', async () => {
+  it('keeps the first lease and its time while the store has not answered a shorter attempt', async () => {
     const { clock, store, manager, others } = scene();
     const first = await manager.acquire('key');
     const { signal } = first;
     const answer = store.delayAnswer('tryAcquire');
     const again = watch(rejectionOf(manager.tryAcquire('key', { ttl: SHORT })));
     await turns();
-    expect(first.held).toBe(true);
-    clock.advance(SHORT);
-    expect([signal.aborted, first.held]).toEqual([true, false]);
-    expect((await others.tryAcquire('key'))?.held).toBe(true);
+    clock.advance(2 * SHORT);
+    expect([signal.aborted, first.held]).toEqual([false, true]);
+    expect(await others.tryAcquire('key')).toBeUndefined();
+    // The grant arrives after its TTL. It has replaced the first lease, and is given back.
     answer.open();
     expect(await again.promise).toMatchObject({ code: 'ERR_LEASE_STORE' });
+    expect([signal.aborted, first.held]).toEqual([true, false]);
+    expect((await others.tryAcquire('key'))?.held).toBe(true);
   });
 
-  it('keeps the first lease for the time that the store has, and frees it, if the answer is lost', async () => {
+  it('keeps the first lease and its time, and frees its key, if the answer is lost', async () => {
     const { clock, store, manager, others } = scene();
     const first = await manager.acquire('key');
+    const { expiresAt } = first;
     store.after.tryAcquire = failing;
     expect(await rejectionOf(manager.tryAcquire('key', { ttl: SHORT }))).toMatchObject({
       code: 'ERR_LEASE_STORE',
     });
     delete store.after.tryAcquire;
-    expect([first.held, first.expiresAt]).toEqual([true, clock.now() + SHORT]);
+    clock.advance(2 * SHORT);
+    expect([first.held, first.expiresAt]).toEqual([true, expiresAt]);
+    expect(await others.tryAcquire('key')).toBeUndefined();
     expect(await first.renew(LONG)).toBe(true);
     expect(first.expiresAt).toBe(clock.now() + LONG);
     expect(await first.release()).toBe(true);

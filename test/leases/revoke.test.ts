@@ -7,6 +7,7 @@ import {
   type LeaseLostError,
   type LeaseStore,
 } from 'stripelock';
+import { keptOwner } from '../../unbundled/lease/contract/lease-store.js';
 import { onFixedClock } from './fixed-time.js';
 import { turns } from '../support/waiting.js';
 
@@ -38,8 +39,10 @@ it('what `minHold` left of a lease ends, too', async () => {
   const lease = await leases.acquire('key', { minHold: 60_000 });
   await lease.release();
   expect(await leases.tryAcquire('key')).toBeUndefined();
+  const listed = await (leases.store as MemoryLeaseStore).list();
+  expect(listed).toMatchObject([{ key: 'key', owner: keptOwner(lease.holder), token: lease.token }]);
   expect(await revokeLease(leases.store, 'key')).toBe(true);
-  expect(await leases.tryAcquire('key')).toBeDefined();
+  expect((await leases.tryAcquire('key'))?.abandoned).toBe(false);
   await leases.close();
 });
 

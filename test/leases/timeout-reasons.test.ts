@@ -104,6 +104,19 @@ describe('the error of an acquisition that times out', () => {
     }
   });
 
+  it('says that a key in memory is kept after a release', async () => {
+    const store = new MemoryLeaseStore();
+    await store.tryAcquire('a', 'stripelock:kept:host 3', 60_000);
+    for (const timeout of [0, 20]) {
+      const messageFor = (keys: string | string[], mode?: 'shared'): Promise<string> =>
+        messageOf(new LeaseManager({ store }).acquire(keys, { timeout, ...(mode && { mode }) }));
+      const kept = /is kept for [56]\d{4} ms after a release by "host 3"$/;
+      expect(await messageFor('a')).toMatch(new RegExp(`: it ${kept.source}`));
+      expect(await messageFor('a', 'shared')).toMatch(new RegExp(`: it ${kept.source}`));
+      expect(await messageFor(['a', 'b'])).toMatch(new RegExp(`: key "a" ${kept.source}`));
+    }
+  });
+
   it('costs as much in a manager that holds many leases as in one that holds few', async () => {
     const cost = async (count: number): Promise<number> => {
       const manager = new LeaseManager({ ttl: 600_000 });

@@ -153,11 +153,8 @@ function main() {
     addNote: () => [table().number, Int32Array.of(below(random, 70)), 'note'],
     leaseAcquire: () => [...leaseArguments(), below(random, 50), ['', 'info'][below(random, 2)]],
     leaseRenew: () => [...leaseArguments(), below(random, 50)],
-    leaseEnd: () => [
-      ...leaseArguments(),
-      BigInt(below(random, 50)),
-      [0, below(random, 50)][below(random, 2)],
-    ],
+    leaseEnd: () => [...leaseArguments(), BigInt(below(random, 50))],
+    leaseKeep: () => [...leaseArguments(), BigInt(below(random, 50)), 'kept', below(random, 50)],
     leaseTakeBack: () => [...leaseArguments(), BigInt(below(random, 50)), below(random, 2) === 1],
     leaseInspect: () => leaseArguments().slice(0, 3),
     webLockRequest: () => namedArguments(['name', 'other'][below(random, 2)]),

@@ -3,6 +3,7 @@ import type {
   Attempt,
   Granted,
   GrantedShared,
+  Keeping,
   StoredLease,
   Refused,
   Release,
@@ -111,7 +112,7 @@ export class MapBackend implements ListingBackend {
     const tokens = names.map((name, i) => {
       const token =
         known.reduce((highest, one) => (one > highest ? one : highest), server.token) + BigInt(i) + 1n;
-      const expires = server.now() + length;
+      const expires = Math.max(server.held(name)?.expires ?? 0, server.now() + length);
       server.rows.set(name, { owner, token, expires, info, abandoned: abandoned[i] });
       return token;
     });
@@ -130,10 +131,12 @@ export class MapBackend implements ListingBackend {
     });
   }
 
-  async keep({ names, owner, length, tokens }: Wanted): Promise<boolean> {
+  async keep({ name, owner, length, token, keptOwner }: Keeping): Promise<boolean> {
     await turn();
-    const row = this.#server.held(names[0]!);
-    if (row?.owner !== owner || row.token !== tokens![0]) return false;
+    const row = this.#server.held(name);
+    if (row?.token !== token) return false;
+    if (row.owner !== owner) return row.owner === keptOwner;
+    row.owner = keptOwner;
     row.expires = this.#server.now() + length;
     row.abandoned = undefined;
     return true;

@@ -11,7 +11,7 @@ import type { TableMemory, TableShape, TableSpan } from './table-memory.js';
  * `process-locks.ts`, to `layout.ts`, to `mode.ts`, to `wait-times.ts`, to `lib/lock/pinned-keys.ts`, or to
  * the addon's exports.
  */
-export const ENGINE_PROTOCOL = 19;
+export const ENGINE_PROTOCOL = 20;
 
 export type EngineName = 'native' | 'javascript';
 

@@ -37,7 +37,7 @@ export interface LeaseTable {
    * is stored with the lease; empty for none.
    *
    * The token is negative if the key's last lease ended without a release. If the owner already held the key,
-   * the new token has the sign of the owner's last token.
+   * the new token has the sign of the owner's last token, and the lease does not become shorter.
    */
   tryAcquire(key: string, owner: string, ttl: number, at: number, info: string): bigint | number;
   /**
@@ -46,11 +46,18 @@ export interface LeaseTable {
    */
   renew(key: string, owner: string, ttl: number, at: number, info?: string): boolean;
   /**
-   * Ends the owner's lease. The key stays unavailable for `keepFor` more milliseconds; 0 frees the key
-   * immediately. Notifies all watches of the key (see {@link watch}). With a token, ends only the lease that
-   * was granted with that token. Returns false if the owner does not hold that lease.
+   * Ends the owner's lease, which frees the key. Notifies all watches of the key (see {@link watch}). With a
+   * token, ends only the lease that was granted with that token. Returns false if the owner does not hold that
+   * lease.
    */
-  end(key: string, owner: string, keepFor: number, at: number, token?: bigint): boolean;
+  end(key: string, owner: string, at: number, token?: bigint): boolean;
+  /**
+   * Ends the owner's lease with this token, but the key stays held for `time` more milliseconds. Until then,
+   * its owner is `keptOwner`, and its token stays the same. Notifies all watches of the key. Returns true if the
+   * owner held this lease. Also returns true, without any change, if an earlier call has ended this lease in
+   * this way and the key is still kept.
+   */
+  keep(key: string, owner: string, token: bigint, keptOwner: string, time: number, at: number): boolean;
   /**
    * Frees the key of a grant that its holder did not release. The key's next token is negative if this
    * grant's token was negative or if the grant was used. Calls the callbacks of {@link watch}. Returns false

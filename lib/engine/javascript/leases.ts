@@ -69,7 +69,7 @@ interface Entry {
   info: string;
   /** Whether the key was abandoned when this lease was granted. */
   abandoned: boolean;
-  /** Whether the holder has ended the lease, but the key stays unavailable until `expiresAt`. */
+  /** Whether `keep` has ended the lease. `owner` is then the name from `keep`. */
   kept: boolean;
   /** Whether the key is free, and the entry only puts off readers until `expiresAt`. */
   vacant: boolean;
@@ -127,14 +127,23 @@ class JavaScriptLeaseTable implements LeaseTable {
     return true;
   }
 
-  end(key: string, owner: string, keepFor: number, at: number, token?: bigint): boolean {
+  end(key: string, owner: string, at: number, token?: bigint): boolean {
     const now = this.#tend(at);
     const entry = this.#held(key, now);
     if (entry?.owner !== owner || entry.token !== (token ?? entry.token)) return false;
-    if (keepFor > 0) {
-      const kept = { expiresAt: now + keepFor, abandoned: false, kept: true, group: undefined };
-      Object.assign(entry, kept);
-    } else this.#entries.delete(key);
+    this.#entries.delete(key);
+    this.#callWatches(key);
+    return true;
+  }
+
+  keep(key: string, owner: string, token: bigint, keptOwner: string, time: number, at: number): boolean {
+    const now = this.#tend(at);
+    const entry = this.#held(key, now);
+    if (entry?.token !== token) return false;
+    if (entry.kept) return entry.owner === keptOwner;
+    if (entry.owner !== owner) return false;
+    const kept = { owner: keptOwner, expiresAt: now + time, abandoned: false, kept: true, group: undefined };
+    Object.assign(entry, kept);
     this.#callWatches(key);
     return true;
   }
@@ -218,12 +227,17 @@ class JavaScriptLeaseTable implements LeaseTable {
     return { end };
   }
 
-  /** Grants a key that is free, or that the same owner holds. */
+  /**
+   * Grants a key that is free, or that the same owner holds. In the last case, the lease lasts at least as long
+   * as before.
+   */
   #grant(key: string, lease: Pick<Entry, 'owner' | 'expiresAt' | 'info' | 'group'>, now: number): Entry {
     const last = this.#entries.get(key);
     const hasLapsed = this.#lapsed.delete(key) || (last !== undefined && endsAbandoned(last));
-    const abandoned = this.#held(key, now)?.abandoned ?? hasLapsed;
-    const entry = { ...lease, token: this.#nextToken++, abandoned, kept: false, vacant: false };
+    const held = this.#held(key, now);
+    const abandoned = held?.abandoned ?? hasLapsed;
+    const expiresAt = Math.max(lease.expiresAt, held?.expiresAt ?? -Infinity);
+    const entry = { ...lease, expiresAt, token: this.#nextToken++, abandoned, kept: false, vacant: false };
     this.#entries.set(key, entry);
     return entry;
   }
@@ -268,7 +282,7 @@ class JavaScriptLeaseTable implements LeaseTable {
 
 /** Whether the key becomes abandoned when the entry ends without a release. */
 function endsAbandoned({ abandoned, kept, vacant, group }: Entry, wasUsed = true): boolean {
-  return vacant || group !== undefined ? abandoned : !kept && (wasUsed || abandoned);
+  return vacant || kept || group !== undefined ? abandoned : wasUsed || abandoned;
 }
 
 function infoOf({ owner, token, expiresAt, info }: Entry, now: number): LeaseInfo {

@@ -20,7 +20,16 @@ interface LeaseAddon {
     info: string,
   ): bigint | number;
   leaseRenew(table: number, key: string, at: number, owner: string, ttl: number, info?: string): boolean;
-  leaseEnd(table: number, key: string, at: number, owner: string, token: bigint, keepFor: number): number;
+  leaseEnd(table: number, key: string, at: number, owner: string, token: bigint): number;
+  leaseKeep(
+    table: number,
+    key: string,
+    at: number,
+    owner: string,
+    token: bigint,
+    keptOwner: string,
+    time: number,
+  ): number;
   leaseTakeBack(
     table: number,
     key: string,

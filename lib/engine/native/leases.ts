@@ -114,8 +114,12 @@ class NativeLeaseTable implements LeaseTable {
       : this.#addon.leaseRenew(this.#index, key, at, owner, ttl, info);
   }
 
-  end(key: string, owner: string, keepFor: number, at: number, token = ANY_TOKEN): boolean {
-    return this.#ended(this.#addon.leaseEnd(this.#index, key, at, owner, token, keepFor));
+  end(key: string, owner: string, at: number, token = ANY_TOKEN): boolean {
+    return this.#ended(this.#addon.leaseEnd(this.#index, key, at, owner, token));
+  }
+
+  keep(key: string, owner: string, token: bigint, keptOwner: string, time: number, at: number): boolean {
+    return this.#ended(this.#addon.leaseKeep(this.#index, key, at, owner, token, keptOwner, time));
   }
 
   takeBack(key: string, owner: string, token: bigint, wasUsed: boolean, at: number): boolean {

@@ -58,7 +58,7 @@ export const FAULT_SHIFT = 16;
 /** Flags and numbers in the result of `pin`. */
 export { CROWDED, IDLE_ENDED, NO_STRIPE, PINNED_AGAIN } from '../contract/exact-keys.js';
 
-/** Results of `leaseEnd`, `leaseTakeBack` and `leaseLeave`. */
+/** Results of `leaseEnd`, `leaseKeep`, `leaseTakeBack` and `leaseLeave`. */
 export const LEASE_NO = 0;
 export const LEASE_DONE = 1;
 /** The lease has ended, and this thread watches the key: `takeReleasedKeys` has watches to return. */

@@ -31,7 +31,12 @@ LeaseTable::Grant LeaseTable::tryAcquire(const Claim& claim, Nanoseconds ttl, st
 
 LeaseTable::Entry& LeaseTable::grant(const Claim& claim, Nanoseconds until, Entry* entry, Nanoseconds at) {
   if (entry) {
-    entry->abandoned = ifHeld(entry, at) ? entry->abandoned : entry->endsAbandoned();
+    if (ifHeld(entry, at)) {
+      // mutant: lease-shortened-by-a-grant
+      until = std::max(until, times_.rankOf(*entry));
+    } else {
+      entry->abandoned = entry->endsAbandoned();
+    }
     entry->kept = false;
     entry->vacant = false;  // preserves L6
     entry->group.reset();
@@ -137,9 +142,9 @@ bool LeaseTable::renew(const Claim& claim, Nanoseconds ttl, const std::string_vi
   return true;
 }
 
-template <typename Change>
-bool LeaseTable::endBy(const Claim& claim, std::uint64_t token, bool frees, const LeaseWatches* self,
-                       Change change) {
+template <typename IsAbandoned>
+bool LeaseTable::endBy(const Claim& claim, std::uint64_t token, const LeaseWatches* self,
+                       IsAbandoned isAbandoned) {
   // Destroyed after `lock`, so it sends its wakes with the table unlocked.
   WakeSet wakes(self ? &self->participant() : nullptr);
   const Lock lock(mutex_);
@@ -147,27 +152,42 @@ bool LeaseTable::endBy(const Claim& claim, std::uint64_t token, bool frees, cons
   sweep(at);
   Entry* const entry = heldBy(claim, token, at);
   if (!entry) return false;
-  callWatches(claim.key, frees, wakes);
-  change(*entry, at);
+  callWatches(claim.key, true, wakes);
+  vacate(*entry, at, isAbandoned(*entry));
   return true;
 }
 
-bool LeaseTable::end(const Claim& claim, std::uint64_t token, Nanoseconds keepFor, const LeaseWatches* self) {
-  return endBy(claim, token, keepFor == 0, self, [&](Entry& entry, Nanoseconds at) {
-    if (keepFor > 0) {
-      times_.move(entry, at + keepFor);
-      entry.kept = true;
-      entry.abandoned = false;
-      entry.group.reset();
-    } else {
-      erase(entry);
-    }
-  });
+bool LeaseTable::end(const Claim& claim, std::uint64_t token, const LeaseWatches* self) {
+  return endBy(claim, token, self, [](const Entry&) { return false; });
 }
 
 bool LeaseTable::takeBack(const Claim& claim, std::uint64_t token, bool wasUsed, const LeaseWatches* self) {
-  return endBy(claim, token, true, self,
-               [&](Entry& entry, Nanoseconds at) { vacate(entry, at, entry.endsAbandoned(wasUsed)); });
+  return endBy(claim, token, self, [&](const Entry& entry) { return entry.endsAbandoned(wasUsed); });
+}
+
+bool LeaseTable::keep(const Claim& claim, std::uint64_t token, std::string_view keptOwner, Nanoseconds time,
+                      const LeaseWatches* self) {
+  // Allocated before the entry changes.
+  std::string owner(keptOwner);
+  // Destroyed after `lock`, so it sends its wakes with the table unlocked.
+  WakeSet wakes(self ? &self->participant() : nullptr);
+  const Lock lock(mutex_);
+  const Nanoseconds at = resolve(claim.at);
+  sweep(at);
+  Entry* const entry = held(claim.key, at);
+  // mutant: lease-kept-without-token
+  if (!entry || entry->token != token) return false;
+  // mutant: lease-kept-twice
+  if (entry->kept) return entry->owner == keptOwner;
+  if (entry->owner != claim.owner) return false;
+  callWatches(claim.key, false, wakes);
+  // mutant: lease-kept-by-its-owner
+  entry->owner.swap(owner);
+  times_.move(*entry, at + time);
+  entry->kept = true;
+  entry->abandoned = false;
+  entry->group.reset();
+  return true;
 }
 
 void LeaseTable::callWatches(const KeyView& key, bool turn, WakeSet& wakes) {

@@ -5,12 +5,17 @@
 //   free                 no entry, or an entry that has expired
 //   held by an owner     an entry that has not expired
 //   held by a group      an entry that has not expired, and that has readers
+//   kept after the end   an entry that has not expired, and that is marked `kept`
+//   of a grant
 //   free, but not for    an entry that has not expired, and that is marked `vacant`
 //   readers
 //
 // tryAcquire() makes a free key held, and end() or expiry frees the key again. Waiting threads watch the key, and a
 // release notifies all of them. The thread that has waited longest then has the turn: for kTurn after the release, only
 // this thread can take the key. If the key is then vacant, no thread has the turn.
+//
+// keep() ends a grant, but the key stays held for some time. The entry then has another owner, so that no request of the
+// grant's owner changes it, however late the request arrives.
 //
 // The first join() of a free key forms a group, and names it after the reader and the token. Further readers join the
 // group, and leave it one by one. The last reader to leave frees the key. If readers are put off at that time, the entry
@@ -88,8 +93,8 @@ class LeaseTable {
     bool abandoned = false;
   };
   // Grants nothing if another owner holds the key, or if another thread has the turn. If the same owner already holds
-  // the key, that owner gets a new token. `info`: the text to keep with the lease; may be empty. `taker`: the watches
-  // of the calling thread.
+  // the key, that owner gets a new token, and its lease does not become shorter. `info`: the text to keep with the
+  // lease; may be empty. `taker`: the watches of the calling thread.
   Grant tryAcquire(const Claim& claim, Nanoseconds ttl, std::string_view info, const LeaseWatches& taker);
 
   struct SharedGrant : Grant {
@@ -112,11 +117,16 @@ class LeaseTable {
   // Extends the owner's lease to `ttl` from now, and never shortens it. Returns false if the owner does not hold the
   // key. `info`: nullptr keeps the lease's text; an empty text removes it. Ignored for a group.
   bool renew(const Claim& claim, Nanoseconds ttl, const std::string_view* info = nullptr);
-  // Ends the owner's grant, and notifies the threads that watch the key. Returns false if the owner does not hold the
-  // grant. `token`: the token that the grant must have; 0 matches any grant. `keepFor`: how long the key stays held
-  // after this call; 0 frees the key immediately. `self`: the watches of the calling thread, or nullptr. That thread is
-  // not woken, because it checks its watches itself.
-  bool end(const Claim& claim, std::uint64_t token, Nanoseconds keepFor, const LeaseWatches* self);
+  // Ends the owner's grant, which frees the key, and notifies the threads that watch the key. Returns false if the owner
+  // does not hold the grant. `token`: the token that the grant must have; 0 matches any grant. `self`: the watches of
+  // the calling thread, or nullptr. That thread is not woken, because it checks its watches itself.
+  bool end(const Claim& claim, std::uint64_t token, const LeaseWatches* self);
+  // Ends the owner's grant that has this token, but the key stays held until `time` from now. Until then, its owner is
+  // `keptOwner`, and its token stays the same. Notifies like end(). Returns true if the owner held the grant. Also
+  // returns true if an earlier call has ended the grant in this way and the key is still kept; this call then changes
+  // nothing.
+  bool keep(const Claim& claim, std::uint64_t token, std::string_view keptOwner, Nanoseconds time,
+            const LeaseWatches* self);
   // Frees the key of a grant that its holder did not release, and notifies like end(). The key's next grant is marked
   // as abandoned if this grant was used, or was itself marked so. Returns false if the owner does not hold the grant.
   bool takeBack(const Claim& claim, std::uint64_t token, bool wasUsed, const LeaseWatches* self);
@@ -169,7 +179,7 @@ class LeaseTable {
     std::uint32_t place = 0;
     // See Grant::abandoned.
     bool abandoned = false;
-    // Whether the holder has ended the lease, but the key stays held.
+    // Whether keep() has ended the grant. `owner` is then the name from keep().
     bool kept = false;
     // Whether the key is free, and the entry only puts off readers.
     bool vacant = false;
@@ -178,7 +188,7 @@ class LeaseTable {
 
     // Whether the key becomes abandoned when this entry ends without a release.
     bool endsAbandoned(bool wasUsed = true) const {
-      return group || vacant ? abandoned : !kept && (wasUsed || abandoned);
+      return group || vacant || kept ? abandoned : wasUsed || abandoned;
     }
   };
   struct Lapsed : KeyNode<Lapsed> {
@@ -203,13 +213,13 @@ class LeaseTable {
   Entry* held(const KeyView& key, Nanoseconds at);
   // The key's entry if this owner holds it with a grant that has the token; else null. Token 0 matches any grant.
   Entry* heldBy(const Claim& claim, std::uint64_t token, Nanoseconds at);
-  // Grants a key that is free or that the same owner holds. `entry`: the key's entry, which may not be held; null if
-  // there is none.
+  // Grants a key that is free or that the same owner holds. In the last case, the lease lasts at least as long as
+  // before. `entry`: the key's entry, which may not be held; null if there is none.
   Entry& grant(const Claim& claim, Nanoseconds until, Entry* entry, Nanoseconds at);
-  // Calls `change` to change the grant's entry, and notifies the threads that watch the key. `frees`: whether the key
-  // is then free. The other arguments and the result are those of end().
-  template <typename Change>
-  bool endBy(const Claim& claim, std::uint64_t token, bool frees, const LeaseWatches* self, Change change);
+  // Removes the grant's entry, and notifies the threads that watch the key. `isAbandoned`: returns whether the key
+  // becomes abandoned. The other arguments and the result are those of end().
+  template <typename IsAbandoned>
+  bool endBy(const Claim& claim, std::uint64_t token, const LeaseWatches* self, IsAbandoned isAbandoned);
   // If `taker` may take the free key, ends the turn and returns 0. Otherwise returns the time after which to retry.
   Nanoseconds passTurn(const KeyView& key, const LeaseWatches& taker);
   // Notifies the threads that watch the key. `wakes`: sent after the table is unlocked. `turn`: true if the key is free
