@@ -203,7 +203,8 @@ class Row {
   /** Lets the rest of `minHold` pass, in which no waiter may get a key of the holder. */
   async passMinHold(): Promise<void> {
     const { clock } = this.#scene;
-    const owners = this.leases.flatMap((lease) => namesOf(lease).map(() => lease.holder));
+    const kept = this.leases.map(({ holder }) => `stripelock:kept:${holder}`);
+    const owners = this.leases.flatMap((lease, i) => namesOf(lease).map(() => kept[i]));
     const end = this.#since + this.#times.minHold;
     // Without an injected clock, the store's may be a little ahead.
     const last = clock === undefined ? end - 10 : end - 1;
