@@ -56,9 +56,10 @@ export const infos: readonly Sentence[] = [
       on.expect(await infoOf(on)).toBe(undefined);
       await clientOf(on).tryAcquire('key', 'b', LONG, 'second');
       on.expect(await infoOf(on)).toBe('second');
-      await on.store.tryAcquire('key', 'b', on.ttl);
+      await on.store.tryAcquire('key', 'b', LONG);
       on.expect(await infoOf(on)).toBe(undefined);
-      await clientOf(on).renew('key', 'b', on.ttl, 'third');
+      await on.store.release('key', 'b');
+      await clientOf(on).tryAcquire('key', 'b', on.ttl, 'third');
       await on.expire();
       await on.store.tryAcquire('key', 'c', LONG);
       on.expect(await infoOf(on)).toBe(undefined);

@@ -10,6 +10,7 @@ import {
   type WarningLeaseManagerOptions,
 } from 'stripelock';
 import { FixedClock } from 'stripelock/testing';
+import { keptOwner } from '../../unbundled/lease/contract/lease-store.js';
 import { rejectionOf, turns, until, watch } from '../support/waiting.js';
 
 /** The keys to acquire. The kinds overlap: slot 1 of "a" is the key "a#slot1" of the store. */
@@ -203,7 +204,7 @@ class Row {
   /** Lets the rest of `minHold` pass, in which no waiter may get a key of the holder. */
   async passMinHold(): Promise<void> {
     const { clock } = this.#scene;
-    const owners = this.leases.flatMap((lease) => namesOf(lease).map(() => lease.holder));
+    const owners = this.leases.flatMap((lease) => namesOf(lease).map(() => keptOwner(lease.holder)));
     const end = this.#since + this.#times.minHold;
     // Without an injected clock, the store's may be a little ahead.
     const last = clock === undefined ? end - 10 : end - 1;
