@@ -72,6 +72,13 @@ export class Alarm {
     if (old !== undefined) stopTimer(old);
   }
 
+  /** Stops the timer. It can be set again. */
+  stop(): void {
+    if (this.#timer !== undefined) stopTimer(this.#timer);
+    this.#timer = undefined;
+    this.#due = this.#delay = Infinity;
+  }
+
   /** Sets whether the current timer, and each later one, keeps the event loop alive. */
   keepAlive(keeps: boolean): void {
     if (keeps === this.#keepsAlive) return;

@@ -388,8 +388,9 @@ export class Acquisition<G extends Guard> implements AsyncWaiter, Abortable {
     this.#resolve = resolve;
     const { details, lock } = this.#terms;
     if (details !== undefined) details.reject = reject;
-    if (lock.file !== undefined) lock.file.pending.add(this);
+    // First, because the signal's method may be user code that a `vm` timeout ends.
     if (details?.signal !== undefined) awaitAbort(details.signal, this);
+    if (lock.file !== undefined) lock.file.pending.add(this);
     return promise as Promise<G>;
   }
 
@@ -428,7 +429,7 @@ export class Acquisition<G extends Guard> implements AsyncWaiter, Abortable {
    * Removes the listeners for an abort and for `close()`. Ignores errors, because a
    * leftover listener does no harm.
    */
-  private forgetSignal(): void {
+  forgetSignal(): void {
     const { lock, details } = this.#terms;
     const signal = details?.signal;
     if (signal === undefined && lock.file === undefined) return;
@@ -518,8 +519,16 @@ export function wait<G extends Guard>(
     if (tryEnter(guard, lock.table)) return resolved(value) as unknown as Promise<G>;
   }
   const pending = new Acquisition(lock, guard, timeout, signal, true);
-  const promise = pending.promise();
-  const outcome = pending.takeOrBegin(true) ?? continueTaking(guard, lock.table, pending, pending);
+  let promise: Promise<G>;
+  let outcome: Outcome | undefined;
+  try {
+    promise = pending.promise();
+    outcome = pending.takeOrBegin(true) ?? continueTaking(guard, lock.table, pending, pending);
+  } catch (error) {
+    // In a microtask, where the stack is empty.
+    defer(() => pending.forgetSignal(), undefined);
+    throw error;
+  }
   if (outcome === undefined) return promise;
   // After a grant, the promise must be resolved before this thread runs other code. Such code could wait for
   // stripes that this thread already holds, and so block the thread.

@@ -2,6 +2,7 @@ import { inspect } from 'node:util';
 import { checkBoolean, checkOptionsObject, checkTimeout, type Names } from '../common/checks.js';
 import { invalidArgType } from '../common/errors.js';
 import { queueMicrotask } from '../common/host.js';
+import type { LockMode } from '../common/types.js';
 import {
   checkInfo,
   checkKey,
@@ -365,14 +366,14 @@ export class ServerStore<B extends Backend = Backend>
   }
 
   /**
-   * Sends an attempt to acquire keys. Resolves to the grant, or to the index of the refused key. `granted`:
+   * Sends an attempt to acquire keys. Resolves to the grant, or to the index of the refused key. `onGrant`:
    * called with a grant before a late grant can be given back. `late`: called with a grant that arrives after
    * the time limit.
    */
   protected async attempt<T extends object>(
     wanted: Owned,
     send: (attempt: Attempt, operation: Operation) => Promise<T | Refused>,
-    granted: (answer: T) => void,
+    onGrant: (answer: T) => void,
     late: (answer: T) => void,
   ): Promise<T | number> {
     const { names } = wanted;
@@ -382,7 +383,7 @@ export class ServerStore<B extends Backend = Backend>
       isAwaited: ended !== undefined,
     };
     const operation = this.#begin();
-    let isGranted = false;
+    let granted: LockMode | undefined;
     this.#late.begin(wanted);
     try {
       const answer = await this.#requests.run(
@@ -393,8 +394,8 @@ export class ServerStore<B extends Backend = Backend>
         },
       );
       if (!('place' in answer)) {
-        isGranted = true;
-        granted(answer);
+        granted = 'group' in answer ? 'shared' : 'exclusive';
+        onGrant(answer);
         return answer;
       }
       this.wakers.refused(names[answer.place]!, answer.wakeIn, answer.isRegistered === true);
@@ -404,7 +405,7 @@ export class ServerStore<B extends Backend = Backend>
       throw error;
     } finally {
       this.#late.end(wanted);
-      ended?.(isGranted);
+      ended?.(granted);
     }
   }
 

@@ -1,6 +1,7 @@
 import { timerNow } from '../common/elapsed.js';
 import { afterTurn, clearTimeout, queueMicrotask, setTimeout } from '../common/host.js';
-import { LONGEST_DELAY } from '../common/timers.js';
+import { Alarm } from '../common/timers.js';
+import type { LockMode } from '../common/types.js';
 import type { Release } from './server-store.js';
 
 /**
@@ -67,7 +68,7 @@ export class Waiters {
   readonly all = new Set<() => void>();
   /** The number of waiters that {@link wakeNext} may still wake. */
   #left = 0;
-  #timer: NodeJS.Timeout | undefined;
+  readonly #alarm = new Alarm(() => this.wake(), false);
 
   /**
    * Wakes the first waiter, and moves this waiter to the end, so that the next call wakes another waiter. The
@@ -88,14 +89,21 @@ export class Waiters {
     first();
   }
 
+  /** After an exclusive grant, {@link wakeNext} wakes no waiter until the next call of `wake`. */
+  stopWaking(): void {
+    this.#left = 0;
+  }
+
+  /**
+   * Wakes a waiter within this time. The earliest such time counts, because waiters in different modes wait for
+   * different events. A waiter that is woken too early just retries.
+   */
   wakeIn(milliseconds: number): void {
-    clearTimeout(this.#timer);
-    // The wait is limited to the longest delay of a timer. A waiter that is woken too early just retries.
-    this.#timer = setTimeout(() => this.wake(), Math.min(milliseconds, LONGEST_DELAY)).unref();
+    this.#alarm.setFor(timerNow() + milliseconds, milliseconds);
   }
 
   close(): void {
-    clearTimeout(this.#timer);
+    this.#alarm.stop();
     this.all.clear();
   }
 }
@@ -120,13 +128,11 @@ class AwaitedKey extends Waiters {
   handOversSince: number | undefined;
   /** The time of the first grant in the current turn, see {@link LONGEST_TURN}. */
   turnSince: number | undefined;
-  /** The time of the last release through this store. Undefined after the next attempt or event-loop turn. */
-  releasedAt: number | undefined;
   /**
-   * Whether an attempt followed the last release in the same event-loop turn and within
-   * {@link RETURNS_WITHIN}.
+   * The time of the last release through this store, until the next attempt or event-loop turn. After that,
+   * whether an attempt followed the release in the same event-loop turn and within {@link RETURNS_WITHIN}.
    */
-  returns = false;
+  returns: number | boolean = false;
 
   constructor(readonly topic: string) {
     super();
@@ -183,11 +189,11 @@ export class Wakers {
   }
 
   /**
-   * Call when an attempt is sent. When the attempt ends, call the returned function with whether its keys were
-   * granted. Returns undefined if no key of the attempt is remembered. In that case, the end of the attempt
-   * need not be reported.
+   * Call when an attempt is sent. When the attempt ends, call the returned function with the mode in which its
+   * keys were granted, or undefined. Returns undefined if no key of the attempt is remembered. In that case, the
+   * end of the attempt need not be reported.
    */
-  attempt(names: readonly string[]): ((granted: boolean) => void) | undefined {
+  attempt(names: readonly string[]): ((granted: LockMode | undefined) => void) | undefined {
     if (this.#keys.size === 0) return undefined;
     const awaited = names
       .map((name) => this.#keys.get(this.#topicOf(name)))
@@ -196,14 +202,14 @@ export class Wakers {
     for (const waiting of awaited) {
       waiting.pendingAttempts++;
       waiting.wasReleased = false;
-      if (waiting.releasedAt === undefined) continue;
-      waiting.returns = timerNow() - waiting.releasedAt < RETURNS_WITHIN;
-      waiting.releasedAt = undefined;
+      const { returns } = waiting;
+      if (typeof returns === 'number') waiting.returns = timerNow() - returns < RETURNS_WITHIN;
     }
     return (granted) => {
       for (const waiting of awaited) {
         waiting.pendingAttempts--;
-        if (granted) waiting.turnSince ??= timerNow();
+        if (granted !== undefined) waiting.turnSince ??= timerNow();
+        if (granted === 'exclusive') waiting.stopWaking();
         this.#passOnLater(waiting);
       }
     };
@@ -233,7 +239,7 @@ export class Wakers {
     if (!this.#isSubscribed || this.#feed?.passOn === undefined) return false;
     const waiting = this.#keys.get(this.#topicOf(name));
     if (waiting?.turnSince === undefined) return false;
-    const isRequested = waiting.returns || waiting.all.size > 0;
+    const isRequested = waiting.returns === true || waiting.all.size > 0;
     if (isRequested && timerNow() - waiting.turnSince < LONGEST_TURN) return true;
     waiting.turnSince = undefined;
     return false;
@@ -253,14 +259,13 @@ export class Wakers {
       if (isReserved) this.#feed.passOn(topic);
       return;
     }
-    waiting.releasedAt = timerNow();
+    waiting.returns = timerNow();
     if (isReserved) {
       waiting.wasReleased = true;
       waiting.wake();
     }
     afterTurn(() => {
-      if (waiting.releasedAt !== undefined) waiting.returns = false;
-      waiting.releasedAt = undefined;
+      if (typeof waiting.returns === 'number') waiting.returns = false;
       if (isReserved && waiting.pendingAttempts === 0) this.#notifyNext(waiting);
     });
   }

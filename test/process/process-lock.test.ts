@@ -290,6 +290,17 @@ describe('a lock of a file', () => {
     expect(inspect(lock)).toContain('closed: true');
   });
 
+  it('forgets an acquisition whose signal throws', async () => {
+    const lock = makeLock();
+    using _held = lock.acquireSync('a');
+    const signal = new AbortController().signal;
+    signal.addEventListener = () => {
+      throw new Error('no listener');
+    };
+    await expect(lock.acquire('a', { signal })).rejects.toThrow('no listener');
+    expect(inspect(lock)).toContain('pending: 0');
+  });
+
   it('names its file in each error', async () => {
     const lock = makeLock();
     const named = makeLock({ path: lock.path, name: 'mine' });

@@ -1,6 +1,7 @@
 // Scripts of node:vm that time out, and stacks that overflow, while a thread acquires keys of a file. No grant may be lost.
 // Arguments: the path of the lock file, and a scene. Prints what the scene found, as JSON.
 import assert from 'node:assert/strict';
+import { inspect } from 'node:util';
 import vm from 'node:vm';
 import { setImmediate as turn, setTimeout as sleep } from 'node:timers/promises';
 import { isMainThread, Worker, workerData } from 'node:worker_threads';
@@ -13,6 +14,11 @@ function interrupt(script, sandbox, timeout) {
   assert.throws(() => vm.runInNewContext(script, sandbox, { timeout }), {
     code: 'ERR_SCRIPT_EXECUTION_TIMEOUT',
   });
+}
+
+/** The number of acquisitions that `close()` would reject. */
+function pendingIn(lock) {
+  return Number(/pending: (\d+)/.exec(inspect(lock))[1]);
 }
 
 /** Whether the key can be had before long. */
@@ -72,7 +78,7 @@ async function begin(lock) {
   const signal = `{ aborted: false, addEventListener() { for (;;); }, removeEventListener() {} }`;
   interrupt(`lock.acquire('a', { timeout: Infinity, signal: ${signal} })`, { lock }, 50);
   held.release();
-  return { free: await comesFree(lock, 'a') };
+  return { free: await comesFree(lock, 'a'), pending: pendingIn(lock) };
 }
 
 function dive(left, run) {
@@ -127,6 +133,7 @@ async function overflow(lock) {
     for (const { value } of guards) value?.release();
     await turn();
     if (lock.inspect().some((state) => state.key === key)) counts.lost.push(key);
+    if (pendingIn(lock) > 0) counts.lost.push(`pending: ${key}`);
   };
   for (const [name, way] of Object.entries(ways)) {
     for (let i = 0; i < WARM_UP; i++) await attempt(name, way);

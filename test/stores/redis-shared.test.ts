@@ -1,4 +1,5 @@
-import { describe, expect, it } from 'vitest';
+import { Redis } from 'ioredis';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import { LeaseManager } from 'stripelock';
 import { RESERVED_FOR } from '../../unbundled/stores/redis/scripts.js';
 import { watch } from '../support/waiting.js';
@@ -134,6 +135,35 @@ describe.each(redisLibraries)('a group of readers in Redis, on %s', (library) =>
     expect(woken.map((count) => count())).toEqual([0, 0]);
     expect(await redis.store.release('key', 'writer')).toBe(true);
     await expect.poll(woken[0]!, { timeout: 20_000 }).toBe(1);
+  });
+
+  it('finds a writer behind thousands of readers that are put off, without reading them again and again', async () => {
+    const writing = redis.storeWith();
+    await redis.store.tryAcquireShared('key', 'a', LONG);
+    await redis.store.putOffReaders('key', LONG);
+    const woken = await waiting(writing, () => writing.tryAcquire('key', 'next', LONG));
+    // Stores that have died, and have waited longer: readers, and 31 writers behind them.
+    const dead = `for i = 1, 2031 do redis.call('ZADD', KEYS[1], i .. (i > 2000 and '' or '.5'), 'dead' .. i) end`;
+    await redis.command('EVAL', dead, 1, WAITERS);
+    const reads: number[] = [];
+    let ended = false;
+    const client = new Redis(redis.server.port, '127.0.0.1');
+    const monitor = await client.monitor();
+    onTestFinished(() => [client, monitor].forEach((each) => each.disconnect()));
+    monitor.on('monitor', (_time: string, [command, , from, to]: string[]) => {
+      if (command!.toUpperCase() === 'ZRANGE') reads.push(Number(to) - Number(from) + 1);
+      ended ||= command!.toUpperCase() === 'ECHO';
+    });
+    await redis.store.releaseShared('key', 'a');
+    await redis.command('ECHO', 'end');
+    await expect.poll(() => ended, { timeout: 20_000 }).toBe(true);
+    expect(new Set(reads)).toEqual(new Set([100]));
+    expect(reads.length).toBeLessThan(2000 / 100 + 40);
+    await expect.poll(woken, { timeout: 20_000 }).toBe(1);
+    expect(await writing.tryAcquire('key', 'next', LONG)).toBeTypeOf('bigint');
+    const left = ["return redis.call('ZRANGE', KEYS[1], 0, -1)[2000]", 1, WAITERS];
+    expect(await redis.command('EVAL', ...left)).toContain('dead2000');
+    expect(await redis.command('ZCARD', WAITERS)).toBe(':2000');
   });
 
   it('wakes the writer of one manager if the reader of another manager of the store is put off', async () => {

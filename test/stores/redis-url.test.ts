@@ -24,6 +24,24 @@ describe.skipIf(redisLibraries.length === 0)('a Redis store that connects by its
     },
   );
 
+  it('gives up its reservation when it is closed, even if the server does not know the script', async () => {
+    const [lease, waiters] = ['stripelock:{108}:key', 'stripelock:{108}?key'];
+    const store = redisLeaseStore({ url: url(), timeout: 20_000 });
+    let woken = 0;
+    store.onRelease('key', () => woken++);
+    await expect.poll(() => woken, { timeout: 20_000 }).toBe(1);
+    await redis.store.tryAcquire('key', 'a', 60_000);
+    expect(await store.tryAcquire('key', 'b', 60_000)).toBeUndefined();
+    const [channel] = /stripelock:waiter:.*$/m.exec(await redis.command('ZRANGE', waiters, 0, 0))!;
+    await redis.command('SCRIPT', 'FLUSH');
+    // The same as after a release, but the reservation does not expire.
+    await redis.command('SET', lease, `${'0'.repeat(19)}~${channel.trim()}`);
+    await redis.command('PUBLISH', channel.trim(), lease);
+    await expect.poll(() => woken, { timeout: 20_000 }).toBe(2);
+    await store.close();
+    await expect.poll(() => redis.command('EXISTS', lease), { timeout: 20_000 }).toBe(':0');
+  });
+
   it('says that no library is installed', () => {
     const none = ['no-such-library'] as unknown as ['redis'];
     expect(thrownBy(() => connectTo(url(), none))).toMatchObject({ code: 'ERR_NO_REDIS_CLIENT' });

@@ -115,6 +115,17 @@ describe.each(sqliteDrivers)('a waiter for a lease in SQLite, on $name', (driver
     expect(elapsed).toBeLessThan(10_000);
   });
 
+  it('joins other readers when new readers are no longer put off, however long its pauses are', async () => {
+    const holder = storeOn();
+    const { token } = (await holder.tryAcquireShared('key', 'reader', LONG))!;
+    await holder.putOffReaders('key', 300);
+    const never = { initial: LONG, max: LONG, jitter: 0 };
+    const waiting = new LeaseManager({ store: storeOn(), ttl: LONG, backoff: never });
+    const lease = await waiting.acquire('key', { mode: 'shared', timeout: LONG });
+    expect(lease.token).toBe(token);
+    await lease.release();
+  });
+
   it('gets the key before later waiters, and before the store that releases it', async () => {
     const [first, second, third] = [manager(clock), manager(clock), manager(clock)];
     const held = await first.acquire('key');

@@ -386,10 +386,13 @@ export class RedisBackend implements ListingBackend {
     });
   }
 
-  /** Runs a script in the background. Never rejects. */
+  /**
+   * Runs a script in the background. Sends its source at once, because the store may be closed before a second
+   * round trip, and because later requests must not overtake the script. Never rejects.
+   */
   async #runDetached(script: Script, keys: readonly string[], args: readonly string[]): Promise<void> {
     try {
-      await this.#run(script, keys, args, () => undefined);
+      await this.#connection.run(script, keys, args, true);
     } catch {
       // The lease to give back, or this store's reservation, expires by itself.
     }

@@ -203,6 +203,10 @@ return 1`);
  * readers are put off, or nil if they are not. If `till` is set, stores that wait only for shared mode are not
  * notified, because they would be refused.
  *
+ * `popFirst` removes the first store to notify. If readers are put off, it leaves the stores before index `from`
+ * in the list, and reads the others in parts, because thousands of readers may wait. It also returns the index at
+ * which the next search continues.
+ *
  * In a cluster, a node does not know the number of recipients. So the key is reserved for the first waiting
  * store there, even if that store is dead. The other stores are notified, too, so that they retry after the
  * reservation. If an ACL forbids PUBLISH, the script does not fail: the key is already free, and waiters find
@@ -212,20 +216,23 @@ const WAKE = `
 local function reserve(lease, channel, till)
   redis.call('PSETEX', lease, ${RESERVED_FOR}, string.format('%016.0f', till or 0) .. '000~' .. channel)
 end
-local function popFirst(waiters, till)
+local function popFirst(waiters, till, from)
   if not till then return redis.pcall('ZPOPMIN', waiters)[1] end
-  local all = redis.pcall('ZRANGE', waiters, 0, -1, 'WITHSCORES')
-  for i = 2, #all, 2 do
-    if all[i] % 1 == 0 then
-      redis.pcall('ZREM', waiters, all[i - 1])
-      return all[i - 1]
+  repeat
+    local some = redis.pcall('ZRANGE', waiters, from, from + 99, 'WITHSCORES')
+    for i = 2, #some, 2 do
+      if some[i] % 1 == 0 then
+        redis.pcall('ZREM', waiters, some[i - 1])
+        return some[i - 1], from
+      end
+      from = from + 1
     end
-  end
+  until #some == 0
 end
 local function wake(lease, waiters, till)
-  local kept = false
+  local kept, first, from = false, nil, 0
   for _ = 1, 32 do
-    local first = popFirst(waiters, till)
+    first, from = popFirst(waiters, till, from)
     if not first then break end
     local heard = redis.pcall('PUBLISH', first, lease)
     local known = string.sub(first, -1) ~= '${OF_CLUSTER}'

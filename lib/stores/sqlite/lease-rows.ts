@@ -190,16 +190,18 @@ export class LeaseRows {
   }
 
   /**
-   * Grants the key in shared mode. Undefined if another owner holds the key, if it is reserved for another
-   * store, or if readers are put off. If this store has a waiter for the key, this store is then recorded as
-   * waiting.
+   * Grants the key in shared mode. If another owner holds the key, if it is reserved for another store, or if
+   * readers are put off, this returns the milliseconds until that ends. If this store has a waiter for the key,
+   * this store is then recorded as waiting.
    */
   acquireShared(
     { name: key, reader, length }: WantedShared,
     isAwaited: (key: string) => boolean,
-  ): GrantedShared | undefined {
-    return this.#atTime((statements, now, wall, highest) => {
-      if (this.#refuses(statements, key, reader, now)) {
+  ): GrantedShared | bigint {
+    let refused = 0n;
+    const granted = this.#atTime((statements, now, wall, highest) => {
+      refused = this.#refusedFor(statements, key, reader, now);
+      if (refused > 0n) {
         if (isAwaited(key)) statements.record.run(this.#store, key, now + RECORDED_FOR);
         return undefined;
       }
@@ -225,14 +227,19 @@ export class LeaseRows {
       purge(statements, now, 1);
       return { token, group, abandoned };
     });
+    return granted ?? refused;
   }
 
-  /** As {@link refusal}, for an acquisition in shared mode. True if it would be refused. */
-  refusesShared({ name: key, reader }: WantedShared, isAwaited: (key: string) => boolean): boolean {
+  /** As {@link refusal}, for an acquisition in shared mode. Returns milliseconds, as {@link acquireShared}. */
+  refusalShared(
+    { name: key, reader }: WantedShared,
+    isAwaited: (key: string) => boolean,
+  ): bigint | undefined {
     return this.#withTables((statements) => {
       const now = this.#clock.now(rowOf(statements.clock.get()), this.#read());
-      if (!this.#refuses(statements, key, reader, now)) return false;
-      return !isAwaited(key) || statements.isRecorded.get(this.#store, key, now) !== undefined;
+      const refused = this.#refusedFor(statements, key, reader, now);
+      if (refused <= 0n) return undefined;
+      return isAwaited(key) && !statements.isRecorded.get(this.#store, key, now) ? undefined : refused;
     });
   }
 
@@ -376,13 +383,15 @@ export class LeaseRows {
     });
   }
 
-  /** Whether an acquisition of the key in shared mode is refused. */
-  #refuses(statements: Statements, key: string, reader: string, now: bigint): boolean {
+  /** Milliseconds for which an acquisition of the key in shared mode is refused. 0 or less if it is granted. */
+  #refusedFor(statements: Statements, key: string, reader: string, now: bigint): bigint {
     const row = statements.lease.get(key);
+    if (row === undefined) return 0n;
+    const left = (row['expires'] as bigint) - now;
     const group = groupOf(row, now);
-    if (group !== undefined) return group.putOffUntil > now && !group.readers.has(reader);
-    if (row === undefined || (row['expires'] as bigint) <= now) return false;
-    return row['token'] !== RESERVED || row['owner'] !== this.#store;
+    if (group === undefined) return row['token'] === RESERVED && row['owner'] === this.#store ? 0n : left;
+    const putOffFor = group.readers.has(reader) ? 0n : group.putOffUntil - now;
+    return putOffFor < left ? putOffFor : left;
   }
 
   /** If the tables were dropped, recreates them and retries once. */

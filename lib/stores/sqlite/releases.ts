@@ -56,6 +56,11 @@ export class Releases {
     return () => this.#leave(key, listeners, listener);
   }
 
+  /** Call when an attempt for the key was refused that may succeed after this time. */
+  refused(key: string, milliseconds: number): void {
+    this.#keys.get(key)?.wakeIn(milliseconds);
+  }
+
   /** Call when this store was granted the key. */
   granted(key: string): void {
     const listeners = this.#keys.get(key);

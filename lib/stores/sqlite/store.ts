@@ -196,12 +196,13 @@ class SqliteBackend implements ListingBackend {
   acquireShared(wanted: WantedShared): Promise<GrantedShared | Refused> {
     this.#connection.checkInPlace();
     const { isAwaited } = this.#releases;
-    const granted = this.#rows.refusesShared(wanted, isAwaited)
-      ? undefined
-      : this.#rows.acquireShared(wanted, isAwaited);
-    if (granted === undefined) return Promise.resolve({ place: 0 });
+    const answer = this.#rows.refusalShared(wanted, isAwaited) ?? this.#rows.acquireShared(wanted, isAwaited);
+    if (typeof answer === 'bigint') {
+      this.#releases.refused(wanted.name, Number(answer));
+      return Promise.resolve({ place: 0 });
+    }
     this.#releases.granted(wanted.name);
-    return Promise.resolve(granted);
+    return Promise.resolve(answer);
   }
 
   releaseShared(name: string, reader: string): Promise<Release> {
