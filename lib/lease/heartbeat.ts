@@ -128,7 +128,7 @@ export class Heartbeat {
   end(hold: Hold): Promise<boolean> {
     // An owner that is not stable has only one lease. If a renewal reaches the store after this release, that
     // renewal finds nothing to extend. So the release need not wait for the renewal's answer.
-    if (!hold.hasStableOwner && hold.minHoldLeft === 0) {
+    if (!hold.hasStableOwner) {
       if (hold.background !== undefined) void this.#ending.add(hold.detach());
       return this.#ending.add(this.#end(hold));
     }

@@ -314,21 +314,31 @@ export class LeaseSource implements KnownGrants {
   }
 
   /**
-   * With stable owners: whether this manager holds this store key. The store would grant such a key to the same
-   * owner again.
+   * With stable owners: whether this manager holds this store key, or must keep it taken. The store would grant
+   * such a key to the same owner again.
    */
   #isOwn(name: string): boolean {
-    return this.#latest.get(name)?.checkHeld() === true;
+    return this.#latest.get(name)?.checkHeld() === true || this.#isKept(name);
+  }
+
+  /**
+   * With stable owners: whether the store has not yet executed the release of the key's last lease, whose `minHold`
+   * has not passed. After the release, the store refuses the key by itself.
+   */
+  #isKept(name: string): boolean {
+    const last = this.#latest.get(name);
+    return last?.isReleased === true && last.minHoldLeft > 0;
   }
 
   /**
    * With stable owners: whether this manager must refuse an attempt for a key without a limit, although the
    * store would grant the key. Usually a new lease may replace the manager's own lease of the key. But in a
-   * reentrant manager, a new lease must not replace a lease that was acquired with a limit.
+   * reentrant manager, a new lease must not replace a lease that was acquired with a limit. In any case, the
+   * `minHold` of the last lease must have passed.
    */
   #isTaken(name: string): boolean {
     const limit = this.#latest.get(name)?.terms.limit ?? 1;
-    return this.#reentrant && limit > 1 && this.#isOwn(name);
+    return this.#reentrant && limit > 1 ? this.#isOwn(name) : this.#isKept(name);
   }
 
   forget(hold: Hold): void {

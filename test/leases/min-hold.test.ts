@@ -208,6 +208,28 @@ it.each<[kind: string, make: (clock: FixedClock) => LeaseStore]>([
   expect(await new LeaseManager({ store, clock }).tryAcquire('b')).toBeUndefined();
 });
 
+it.each([{ holder: 'me' }, { reentrant: true }])(
+  'keeps the key from the same owner, too, if the release fails: %j',
+  async (options) => {
+    const inner = new MemoryLeaseStore();
+    let fails = true;
+    const store = new Proxy(inner, {
+      get(target, name) {
+        const value: unknown = Reflect.get(target, name, target);
+        if (name === 'keep' && fails) return () => Promise.reject(new Error('no connection'));
+        return typeof value === 'function' ? (value.bind(target) as unknown) : value;
+      },
+    });
+    const manager = new LeaseManager({ store, minHold: LONG, ...options });
+    const lease = await manager.acquire('key');
+    await expect(lease.release()).rejects.toMatchObject({ code: 'ERR_LEASE_STORE' });
+    expect(await manager.tryAcquire('key')).toBeUndefined();
+    fails = false;
+    expect(await lease.release()).toBe(true);
+    expect(await manager.tryAcquire('key')).toBeUndefined();
+  },
+);
+
 it('keeps the key from others in a store without `keep`, but not from the same holder', async () => {
   const inner = new MemoryLeaseStore();
   const store: LeaseStore = {

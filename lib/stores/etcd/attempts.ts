@@ -113,10 +113,7 @@ export class Attempts {
     for (;;) {
       const open = tries.filter(({ result }) => result === undefined);
       if (open.length === 0) return tries.map(({ result }) => result!);
-      if (!(await this.#prepare(open, operation))) {
-        await this.#look(open, operation);
-        continue;
-      }
+      if (!(await this.#prepare(open, operation))) continue;
       const lengths = open.flatMap(({ length, least }) => least.map((one) => Math.max(length, 1000 * one)));
       const taken = await this.#leases.take(operation, lengths);
       for (const one of open) one.leases = taken.splice(0, one.names.length);
@@ -146,9 +143,10 @@ export class Attempts {
 
   /**
    * Prepares the replacement of grants that the attempts' owners already hold. First rewrites the keys with their
-   * present etcd leases, unless another attempt has done so since the last renewal. A renewal that comes later finds the key rewritten, so it rewrites the key, too, and then the
-   * transaction of the attempt fails. A renewal that came earlier has extended the present etcd lease before the new one
-   * is taken, so the new one, which is at least as long, ends later. Returns false if the keys must be read again.
+   * present etcd leases, unless another attempt has done so since the last renewal. A renewal that comes later finds the
+   * key rewritten, so it rewrites the key, too, and then the transaction of the attempt fails. A renewal that came
+   * earlier has extended the present etcd lease before the new one is taken, so the new one, which is at least as long,
+   * ends later. Returns false if a key has changed meanwhile, after updating the state of the attempts.
    */
   async #prepare(attempts: readonly AttemptState[], operation: Operation): Promise<boolean> {
     const own = attempts.flatMap((one) => {
@@ -164,25 +162,33 @@ export class Attempts {
     });
     if (own.length === 0) return true;
     const unclaimed = own.filter(({ found }) => !found!.isClaimed);
-    try {
-      const { written } = await rewrite(this.#cluster, unclaimed, unclaimed, operation);
-      if (!written.every(Boolean)) return false;
-    } catch (error) {
-      // The key has expired.
-      if (isLeaseNotFound(error)) return false;
-      throw error;
-    }
-    const seconds = await inGroups(own, AT_ONCE, async ({ name, wanted, id }) => {
+    const lengths = inGroups(own, AT_ONCE, async ({ name, wanted, id }) => {
       const held = this.#held.of(name, wanted.owner)?.lease;
       return held?.id === id ? held.seconds : this.#leases.ttlOf(operation, id);
     });
-    own.forEach(({ one, place, found }, i) => {
-      one.found[place] = found;
-      one.least[place] = seconds[i]!;
-    });
+    let seconds: readonly number[];
+    let written: readonly boolean[];
+    try {
+      [seconds, { written }] = await Promise.all([
+        lengths,
+        rewrite(this.#cluster, unclaimed, unclaimed, operation),
+      ]);
+    } catch (error) {
+      if (!isLeaseNotFound(error)) throw error;
+      // A key has expired.
+      await this.#look(attempts, operation);
+      return false;
+    }
+    for (const { one, place, found } of own) one.found[place] = found;
+    if (!written.every(Boolean)) {
+      for (const one of attempts) judge(one, one.found, operation);
+      return false;
+    }
+    own.forEach(({ one, place }, i) => (one.least[place] = seconds[i]!));
     if (!seconds.includes(0)) return true;
     // The key has expired, or a new leader does not know the etcd lease yet.
     await operation.pause(PAUSE);
+    await this.#look(attempts, operation);
     return false;
   }
 
