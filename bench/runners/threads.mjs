@@ -106,8 +106,11 @@ const sum = (/** @type {readonly number[]} */ numbers) => numbers.reduce((a, b) 
  */
 function verify(arena, reports, figures) {
   const writes = sum(reports.map((report) => report.writes));
-  if (arena.written !== writes)
-    throw new Miscount(`${writes} writes under the lock, ${arena.written} were kept`, figures);
+  const { written } = arena;
+  if (Number.isNaN(written))
+    throw new Miscount(`${writes} writes under the lock, and at least one was left half-done`, figures);
+  if (written !== writes)
+    throw new Miscount(`${writes} writes under the lock, ${written} were kept`, figures);
   const torn = sum(reports.map((report) => report.torn));
   if (torn > 0) throw new Miscount(`${torn} times a holder saw another's half-done work`, figures);
 }

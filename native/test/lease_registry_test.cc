@@ -37,7 +37,7 @@ TEST(LeaseRegistry, LetsThreadsThatOpenOneNumberMeet) {
   const LeaseTable::Claim claim{.key = KeyView("key"), .owner = "a"};
   EXPECT_NE(acquire(*table, claim, kTtl), 0u);
   // Without leases, the table is dropped now. Otherwise it could be dropped while the next test counts tables.
-  table->end(claim, 0, 0, nullptr);
+  table->end(claim, 0, nullptr);
   registry.closeTable(number);
 }
 
@@ -51,7 +51,7 @@ TEST(LeaseRegistry, KeepsATableThatNobodyUsesWhileItsLeasesLast) {
   registry.closeTable(number);
   LeaseTable* const again = registry.openTable(number, false);
   EXPECT_EQ(again->inspect(KeyView("key"), LeaseTable::kElapsed)->token, token);
-  again->end(claim, token, 1, nullptr);
+  again->keep(claim, token, "kept", 1, nullptr);
   registry.closeTable(number);
   EXPECT_TRUE(eventually([&] {
     const std::uint64_t other = registry.issue();
@@ -75,7 +75,7 @@ TEST(LeaseRegistry, LeavesATableWithAClockOfItsOwnToThatClock) {
   const std::optional<LeaseTable::Info> info = again->inspect(claim.key, kTtl - 1);
   ASSERT_TRUE(info.has_value());
   EXPECT_EQ(info->token, token);
-  EXPECT_TRUE(again->end(claim, 0, 0, nullptr));
+  EXPECT_TRUE(again->end(claim, 0, nullptr));
   registry.closeTable(number);
 }
 

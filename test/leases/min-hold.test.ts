@@ -210,12 +210,11 @@ it.each<[kind: string, make: (clock: FixedClock) => LeaseStore]>([
 
 it('keeps the key from others in a store without `keep`, but not from the same holder', async () => {
   const inner = new MemoryLeaseStore();
-  const { tryAcquire, renew, inspect } = inner;
   const store: LeaseStore = {
-    tryAcquire: tryAcquire.bind(inner),
-    renew: renew.bind(inner),
+    tryAcquire: (key, owner, ttl) => inner.tryAcquire(key, owner, ttl),
+    renew: (key, owner, ttl) => inner.renew(key, owner, ttl),
     release: (key, owner) => inner.release(key, owner),
-    inspect: inspect.bind(inner),
+    inspect: (key) => inner.inspect(key),
   };
   const manager = new LeaseManager({ store, holder: 'me', minHold: LONG });
   const lease = await manager.acquire('key');

@@ -1,7 +1,16 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import { base64, hasEtcd } from '../support/etcd-server.mjs';
 import type { EtcdGateway } from '../support/etcd-gateway.js';
-import { EtcdScene, type EtcdStore, expectSoon, gate, GRANT, REVOKE, TXN } from './etcd-setup.js';
+import {
+  EtcdScene,
+  type EtcdStore,
+  expectSoon,
+  gate,
+  GRANT,
+  isAcquisition,
+  REVOKE,
+  TXN,
+} from './etcd-setup.js';
 
 const LONG = 60_000;
 
@@ -116,15 +125,13 @@ describe.runIf(hasEtcd)('an etcd lease that the store reuses for another key', (
     const { gateway: elsewhere, store: other } = await etcd.behindGateway();
     const [acquiring, freed, revoking, bound] = [gate(), gate(), gate(), gate()];
     let [txns, isRevoked] = [0, false];
-    gateway.rule = async ({ path, body, forward }) => {
+    gateway.rule = async (request) => {
       // The first is refused, and shows the previous grant.
-      const isAcquisition =
-        path === TXN && body.includes('requestPut') && body.includes('requestDeleteRange');
-      if (isAcquisition && ++txns === 2) {
+      if (isAcquisition(request) && ++txns === 2) {
         acquiring.open();
         await freed.opened;
       }
-      return forward();
+      return request.forward();
     };
     elsewhere.rule = async ({ path, forward }) => {
       if (path !== REVOKE) return forward();

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, onTestFinished } from 'vitest';
 import { etcdLeaseStore, type EtcdLeaseStoreOptions } from 'stripelock/etcd';
-import { EtcdGateway } from '../support/etcd-gateway.js';
+import { EtcdGateway, type Passing } from '../support/etcd-gateway.js';
 import { ask, base64, EtcdCluster, hasEtcd } from '../support/etcd-server.mjs';
 
 export type EtcdStore = ReturnType<typeof etcdLeaseStore>;
@@ -39,6 +39,10 @@ export function gate(): { opened: Promise<void>; open: () => void } {
 /** The answer to a keep-alive, from a server that does not know this etcd lease. */
 export const withoutLease = (id: string, text: string): string =>
   text.replace(new RegExp(`"ID":"${id}","TTL":"\\d+"`), `"ID":"${id}"`);
+
+/** Whether the request may grant a key. */
+export const isAcquisition = ({ path, body }: Passing): boolean =>
+  path === TXN && body.includes('requestPut') && body.includes('requestDeleteRange');
 
 /** Renews the leases of these owners for `key` and `key 2` in one request. */
 export function renewEach(store: EtcdStore, owners: readonly string[]): Promise<unknown> {

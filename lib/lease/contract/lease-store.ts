@@ -21,7 +21,10 @@ export interface AdvancingClock extends Clock {
 
 /** The state of a held lease, as its store reports it. */
 export interface LeaseState {
-  /** The owner that was passed to `tryAcquire`. */
+  /**
+   * The owner that was passed to `tryAcquire`. If readers hold the key, the name of their group. If the key is kept
+   * after a release, `stripelock:kept:` and the owner.
+   */
   owner: string;
   /** The token of the grant. */
   token: FencingToken;

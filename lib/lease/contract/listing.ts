@@ -19,7 +19,7 @@ export interface ListLeasesOptions {
 export interface ListedLease {
   /** The key in the store. For a key with a limit, each held slot is listed: `key`, `key#slot1` and so on. */
   readonly key: string;
-  /** The owner that was passed to `tryAcquire`. */
+  /** As {@link LeaseState.owner}. */
   readonly owner: string;
   /** The token of the grant. */
   readonly token: FencingToken;

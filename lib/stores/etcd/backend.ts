@@ -25,39 +25,14 @@ import type {
   WantedShared,
 } from '../server-store.js';
 import type { ReleaseFeed, ReleaseListener } from '../wakers.js';
+import { Attempts } from './attempts.js';
 import { Batches, MOST_KEYS } from './batches.js';
 import { Cluster } from './cluster.js';
 import { EtcdLeases, secondsFor, type EtcdLease } from './etcd-leases.js';
-import {
-  base64,
-  EtcdFailure,
-  hasValue,
-  isAbsent,
-  isLeaseNotFound,
-  isNotLaterThan,
-  isUnchanged,
-  kvOf,
-  type KeyValue,
-  permanent,
-  put,
-  range,
-  remove,
-  TITLE,
-  type Txn,
-} from './gateway.js';
-import {
-  execute,
-  grantOf,
-  HeldKeys,
-  KeyNames,
-  parse,
-  read,
-  TokenBase,
-  tokenOf,
-  valueOf,
-  type Grant,
-} from './keys.js';
+import { EtcdFailure, isUnchanged, kvOf, type KeyValue, permanent, range, remove, TITLE } from './gateway.js';
+import { execute, grantOf, HeldKeys, KeyNames, parse, read, TokenBase, tokenOf, type Grant } from './keys.js';
 import type { EtcdSettings } from './options.js';
+import { rewrite, type Step, type Writing } from './rewrites.js';
 import { SharedKeys } from './shared-keys.js';
 
 /** Milliseconds between requests while the servers elect a leader. */
@@ -65,58 +40,11 @@ const PAUSE = 20;
 /** Milliseconds to wait before a watch that ended is opened again. */
 const RETRY = 250;
 
-/**
- * The maximum numbers of pending batches. Acquisitions cost the most, both for the servers and for this
- * process. With more batches at once, each answer would arrive later. A late answer is bad for a grant,
- * because the lease already runs on the server before the answer arrives.
- */
-const MOST_ACQUIRING = 2;
+/** The maximum number of pending batches of each kind, except for acquisitions: see {@link Attempts}. */
 const MOST_OTHERS = 8;
 
 /** The maximum number of pending requests for the remaining times of listed leases. */
 const AT_ONCE = 32;
-
-/** A request to acquire keys: all of them or none. */
-interface AttemptRequest extends Wanted {
-  /**
-   * Whether to read the keys before the first transaction. A read costs the servers less than a refused
-   * transaction.
-   */
-  readonly readsFirst: boolean;
-}
-
-/** The state of an attempt in progress. */
-interface AttemptState extends AttemptRequest {
-  /** The last known grant of each key. */
-  found: (Grant | undefined)[];
-  /**
-   * For each key, the minimum TTL of its new etcd lease, in seconds. It is 0 unless the attempt replaces a grant on
-   * which its owner may rely.
-   */
-  least: number[];
-  /** For each key, the etcd lease to which the pending transaction binds the key. */
-  leases: readonly EtcdLease[];
-  result: Granted | Refused | undefined;
-}
-
-/** Keys to renew or to release. */
-interface Writing extends Owned {
-  /** The owner to write. If undefined, the owner stays unchanged. */
-  readonly keptOwner?: string | undefined;
-}
-
-/** A key to renew or to release. */
-interface Step<W extends Writing = Wanted & Writing> {
-  readonly name: string;
-  readonly wanted: W;
-  /** The token of the required grant. If undefined, any grant of the owner matches. */
-  readonly token: bigint | undefined;
-  /** The last known grant of the key. */
-  found: Grant | undefined;
-  isDone: boolean;
-  /** Whether another client wrote the key last, and a server did not know the key's etcd lease. */
-  isUnknown: boolean;
-}
 
 /**
  * Leases in etcd. Each held key is bound to a separate etcd lease. Each change is a transaction that first
@@ -133,10 +61,7 @@ export class EtcdBackend implements ListingBackend {
   readonly #leases: EtcdLeases;
   readonly #held: HeldKeys;
   readonly #shared: SharedKeys;
-  readonly #acquiring = new Batches<AttemptRequest, Granted | Refused>(
-    MOST_ACQUIRING,
-    (attempts, operation) => this.#acquireAll(attempts, operation),
-  );
+  readonly #attempts: Attempts;
   readonly #renewing = new Batches<Wanted, readonly (boolean | undefined)[]>(
     MOST_OTHERS,
     (wanted, operation) => this.#change(wanted, operation, (keys) => this.#renew(keys, operation)),
@@ -155,6 +80,7 @@ export class EtcdBackend implements ListingBackend {
     this.#base = new TokenBase(this.#cluster, this.#names.base);
     this.#leases = new EtcdLeases(this.#cluster, settings.drift);
     this.#held = new HeldKeys(this.#leases);
+    this.#attempts = new Attempts(this.#cluster, this.#names, this.#base, this.#leases, this.#held);
     this.#shared = new SharedKeys(this.#cluster, this.#names, this.#base, this.#leases, this.#held);
     this.releaseFeed = { retryAfter: RETRY, open: (listener) => this.#watch(listener) };
   }
@@ -167,8 +93,8 @@ export class EtcdBackend implements ListingBackend {
     return names.length <= MOST_KEYS;
   }
 
-  acquire(wanted: Wanted, { isAwaited }: Attempt, operation: Operation): Promise<Granted | Refused> {
-    return this.#acquiring.add({ ...wanted, readsFirst: isAwaited }, operation);
+  acquire(wanted: Wanted, attempt: Attempt, operation: Operation): Promise<Granted | Refused> {
+    return this.#attempts.acquire(wanted, attempt, operation);
   }
 
   renew(keys: readonly Renewing[], operation: Operation): Promise<readonly (boolean | undefined)[]> {
@@ -275,175 +201,6 @@ export class EtcdBackend implements ListingBackend {
       },
       () => lost(),
     );
-  }
-
-  /**
-   * Runs one transaction per attempt. The transaction compares the token base and the keys with the values
-   * that were read last, and binds each key to a separate etcd lease. Keys that were not read yet are assumed
-   * to be free. If an owner already holds a key, its new etcd lease lasts at least as long as the old one.
-   */
-  async #acquireAll(
-    attempts: readonly AttemptRequest[],
-    operation: Operation,
-  ): Promise<readonly (Granted | Refused)[]> {
-    const tries: AttemptState[] = attempts.map((attempt) => {
-      const [found, least] = [attempt.names.map(() => undefined), attempt.names.map(() => 0)];
-      return { ...attempt, found, least, leases: [], result: undefined };
-    });
-    const reading = tries.filter(({ readsFirst }) => readsFirst);
-    if (reading.length > 0) await this.#look(reading, operation);
-    for (;;) {
-      const open = tries.filter(({ result }) => result === undefined);
-      if (open.length === 0) return tries.map(({ result }) => result!);
-      if (!(await this.#prepare(open, operation))) {
-        await this.#look(open, operation);
-        continue;
-      }
-      const lengths = open.flatMap(({ length, least }) => least.map((one) => Math.max(length, 1000 * one)));
-      const taken = await this.#leases.take(operation, lengths);
-      for (const one of open) one.leases = taken.splice(0, one.names.length);
-      try {
-        await this.#tryAll(open, operation);
-      } catch (error) {
-        // An owner's earlier grant may have been replaced, or be replaced later. The owner may rely on its lease, so
-        // the new etcd lease must not be revoked then. If it is unused, it expires.
-        const isUncertain = !(error instanceof EtcdFailure) || error.uncertain;
-        for (const { leases, least } of open) {
-          leases.forEach((lease, i) => {
-            if (!isUncertain || least[i] === 0) this.#leases.withdraw(lease);
-          });
-        }
-        if (!isLeaseNotFound(error)) throw error;
-        this.#leases.unpark();
-      }
-    }
-  }
-
-  /** Reads the keys of attempts, and refuses the attempts whose keys another owner holds. */
-  async #look(attempts: readonly AttemptState[], operation: Operation): Promise<void> {
-    const names = attempts.flatMap((one) => one.names);
-    const { grants } = await read(this.#cluster, operation, names);
-    for (const one of attempts) judge(one, grants.splice(0, one.names.length), operation);
-  }
-
-  /**
-   * Prepares the replacement of grants that the attempts' owners already hold. First rewrites the keys with their
-   * present etcd leases. A renewal that comes later finds the key rewritten, so it rewrites the key, too, and then the
-   * transaction of the attempt fails. A renewal that came earlier has extended the present etcd lease before the new one
-   * is taken, so the new one, which is at least as long, ends later. Returns false if the keys must be read again.
-   */
-  async #prepare(attempts: readonly AttemptState[], operation: Operation): Promise<boolean> {
-    const own = attempts.flatMap((one) => {
-      const { names, owner, length, found } = one;
-      return names.flatMap((name, place) => {
-        const grant = found[place];
-        // No owner relies on a grant that this store is taking back.
-        if (grant === undefined || grant.lease === '0' || this.#leases.isWithdrawn(grant.lease)) return [];
-        const wanted = { names: [name], owner, length, info: undefined };
-        const step: Step = { name, wanted, token: undefined, found: grant, isDone: false, isUnknown: false };
-        return [{ ...step, one, place, id: grant.lease }];
-      });
-    });
-    if (own.length === 0) return true;
-    try {
-      const { written } = await this.#write(own, own, operation);
-      if (!written.every(Boolean)) return false;
-    } catch (error) {
-      // The key has expired.
-      if (isLeaseNotFound(error)) return false;
-      throw error;
-    }
-    const seconds = await inGroups(own, AT_ONCE, async ({ name, wanted, id }) => {
-      const held = this.#held.of(name, wanted.owner)?.lease;
-      return held?.id === id ? held.seconds : this.#leases.ttlOf(operation, id);
-    });
-    own.forEach(({ one, place, found }, i) => {
-      one.found[place] = found;
-      one.least[place] = seconds[i]!;
-    });
-    if (!seconds.includes(0)) return true;
-    // The key has expired, or a new leader does not know the etcd lease yet.
-    await operation.pause(PAUSE);
-    return false;
-  }
-
-  /**
-   * Sends the transactions of the attempts. If this rejects, the caller must withdraw the etcd leases, except for those
-   * that may replace a grant. The transactions with the other ones then fail even if they are executed later.
-   */
-  async #tryAll(tries: readonly AttemptState[], operation: Operation): Promise<void> {
-    const base = await this.#base.get(operation);
-    const values = tries.map(({ owner, info }) => valueOf(base, owner, info ?? ''));
-    const txns = tries.map((one, i) => this.#binding(one, base, values[i]!));
-    const { parts, revision, again } = await execute(this.#cluster, operation, txns);
-    tries.forEach((one, i) => {
-      const { names, owner, info = '', found, leases, least } = one;
-      // From here on, the caller must not withdraw these leases, because the code below parks or keeps them.
-      one.leases = [];
-      const { succeeded = false, responses = [] } = parts[i]!;
-      const [nowBase, ...now] = succeeded ? [] : responses.map(kvOf);
-      // An earlier copy of this request may still be executed later, when the keys are free.
-      if (again) for (const lease of leases) lease.tainted = true;
-      const grants = again ? now.map((kv) => kv && parse(kv)) : [];
-      // True if an earlier copy of the same request succeeded.
-      const isBound = grants.length > 0 && grants.every((grant, j) => grant?.lease === leases[j]!.id);
-      if (succeeded || isBound) {
-        const at = isBound ? grants[0]!.revision : revision;
-        one.result = this.#granting(one, tokenOf(base, at), leases);
-        names.forEach((name, j) => {
-          const lease = leases[j]!;
-          // The transaction has unbound the key from the etcd lease of the owner's previous grant.
-          const former = least[j]! > 0 ? this.#held.take(name, found[j]!.lease) : undefined;
-          if (former) this.#leases.park(former);
-          const kv = { value: values[i]!, mod_revision: at };
-          const grant = grants[j] ?? { base, owner, revision: at, info, lease: lease.id, kv };
-          // Since the earlier copy, a renewal by another client of the owner may have written the key.
-          if (grant.kv.value === values[i]) this.#held.set(name, { grant, lease });
-        });
-      } else {
-        leases.forEach((lease, j) => {
-          // An earlier copy may have replaced a grant on which the owner relies, or may still do so.
-          if (!again || least[j] === 0) this.#leases.park(lease);
-        });
-        this.#base.found(nowBase);
-        judge(one, now.map(grantOf), operation);
-      }
-    });
-  }
-
-  #binding({ names, found, leases, least }: AttemptState, base: string, value: string): Txn {
-    const key = this.#names.base;
-    const isReplaceable = (name: string, i: number): object[] => {
-      const grant = found[i];
-      if (grant === undefined) return [isAbsent(name)];
-      if (least[i]! > 0) return isUnchanged(name, grant.kv);
-      // A comparison for equality would refuse too much, because the key may disappear during the request. When an
-      // attempt times out, it withdraws its etcd lease, which removes the key. The owner's next attempt may have read
-      // the key before the removal. Any other grant with the same base has a later revision, so the comparison fails
-      // for it.
-      return [isNotLaterThan(name, grant.kv)];
-    };
-    return {
-      compare: [hasValue(key, base64(base)), ...names.flatMap(isReplaceable)],
-      success: [
-        ...names.map((name, i) => put(name, value, leases[i]!.id)),
-        // An exclusive waiter has its turn now, so readers need not be put off.
-        ...names.map((name) => remove(this.#names.putOff(name))),
-      ],
-      failure: [range(key), ...names.map(range)],
-    };
-  }
-
-  #granting({ names, least }: AttemptState, token: bigint, leases: readonly EtcdLease[]): Granted {
-    this.#base.seen(token);
-    const giveBack = (place: number): void => {
-      // The owner may rely on the lease of a grant that this one has replaced.
-      if (least[place]! > 0) return;
-      const lease = leases[place]!;
-      this.#held.take(names[place]!, lease.id);
-      this.#leases.withdraw(lease);
-    };
-    return { tokens: names.map(() => token), giveBack };
   }
 
   /**
@@ -558,7 +315,7 @@ export class EtcdBackend implements ListingBackend {
       // other key is bound to them.
       return { id, seconds, since: 0, tainted: true };
     });
-    const { written, term } = await this.#write(keys, leases, operation);
+    const { written, term } = await rewrite(this.#cluster, keys, leases, operation);
     keys.forEach(({ name, found }, i) => {
       if (written[i]) this.#held.set(name, { grant: found!, lease: leases[i]! });
     });
@@ -578,7 +335,7 @@ export class EtcdBackend implements ListingBackend {
     });
     const leases = await this.#leases.take(operation, lengths);
     try {
-      const { written, again } = await this.#write(keys, leases, operation);
+      const { written, again } = await rewrite(this.#cluster, keys, leases, operation);
       keys.forEach((key, i) => {
         key.isDone = written[i]!;
         if (written[i]) {
@@ -600,42 +357,6 @@ export class EtcdBackend implements ListingBackend {
       if (!isUncertain) for (const lease of leases) this.#leases.withdraw(lease);
       throw error;
     }
-  }
-
-  /**
-   * Writes those keys that are unchanged since they were read, and updates `found`. Tokens do not change.
-   * Returns for each key whether it was written.
-   */
-  async #write(
-    keys: readonly Step[],
-    leases: readonly Pick<EtcdLease, 'id'>[],
-    operation: Operation,
-  ): Promise<{ written: readonly boolean[]; term: string; again: boolean }> {
-    const next = keys.map(({ found, wanted }, i): Grant => {
-      const { base, revision } = found!;
-      const { keptOwner: owner = found!.owner, info = found!.info } = wanted;
-      const kv = { value: valueOf(base, owner, info, revision) };
-      return { base, owner, revision, info, lease: leases[i]!.id, kv };
-    });
-    const txns = keys.map(({ name, found }, i) => ({
-      compare: isUnchanged(name, found!.kv),
-      success: [put(name, next[i]!.kv.value!, leases[i]!.id)],
-      failure: [range(name)],
-    }));
-    const { parts, revision, term, again } = await execute(this.#cluster, operation, txns);
-    const written = keys.map((key, i) => {
-      const { succeeded = false, responses } = parts[i]!;
-      const now = succeeded ? undefined : grantOf(kvOf(responses?.[0]));
-      const { kv, lease } = next[i]!;
-      // True if an earlier copy of the same request succeeded. If the key keeps its etcd lease, another client may
-      // have written the same value.
-      const isRepeated = again && lease !== key.found!.lease && now?.lease === lease;
-      const isWritten = succeeded || (isRepeated && now.kv.value === kv.value);
-      const mod_revision = now?.kv.mod_revision ?? revision;
-      key.found = isWritten ? { ...next[i]!, kv: { ...kv, mod_revision } } : now;
-      return isWritten;
-    });
-    return { written, term, again };
   }
 
   /**
@@ -713,13 +434,4 @@ function isSameGrant({ owner, base, revision }: Grant, other: Grant | undefined)
 
 function isSame({ kv }: Grant, other: Grant | undefined): boolean {
   return kv.mod_revision === other?.kv.mod_revision && kv.value === other?.kv.value;
-}
-
-/** Stores the grants that were read. Refuses the attempt if another owner holds one of the attempt's keys. */
-function judge(one: AttemptState, found: (Grant | undefined)[], { isSubscribed }: Operation): void {
-  one.found = found;
-  one.least = found.map(() => 0);
-  const place = found.findIndex((grant) => grant !== undefined && grant.owner !== one.owner);
-  // If the store was subscribed before the read, the server will notify it of the release.
-  if (place >= 0) one.result = { place, isRegistered: isSubscribed };
 }

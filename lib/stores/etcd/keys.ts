@@ -29,6 +29,11 @@ export interface Grant {
   readonly revision: string;
   /** Empty for a lease without info. */
   readonly info: string;
+  /**
+   * Whether the last write prepared the replacement of the grant by another one of the same owner. No client's cache
+   * contains such a write. So a renewal does not succeed before it has rewritten the key.
+   */
+  readonly isClaimed?: boolean | undefined;
   /** If readers hold the key: `reader1,reader2,`. The owner is then the name of their group. */
   readonly readers?: string | undefined;
   /** The id of the etcd lease that the key is bound to. */
@@ -52,11 +57,21 @@ export const firstReaderOf = (group: string): string => group.slice(READERS.leng
  * The value to write, in base64. `revision` is the revision of the grant. It is undefined for a new grant,
  * because the write itself determines the revision.
  */
-export function valueOf(base: string, owner: string, info: string, revision?: string): string {
-  const kept: { base: string; owner: string; revision?: string; info?: string } = { base, owner };
+export function valueOf(
+  base: string,
+  owner: string,
+  info: string,
+  revision?: string,
+  isClaimed = false,
+): string {
+  const kept: { base: string; owner: string; revision?: string; info?: string; claimed?: boolean } = {
+    base,
+    owner,
+  };
   // A spread would cost a microsecond even if it adds no property.
   if (revision !== undefined) kept.revision = revision;
   if (info !== '') kept.info = info;
+  if (isClaimed) kept.claimed = true;
   // JSON preserves every string, including lone surrogates, and is readable for people.
   return base64(JSON.stringify(kept));
 }
@@ -79,10 +94,12 @@ export function parse(kv: KeyValue): Grant | undefined {
       revision = mod_revision,
       info = '',
       readers,
+      claimed,
     } = JSON.parse(fromBase64(value)) as { [name: string]: unknown };
     const areTexts = typeof owner === 'string' && typeof info === 'string';
     if (!areTexts || !isNumber(base) || !isNumber(revision)) return undefined;
-    if (typeof readers !== 'string') return { base, owner, revision, info, lease, kv };
+    const isClaimed = claimed === true;
+    if (typeof readers !== 'string') return { base, owner, revision, info, isClaimed, lease, kv };
     const group = groupName(owner.slice(READERS.length), tokenOf(base, revision));
     return { base, owner: group, revision, info, readers, lease, kv };
   } catch {

@@ -38,6 +38,7 @@ import {
   FREEING,
   GROUP_FIELDS,
   heldBy,
+  heldByEither,
   heldByGroup,
   heldIn,
   idOf,
@@ -180,8 +181,7 @@ export class MongodbBackend implements ListingBackend {
   }
 
   keep({ name, owner, length, token, keptOwner }: Keeping, operation: Operation): Promise<boolean> {
-    const held = { ...heldBy(name, owner, token), owner: { $in: [owner, keptOwner] } };
-    return this.#update(held, keeping(length, keptOwner), operation);
+    return this.#update(heldByEither(name, [owner, keptOwner], token), keeping(length, keptOwner), operation);
   }
 
   /**

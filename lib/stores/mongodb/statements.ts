@@ -202,6 +202,12 @@ export function heldBy(_id: string, owner: string, token?: FencingToken): object
   return { ...lease, $expr: { $gt: ['$leaseEnds', '$$NOW'] } };
 }
 
+/** A filter that matches the key's unexpired lease if it has this token and belongs to one of these owners. */
+export function heldByEither(_id: string, owners: readonly string[], token: FencingToken): object {
+  const isOwned = { $in: ['$owner', owners.map(literal)] };
+  return { _id, token, $expr: { $and: [isOwned, { $gt: ['$leaseEnds', '$$NOW'] }] } };
+}
+
 /**
  * A filter that matches the unexpired leases of a page. It does not match documents that this kind of store
  * did not write.
