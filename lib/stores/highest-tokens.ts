@@ -5,10 +5,10 @@ const REMEMBERED = 10_000;
 
 /** The last grant of a key to this client. */
 interface Last {
-  /** The owner of the grant. Undefined after {@link HighestTokens.ended}. */
+  /** The owner that relies on the grant. Undefined after {@link HighestTokens.ended}, and for a group of readers. */
   owner: string | undefined;
-  /** The token that the owner received. */
-  readonly given: FencingToken;
+  /** The token that the owner received. Undefined if that grant was evicted. */
+  readonly given: FencingToken | undefined;
   /**
    * The token that the store has for the grant. This token is higher than `given` if another attempt of the
    * owner timed out, but the store granted that attempt.
@@ -27,16 +27,22 @@ export class HighestTokens {
     return this.#last.get(name)?.stored ?? 0n;
   }
 
-  /** Records a grant. If the map is full, the key with the oldest grant is evicted. */
-  add(name: string, owner: string, token: FencingToken): void {
-    if (this.of(name) >= token) return;
+  /**
+   * Records a grant. If the map is full, the key with the oldest grant is evicted. `owner`: undefined for a group of
+   * readers.
+   */
+  add(name: string, owner: string | undefined, token: FencingToken): void {
+    if (this.of(name) < token) this.#set(name, { owner, given: token, stored: token });
+  }
+
+  #set(name: string, last: Last): void {
     this.#last.delete(name);
     if (this.#last.size >= REMEMBERED) {
       const [oldest, { owner: relying }] = this.#last.entries().next().value!;
       if (relying !== undefined) this.#hasForgotten = true;
       this.#last.delete(oldest);
     }
-    this.#last.set(name, { owner, given: token, stored: token });
+    this.#last.set(name, last);
   }
 
   /**
@@ -48,7 +54,10 @@ export class HighestTokens {
    */
   addLate(name: string, owner: string, token: FencingToken): boolean {
     const last = this.#last.get(name);
-    if (last === undefined) return this.#hasForgotten;
+    if (last === undefined) {
+      if (this.#hasForgotten) this.#set(name, { owner, given: undefined, stored: token });
+      return this.#hasForgotten;
+    }
     if (last.owner !== owner || last.stored >= token) return false;
     last.stored = token;
     return true;
@@ -57,7 +66,7 @@ export class HighestTokens {
   /** Returns the token that the store now has for the grant with this token. */
   storedFor(name: string, token: FencingToken): FencingToken {
     const last = this.#last.get(name);
-    return last?.given === token ? last.stored : token;
+    return last && (last.given ?? token) === token && last.stored > token ? last.stored : token;
   }
 
   /**
@@ -66,6 +75,7 @@ export class HighestTokens {
    */
   ended(name: string, owner: string, token: FencingToken | undefined): void {
     const last = this.#last.get(name);
-    if (last?.owner === owner && (token === undefined || token === last.given)) last.owner = undefined;
+    if (last?.owner !== owner) return;
+    if (token === undefined || token === (last.given ?? token)) last.owner = undefined;
   }
 }

@@ -549,7 +549,7 @@ export class ListingServerStore
     const answer = await this.attempt<GrantedShared>(
       { names: [name], owner: reader },
       (attempt, operation) => backend.acquireShared(wanted, attempt, operation),
-      ({ group, token }) => this.highest.add(name, group, token),
+      ({ token }) => this.highest.add(name, undefined, token),
       // Removes the reader, also after `close`. After its attempt timed out, the caller uses another id.
       () => void backend.releaseShared(name, reader, new Operation(false)).catch(() => undefined),
     ).finally(() => {

@@ -265,7 +265,9 @@ TEST(LeaseTable, IsFreedByTheLastReader) {
   const LeaseTable::SharedGrant second = leases.join("key", "r2");
   ASSERT_NE(first.token, 0u);
   EXPECT_EQ(second.token, first.token);
-  EXPECT_EQ(first.group, "r1:" + std::to_string(first.token));
+  std::string group = "r1";
+  for (const char character : ":" + std::to_string(first.token)) group.append({character, '\0'});
+  EXPECT_EQ(first.group, group) << "the added part is UTF-16";
   EXPECT_EQ(second.group, first.group);
   EXPECT_EQ(leases.acquire("key", "writer"), 0u);
   EXPECT_FALSE(leases.leave("key", "r3"));

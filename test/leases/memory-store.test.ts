@@ -35,6 +35,13 @@ describe('MemoryLeaseStore', () => {
     expect(second).toBeGreaterThan(first!);
   });
 
+  it('names a group of readers after its first reader and its token', async () => {
+    const store = new MemoryLeaseStore();
+    const grant = await store.tryAcquireShared('key', 'r1', 1000);
+    expect(grant!.group).toBe(`stripelock:readers:r1:${grant!.token}`);
+    expect((await store.inspect('key'))!.owner).toBe(grant!.group);
+  });
+
   it('keeps the leases of a thread that has ended until they expire', async () => {
     const store = new MemoryLeaseStore();
     const token = await runThread<bigint>('lease-and-end.mjs', { handle: store.handle, ttl: 400 });

@@ -230,7 +230,7 @@ class CacheBackend<C> implements Backend {
    */
   #notShorter(record: Record | undefined, length: number): readonly [ends: number, left: number] {
     const now = this.#now();
-    const left = record === undefined ? length : Math.max(length, Math.ceil(record.ends - now));
+    const left = record?.owner === undefined ? length : Math.max(length, Math.ceil(record.ends - now));
     return [now + left, left];
   }
 

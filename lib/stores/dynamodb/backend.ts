@@ -128,7 +128,7 @@ export class DynamodbBackend implements ListingBackend {
     const changes = seen.map((one, i): Change => {
       const token = tokenAfter(one, known[i]!);
       // A new grant to the same owner does not shorten its lease.
-      const ends = Math.max(one.entry?.ends ?? 0, this.#endOf(one, length));
+      const ends = Math.max(isHeld(one) ? one.entry.ends : 0, this.#endOf(one, length));
       return { ...one, after: { token, ends, owner, info, abandoned: abandoned[i] } };
     });
     await this.#write(changes, operation);

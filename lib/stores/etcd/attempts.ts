@@ -3,7 +3,7 @@ import type { Operation } from '../requests.js';
 import type { Attempt, Granted, Refused, Wanted } from '../server-store.js';
 import { Batches } from './batches.js';
 import type { Cluster } from './cluster.js';
-import type { EtcdLease, EtcdLeases } from './etcd-leases.js';
+import { AT_ONCE, ELECTION_PAUSE, type EtcdLease, type EtcdLeases } from './etcd-leases.js';
 import {
   base64,
   EtcdFailure,
@@ -32,18 +32,12 @@ import {
 } from './keys.js';
 import { rewrite, type Step } from './rewrites.js';
 
-/** Milliseconds between requests while the servers elect a leader. */
-const PAUSE = 20;
-
 /**
  * The maximum number of pending batches. Acquisitions cost the most, both for the servers and for this
  * process. With more batches at once, each answer would arrive later. A late answer is bad for a grant,
  * because the lease already runs on the server before the answer arrives.
  */
 const MOST_ACQUIRING = 2;
-
-/** The maximum number of pending requests for the TTLs of etcd leases. */
-const AT_ONCE = 32;
 
 /** A request to acquire keys: all of them or none. */
 interface AttemptRequest extends Wanted {
@@ -97,16 +91,17 @@ export class Attempts {
 
   /**
    * Runs one transaction per attempt. The transaction compares the token base and the keys with the values
-   * that were read last, and binds each key to a separate etcd lease. Keys that were not read yet are assumed
-   * to be free. If an owner already holds a key, its new etcd lease lasts at least as long as the old one.
+   * that were read last, and binds each key to a separate etcd lease. Keys that were not read yet are assumed to be
+   * as this store wrote them last, or free. If an owner already holds a key, its new etcd lease lasts at least as long as the old one.
    */
   async #acquireAll(
     attempts: readonly AttemptRequest[],
     operation: Operation,
   ): Promise<readonly (Granted | Refused)[]> {
     const tries: AttemptState[] = attempts.map((attempt) => {
-      const [found, least] = [attempt.names.map(() => undefined), attempt.names.map(() => 0)];
-      return { ...attempt, found, least, leases: [], result: undefined };
+      const { names, owner } = attempt;
+      const found = names.map((name) => this.#held.of(name, owner)?.grant);
+      return { ...attempt, found, least: names.map(() => 0), leases: [], result: undefined };
     });
     const reading = tries.filter(({ readsFirst }) => readsFirst);
     if (reading.length > 0) await this.#look(reading, operation);
@@ -176,6 +171,7 @@ export class Attempts {
     } catch (error) {
       if (!isLeaseNotFound(error)) throw error;
       // A key has expired.
+      await operation.pause(ELECTION_PAUSE);
       await this.#look(attempts, operation);
       return false;
     }
@@ -187,7 +183,7 @@ export class Attempts {
     own.forEach(({ one, place }, i) => (one.least[place] = seconds[i]!));
     if (!seconds.includes(0)) return true;
     // The key has expired, or a new leader does not know the etcd lease yet.
-    await operation.pause(PAUSE);
+    await operation.pause(ELECTION_PAUSE);
     await this.#look(attempts, operation);
     return false;
   }

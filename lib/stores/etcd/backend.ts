@@ -28,23 +28,18 @@ import type { ReleaseFeed, ReleaseListener } from '../wakers.js';
 import { Attempts } from './attempts.js';
 import { Batches, MOST_KEYS } from './batches.js';
 import { Cluster } from './cluster.js';
-import { EtcdLeases, secondsFor, type EtcdLease } from './etcd-leases.js';
+import { AT_ONCE, ELECTION_PAUSE, EtcdLeases, secondsFor, type EtcdLease } from './etcd-leases.js';
 import { EtcdFailure, isUnchanged, kvOf, type KeyValue, permanent, range, remove, TITLE } from './gateway.js';
 import { execute, grantOf, HeldKeys, KeyNames, parse, read, TokenBase, tokenOf, type Grant } from './keys.js';
 import type { EtcdSettings } from './options.js';
 import { rewrite, type Step, type Writing } from './rewrites.js';
 import { SharedKeys } from './shared-keys.js';
 
-/** Milliseconds between requests while the servers elect a leader. */
-const PAUSE = 20;
 /** Milliseconds to wait before a watch that ended is opened again. */
 const RETRY = 250;
 
 /** The maximum number of pending batches of each kind, except for acquisitions: see {@link Attempts}. */
 const MOST_OTHERS = 8;
-
-/** The maximum number of pending requests for the remaining times of listed leases. */
-const AT_ONCE = 32;
 
 /**
  * Leases in etcd. Each held key is bound to a separate etcd lease. Each change is a transaction that first
@@ -105,7 +100,7 @@ export class EtcdBackend implements ListingBackend {
           : await this.#renewing.add({ names: [name], owner, length, info }, operation);
         // A key with an unknown etcd lease must not delay the other keys.
         if (renewed !== undefined || keys.length > 1) return renewed;
-        await operation.pause(PAUSE);
+        await operation.pause(ELECTION_PAUSE);
       }
     });
   }
@@ -296,7 +291,7 @@ export class EtcdBackend implements ListingBackend {
         });
         return;
       }
-      await operation.pause(PAUSE);
+      await operation.pause(ELECTION_PAUSE);
     }
   }
 

@@ -6,6 +6,10 @@ import { Operation } from '../requests.js';
 import type { Cluster } from './cluster.js';
 import { type EtcdFailure, isLeaseKnown, isLeaseNotFound, termOf } from './gateway.js';
 
+/** Milliseconds between requests while the servers elect a leader. */
+export const ELECTION_PAUSE = 20;
+/** The maximum number of pending requests for the TTLs or the remaining times of etcd leases. */
+export const AT_ONCE = 32;
 /** The maximum number of parked etcd leases: see {@link EtcdLeases}. */
 const MOST_PARKED = 64;
 /** The first and the longest pause between attempts to revoke, in milliseconds. */

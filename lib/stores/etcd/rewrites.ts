@@ -5,7 +5,7 @@ import type { EtcdLease } from './etcd-leases.js';
 import { isUnchanged, kvOf, put, range } from './gateway.js';
 import { execute, grantOf, valueOf, type Grant } from './keys.js';
 
-/** Keys to renew or to release. */
+/** Keys to renew, to keep, to release or to claim. */
 export interface Writing extends Owned {
   /** The owner to write. If undefined, the owner stays unchanged. */
   readonly keptOwner?: string | undefined;
@@ -13,7 +13,7 @@ export interface Writing extends Owned {
   readonly claims?: boolean | undefined;
 }
 
-/** A key to renew or to release. */
+/** A key to renew, to keep, to release or to claim. */
 export interface Step<W extends Writing = Wanted & Writing> {
   readonly name: string;
   readonly wanted: W;

@@ -3,7 +3,7 @@ import { Operation } from '../requests.js';
 import type { GrantedShared, Refused, Release, WantedShared } from '../server-store.js';
 import { Batches } from './batches.js';
 import type { Cluster } from './cluster.js';
-import { secondsFor, type EtcdLease, type EtcdLeases } from './etcd-leases.js';
+import { ELECTION_PAUSE, secondsFor, type EtcdLease, type EtcdLeases } from './etcd-leases.js';
 import {
   base64,
   type EtcdFailure,
@@ -32,9 +32,6 @@ import {
   type KeyNames,
   type TokenBase,
 } from './keys.js';
-
-/** Milliseconds between requests while the servers elect a leader. */
-const PAUSE = 20;
 
 /** A reader that joins the group of a key or forms one, a reader that leaves, or a renewal of a group. */
 type Request =
@@ -274,7 +271,7 @@ export class SharedKeys {
       const { term, seconds } = await this.#leases.extend(operation, [id]);
       if (seconds[0]! >= secondsFor(length)) return { id, term };
       // The key may have expired. A new leader may also not know the etcd lease yet.
-      if (seconds[0] === 0) return operation.pause(PAUSE).then(() => undefined);
+      if (seconds[0] === 0) return operation.pause(ELECTION_PAUSE).then(() => undefined);
     }
     const [taken] = await this.#leases.take(operation, [length]);
     return { id: taken!.id, taken: taken! };
@@ -332,7 +329,7 @@ export class SharedKeys {
       if ('leaves' in one.request) one.answer = isEnd || 'left';
       else if (isExtended && !isEnd) one.answer = 'renews' in one.request || { token, group };
     }
-    if (term !== undefined && !isExtended) await operation.pause(PAUSE);
+    if (term !== undefined && !isExtended) await operation.pause(ELECTION_PAUSE);
   }
 
   async #read(name: string, operation: Operation): Promise<Seen> {

@@ -108,6 +108,7 @@ export function acquiring(owner: string, milliseconds: number, info: string, abo
   const available = {
     $or: [{ $in: ['$owner', [literal(owner), NO_OWNER]] }, { $lte: ['$leaseEnds', '$$NOW'] }],
   };
+  const ends = inTime(milliseconds);
   const isOwn = { $and: [{ $eq: ['$owner', literal(owner)] }, { $gt: ['$leaseEnds', '$$NOW'] }] };
   const abandoned = { $cond: [isOwn, { $ifNull: ['$abandoned', false] }, NOT_ENDED] };
   return [
@@ -115,7 +116,7 @@ export function acquiring(owner: string, milliseconds: number, info: string, abo
     {
       $set: {
         owner: isFree(literal(owner), '$owner'),
-        leaseEnds: isFree({ $max: ['$leaseEnds', inTime(milliseconds)] }, '$leaseEnds'),
+        leaseEnds: isFree({ $cond: [isOwn, { $max: ['$leaseEnds', ends] }, ends] }, '$leaseEnds'),
         token: isFree(token, '$token'),
         info: isFree(literal(info), '$info'),
         abandoned: isFree(abandoned, '$abandoned'),

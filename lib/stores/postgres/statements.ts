@@ -63,8 +63,14 @@ const unlessHeld = (length: string): string => `ON CONFLICT (key) DO UPDATE SET 
   token = greatest(l.token + 1, excluded.token), expires = greatest(l.expires, ${later(length)}), info = excluded.info,
   waited = l.waited AND (l.owner = excluded.owner OR l.info IS NOT NULL),
   abandoned = CASE WHEN l.expires > ${NOW} THEN coalesce(l.abandoned, false)
-    ELSE l.abandoned IS NOT NULL END
+    ELSE ${WAS_ABANDONED} END
   WHERE l.owner = excluded.owner OR l.expires <= ${NOW}`;
+
+/**
+ * SQL for whether the key of a row without an unexpired lease was abandoned. Version 1.0 does not know the column
+ * `abandoned`, but sets `expires` to -infinity when it frees a row.
+ */
+const WAS_ABANDONED = `(l.abandoned IS NOT NULL AND l.expires > '-infinity')`;
 
 /** The assignments of an UPDATE that frees a row. */
 const FREE = `owner = '', expires = '-infinity', info = NULL, abandoned = NULL`;
@@ -329,7 +335,7 @@ function statementsForShared(table: Table) {
             l.waited AND NOT is_free,
             CASE WHEN is_free THEN CASE WHEN was_abandoned THEN true END ELSE l.abandoned END
             FROM (SELECT l.expires <= ${NOW} AS is_free, greatest(l.token + 1, excluded.token) AS next,
-              l.abandoned IS NOT NULL AS was_abandoned OFFSET 0) AS now)
+              ${WAS_ABANDONED} AS was_abandoned OFFSET 0) AS now)
           WHERE ${admits}
         RETURNING token::text AS token, owner, (substr(info, 20, 1) = '-')::text AS abandoned, ${DURABLE})
       SELECT token, owner, abandoned, NULL AS remaining, NULL AS marked FROM won

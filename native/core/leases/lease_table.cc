@@ -13,6 +13,14 @@ namespace {
 // Call it with the table locked, so that successive operations never see the clock go back.
 Nanoseconds resolve(Nanoseconds at) { return at == LeaseTable::kElapsed ? elapsed() : at; }
 
+// Appends ASCII text as the bytes of UTF-16 code units, which is the form of the owners from JavaScript.
+void appendUnits(std::string& text, std::string_view ascii) {
+  for (const char character : ascii) {
+    const auto unit = static_cast<char16_t>(character);
+    text.append(reinterpret_cast<const char*>(&unit), sizeof unit);
+  }
+}
+
 }  // namespace
 
 LeaseTable::Grant LeaseTable::tryAcquire(const Claim& claim, Nanoseconds ttl, std::string_view info,
@@ -71,7 +79,7 @@ LeaseTable::SharedGrant LeaseTable::join(const Claim& claim, Nanoseconds ttl, co
   } else {
     if (const Nanoseconds left = passTurn(claim.key, taker); left > 0) return refuse(left);
     entry = &grant(claim, at + ttl, entry, at);
-    entry->owner.append(":").append(std::to_string(entry->token));
+    appendUnits(entry->owner, ":" + std::to_string(entry->token));
     entry->info.clear();
     entry->group = std::make_unique<Group>();
     entry->group->readers.emplace(claim.owner);
