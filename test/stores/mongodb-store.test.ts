@@ -43,6 +43,18 @@ describe.each(mongodbDrivers)('the MongoDB store on %s', (driver) => {
     expect(mongo.sent()).toEqual(['find']);
   });
 
+  it('grants a free key for its TTL only, even if the clock was set back since its release', async () => {
+    await mongo.store.tryAcquire('key', 'a', LONG);
+    await mongo.store.release('key', 'a');
+    await mongo.collection.updateOne(
+      { _id: 'key' as never },
+      [{ $set: { leaseEnds: { $add: ['$$NOW', 100 * LONG] } } }],
+      { writeConcern: { w: 'majority' } },
+    );
+    await mongo.store.tryAcquire('key', 'b', LONG);
+    expect((await mongo.store.inspect('key'))!.remaining).toBeLessThanOrEqual(LONG);
+  });
+
   it('cannot list a collection without `find`', async () => {
     const { collection } = mongo;
     const names = ['findOneAndUpdate', 'updateOne', 'findOne', 'createIndex', 'options', 'watch'] as const;

@@ -340,6 +340,10 @@ describe.skipIf(postgresLibraries.length === 0)('the PostgreSQL store', () => {
       expect(await store.tryAcquire('expired', 'b', LONG, undefined, details)).toBeTypeOf('bigint');
       // Version 1.0 has not written how it ended.
       expect(details.abandoned).toEqual([false]);
+      // As version 1.0 releases a key: it leaves the new column as it is.
+      await scene.server.query(`UPDATE ${table} SET owner = '', expires = '-infinity' WHERE key = 'expired'`);
+      await store.tryAcquire('expired', 'c', LONG, undefined, details);
+      expect(details.abandoned).toEqual([false]);
     },
   );
 
