@@ -35,12 +35,14 @@ it('only the slot that is named ends', async () => {
 });
 
 it('what `minHold` left of a lease ends, too', async () => {
-  const leases = new LeaseManager();
+  const store = new MemoryLeaseStore();
+  const leases = new LeaseManager({ store });
   const lease = await leases.acquire('key', { minHold: 60_000 });
   await lease.release();
   expect(await leases.tryAcquire('key')).toBeUndefined();
-  const listed = await (leases.store as MemoryLeaseStore).list();
-  expect(listed).toMatchObject([{ key: 'key', owner: keptOwner(lease.holder), token: lease.token }]);
+  expect(await store.list()).toMatchObject([
+    { key: 'key', owner: keptOwner(lease.holder), token: lease.token },
+  ]);
   expect(await revokeLease(leases.store, 'key')).toBe(true);
   expect((await leases.tryAcquire('key'))?.abandoned).toBe(false);
   await leases.close();
