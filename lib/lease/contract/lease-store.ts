@@ -52,8 +52,8 @@ export interface InfoLeaseState extends LeaseState {
  *
  * - A renewal never shortens a lease, and neither does another grant to its owner. Only an operation that ends
  *   the grant can shorten the lease: a release, or {@link ExactLeaseStore.keep}.
- * - After `keep`, no request of the grant's owner changes anything. So the key then has another owner; see
- *   {@link keptOwner}.
+ * - After `keep`, no request of the grant's owner changes anything. So the key then has another owner:
+ *   `stripelock:kept:` followed by the owner of the grant.
  * - In a store with {@link ExactLeaseStore.release}, a release passes the token of the grant that it ends. In
  *   other stores, a late release can free a later lease of the same owner. An owner can have
  *   several leases in turn if its manager has the option `holder` or `reentrant`.
@@ -121,8 +121,8 @@ export interface ExactLeaseStore extends LeaseStore {
   /**
    * Ends the grant with this token, but keeps the key taken for `ttl` milliseconds from now. After that time
    * the key is free, even if the lease would have lasted longer. Until then, nobody is granted the key, not
-   * even this owner: the key has the same token, but the owner {@link keptOwner}. Resolves to true if the owner
-   * held this grant, or has already ended it with `keep`; a repeated call changes nothing.
+   * even this owner: the key has the same token, but its owner is `stripelock:kept:` followed by `owner`. Resolves
+   * to true if the owner held this grant, or has already ended it with `keep`; a repeated call changes nothing.
    */
   keep(key: string, owner: string, ttl: number, token: FencingToken): Promise<boolean>;
 }
