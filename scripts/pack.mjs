@@ -31,7 +31,6 @@ import { binaryOf, defaultOutput, machineTarget, targets } from './prebuild/targ
 /** From the folder of the sources, to the same place. */
 const copied = [
   'addon.cjs',
-  'CHANGELOG.md',
   'dist',
   'LICENSE',
   'native/core',

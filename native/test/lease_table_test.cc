@@ -202,7 +202,8 @@ TEST(LeaseTable, TakesBackAGrantWithoutARelease) {
   EXPECT_TRUE(kept.abandoned);
   EXPECT_TRUE(leases.keep("key", "a", kept.token, 1));
   EXPECT_FALSE(takeBack(kept.token, true));
-  const LeaseTable::Claim keptClaim = leases.claim("key", leases.keptOwner("a"));
+  const std::string keptOwner = leases.keptOwner("a");
+  const LeaseTable::Claim keptClaim = leases.claim("key", keptOwner);
   EXPECT_TRUE(leases.table.takeBack(keptClaim, kept.token, true, nullptr));
   EXPECT_FALSE(grant().abandoned) << "it was released before";
 }

@@ -61,7 +61,7 @@ async function releasedKeys() {
       table.tryAcquire(key, 'holder', LONG, NaN, '');
       table.watch(key, arrive);
     }
-    for (const key of keys) table.end(key, 'holder', 0, NaN);
+    for (const key of keys) table.end(key, 'holder', NaN);
   });
 }
 

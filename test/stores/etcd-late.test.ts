@@ -22,10 +22,11 @@ describe.runIf(hasEtcd)('a late or repeated request of the etcd store', () => {
       const other = which === 'another' ? etcd.store() : store;
       await other.tryAcquire('key', 'me', LONG);
       const [asked, renewed] = [gate(), gate()];
+      // The store knows its own grant. Otherwise the first transaction is refused, and shows the grant.
+      const first = which === 'another' ? 2 : 1;
       let acquisitions = 0;
       gateway.rule = async (request) => {
-        // The first is refused, and shows the grant.
-        if (isAcquisition(request) && ++acquisitions === 2) {
+        if (isAcquisition(request) && ++acquisitions === first) {
           asked.open();
           await renewed.opened;
         }
@@ -41,8 +42,8 @@ describe.runIf(hasEtcd)('a late or repeated request of the etcd store', () => {
       expect(state).toMatchObject({ owner: 'me', token });
       expect(state!.remaining).toBeGreaterThan(LONG / 2);
       expect((await etcd.entry('key'))!.lease).not.toBe(lease);
-      // After the refused transaction, there were two more.
-      expect(acquisitions).toBe(3);
+      // The renewal has made one transaction fail.
+      expect(acquisitions).toBe(first + 1);
     },
   );
 

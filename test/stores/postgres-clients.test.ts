@@ -38,7 +38,7 @@ describe.runIf(hasPostgres)('the PostgreSQL store on a client with query(text, v
     expect(await listing.tryAcquireAll(['other', 'key'], 'you', LONG)).toBe(1);
     expect(await whole.renewAll(['key', 'other'], 'me', LONG)).toEqual([true, false]);
     expect(await listing.keep('key', 'me', LONG, token!)).toBe(true);
-    expect(await listing.releaseAll(['key', 'other'], 'me')).toEqual([true, false]);
+    expect(await listing.releaseAll(['key', 'other'], 'stripelock:kept:me')).toEqual([true, false]);
   });
 
   it('passes on texts and null alone, in one statement that begins with WITH, SELECT or DO', async () => {
