@@ -414,6 +414,7 @@ export class Hold implements Due, Grant {
     return this.#mayBeReplaced ? undefined : this.token;
   }
 
+  /** Call when an attempt of the same owner had no answer. It may have replaced this grant. */
   mayBeReplaced(): void {
     this.#mayBeReplaced = true;
   }

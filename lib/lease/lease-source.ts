@@ -217,12 +217,11 @@ export class LeaseSource implements KnownGrants {
         return own.length === 0 ? refused : `${refused}, ${own.length} of them by this LeaseManager`;
       const holder = own[0] ?? this.#inspectNow?.(key);
       if (holder === undefined) return refused;
-      const { owner, remaining } = holder;
-      const left = `for ${Math.ceil(remaining)} ms unless it is renewed`;
-      if (owner.startsWith(KEPT)) {
-        const releasedBy = keyName(owner.slice(KEPT.length));
-        return `${named} is kept for ${Math.ceil(remaining)} ms after a release by ${releasedBy}`;
-      }
+      const { owner } = holder;
+      const time = `for ${Math.ceil(holder.remaining)} ms`;
+      if (owner.startsWith(KEPT))
+        return `${named} is kept ${time} after a release by ${keyName(owner.slice(KEPT.length))}`;
+      const left = `${time} unless it is renewed`;
       if (owner.startsWith(READERS)) {
         const readers = `${named} is held in shared mode${own.length === 0 ? '' : ', also by this LeaseManager'}`;
         return isShared ? `${readers}, and ${putOff}` : `${readers}, ${left}`;
@@ -314,16 +313,16 @@ export class LeaseSource implements KnownGrants {
   }
 
   /**
-   * With stable owners: whether this manager holds this store key, or must keep it taken. The store would grant
-   * such a key to the same owner again.
+   * With stable owners: whether this manager holds this store key, or must still refuse it because of a `minHold`.
+   * The store would grant such a key to the same owner again.
    */
   #isOwn(name: string): boolean {
     return this.#latest.get(name)?.checkHeld() === true || this.#isKept(name);
   }
 
   /**
-   * With stable owners: whether the store has not yet executed the release of the key's last lease, whose `minHold`
-   * has not passed. After the release, the store refuses the key by itself.
+   * With stable owners: whether the key's last lease was released before its `minHold` had passed, and the store has
+   * not confirmed the release. Once the store has executed the release, it refuses the key by itself.
    */
   #isKept(name: string): boolean {
     const last = this.#latest.get(name);

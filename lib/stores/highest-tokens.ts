@@ -50,7 +50,7 @@ export class HighestTokens {
    * grant of the key. In that case the late grant has replaced the earlier one in the store, so the late
    * grant must not be given back. An owner relies on its grant until {@link ended}, even after its TTL,
    * because another thread may renew the lease. If the earlier grant may have been evicted, the result is also
-   * true; if nobody relies on the late grant, it then stays until its TTL expires.
+   * true. If no owner relies on the late grant, that grant then stays until its TTL expires.
    */
   addLate(name: string, owner: string, token: FencingToken): boolean {
     const last = this.#last.get(name);

@@ -96,7 +96,7 @@ export interface Releasing {
 /** A key to keep taken after the end of its grant. */
 export interface Keeping extends Releasing {
   readonly token: FencingToken;
-  /** The owner that the key then has; see `keptOwner`. */
+  /** The owner of the key after the end of the grant; see `keptOwner`. */
   readonly keptOwner: string;
   /** The time in milliseconds that is sent to the server. It includes the allowance for clock drift. */
   readonly length: number;

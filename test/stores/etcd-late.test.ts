@@ -32,7 +32,7 @@ describe.runIf(hasEtcd)('a late or repeated request of the etcd store', () => {
         }
         return request.forward();
       };
-      const acquired = store.tryAcquire('key', 'me', 2000);
+      const acquired = store.tryAcquire('key', 'me', LONG / 3);
       await asked.opened;
       const { lease } = (await etcd.entry('key'))!;
       expect(await other.renew('key', 'me', LONG)).toBe(true);

@@ -120,9 +120,10 @@ export interface ExactLeaseStore extends LeaseStore {
   release(key: string, owner: string, token?: FencingToken): Promise<boolean>;
   /**
    * Ends the grant with this token, but keeps the key taken for `ttl` milliseconds from now. After that time
-   * the key is free, even if the lease would have lasted longer. Until then, nobody is granted the key, not
-   * even this owner: the key has the same token, but its owner is `stripelock:kept:` followed by `owner`. Resolves
-   * to true if the owner held this grant, or has already ended it with `keep`; a repeated call changes nothing.
+   * the key is free, even if the lease would have lasted longer. Until then, no owner is granted the key, not
+   * even this one: the key has the same token, but its owner is `stripelock:kept:` followed by `owner`. Resolves
+   * to true if the owner held this grant. Also resolves to true if an earlier `keep` has ended this grant and the
+   * key is still kept; this call then changes nothing.
    */
   keep(key: string, owner: string, ttl: number, token: FencingToken): Promise<boolean>;
 }

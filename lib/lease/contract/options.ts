@@ -232,8 +232,9 @@ export interface LeaseExtras {
    */
   warning?: LeaseWarningOptions;
   /**
-   * The time after the grant during which nobody else is granted the key, in milliseconds, 0 … 2^42. If the lease
-   * is released earlier, the store refuses the key to everybody for the rest of this time. Default for a manager: 0.
+   * The time after the grant during which no other owner is granted the key, in milliseconds, 0 … 2^42. If the
+   * lease is released earlier, the store refuses every acquisition of the key for the rest of this time. Default
+   * for a manager: 0.
    */
   minHold?: number;
   /**

@@ -90,9 +90,9 @@ export class Attempts {
   }
 
   /**
-   * Runs one transaction per attempt. The transaction compares the token base and the keys with the values
-   * that were read last, and binds each key to a separate etcd lease. Keys that were not read yet are assumed to be
-   * as this store wrote them last, or free. If an owner already holds a key, its new etcd lease lasts at least as long as the old one.
+   * Runs one transaction per attempt. The transaction compares the token base and the keys with the values that were
+   * read last, and binds each key to a separate etcd lease. Keys that were not read yet are assumed to be as this store
+   * wrote them last, or free. If an owner already holds a key, its new etcd lease lasts at least as long as the old one.
    */
   async #acquireAll(
     attempts: readonly AttemptRequest[],
@@ -115,8 +115,8 @@ export class Attempts {
       try {
         await this.#tryAll(open, operation);
       } catch (error) {
-        // An owner's earlier grant may have been replaced, or be replaced later. The owner may rely on its lease, so
-        // the new etcd lease must not be revoked then. If it is unused, it expires.
+        // The transaction may replace a grant, even later. The owner may rely on that grant's lease, so the new etcd
+        // lease must not be revoked. If the new etcd lease stays unused, it expires.
         const isUncertain = !(error instanceof EtcdFailure) || error.uncertain;
         for (const { leases, least } of open) {
           leases.forEach((lease, i) => {
@@ -137,11 +137,11 @@ export class Attempts {
   }
 
   /**
-   * Prepares the replacement of grants that the attempts' owners already hold. First rewrites the keys with their
-   * present etcd leases, unless another attempt has done so since the last renewal. A renewal that comes later finds the
-   * key rewritten, so it rewrites the key, too, and then the transaction of the attempt fails. A renewal that came
-   * earlier has extended the present etcd lease before the new one is taken, so the new one, which is at least as long,
-   * ends later. Returns false if a key has changed meanwhile, after updating the state of the attempts.
+   * Prepares the replacement of grants that the attempts' owners already hold. Rewrites the keys with their present
+   * etcd leases, unless another attempt has done so since the last renewal. A later renewal finds the key rewritten and
+   * rewrites it again, so the transaction of the attempt then fails. An earlier renewal has extended the present etcd
+   * lease before the new one is taken. The new one is at least as long, so it ends later. Returns false if a key has
+   * changed, after updating the state of the attempts.
    */
   async #prepare(attempts: readonly AttemptState[], operation: Operation): Promise<boolean> {
     const own = attempts.flatMap((one) => {
@@ -189,8 +189,8 @@ export class Attempts {
   }
 
   /**
-   * Sends the transactions of the attempts. If this rejects, the caller must withdraw the etcd leases, except for those
-   * that may replace a grant. The transactions with the other ones then fail even if they are executed later.
+   * Sends the transactions of the attempts. If this rejects, the caller must withdraw the etcd leases, except those that
+   * may replace a grant. A transaction with a withdrawn etcd lease fails even if it is executed later.
    */
   async #tryAll(tries: readonly AttemptState[], operation: Operation): Promise<void> {
     const base = await this.#base.get(operation);

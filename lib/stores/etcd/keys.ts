@@ -30,8 +30,8 @@ export interface Grant {
   /** Empty for a lease without info. */
   readonly info: string;
   /**
-   * Whether the last write prepared the replacement of the grant by another one of the same owner. No client's cache
-   * contains such a write. So a renewal does not succeed before it has rewritten the key.
+   * Whether the last write prepared the replacement of this grant by another grant to the same owner. No client caches
+   * such a write. So a renewal succeeds only after it has rewritten the key.
    */
   readonly isClaimed?: boolean | undefined;
   /** If readers hold the key: `reader1,reader2,`. The owner is then the name of their group. */

@@ -387,8 +387,8 @@ export class RedisBackend implements ListingBackend {
   }
 
   /**
-   * Runs a script in the background. Sends its source at once, because the store may be closed before a second
-   * round trip, and because later requests must not overtake the script. Never rejects.
+   * Runs a script in the background. Sends the script's source immediately, because the store may be closed before
+   * a second round trip, and because later requests must not overtake the script. Never rejects.
    */
   async #runDetached(script: Script, keys: readonly string[], args: readonly string[]): Promise<void> {
     try {

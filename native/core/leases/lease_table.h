@@ -102,8 +102,9 @@ class LeaseTable {
     std::string group;
   };
   // Grants the key in shared mode. `claim.owner`: the reader's name. A group that is formed is named `reader:token`, so
-  // that no two groups have the same name. The added part is UTF-16, as owners from JavaScript are. Grants nothing if an owner holds the key, if another thread has the turn, or
-  // if readers are put off. A reader of the group can call this again at any time.
+  // that no two groups have the same name. The added part is UTF-16, as owners from JavaScript are. Grants nothing if an
+  // owner holds the key, if another thread has the turn, or if readers are put off. A reader of the group can call this
+  // again at any time.
   SharedGrant join(const Claim& claim, Nanoseconds ttl, const LeaseWatches& taker);
   // kNotIn: the reader is not in the group. kOthersRemain: other readers still hold the key.
   enum class Leave : std::uint8_t { kNotIn, kOthersRemain, kFreed };
