@@ -53,10 +53,10 @@ interface AttemptState extends AttemptRequest {
   /** The last known grant of each key. */
   found: (Grant | undefined)[];
   /**
-   * For each key, the minimum TTL of its new etcd lease, in seconds. It is 0 unless the attempt replaces a grant on
-   * which its owner may rely.
+   * For each key, the TTL in seconds of the etcd lease of the owner's grant that the attempt replaces. It is 0 unless
+   * the owner may rely on such a grant.
    */
-  least: number[];
+  replacedTtls: number[];
   /** For each key, the etcd lease to which the pending transaction binds the key. */
   leases: readonly EtcdLease[];
   result: Granted | Refused | undefined;
@@ -101,7 +101,7 @@ export class Attempts {
     const tries: AttemptState[] = attempts.map((attempt) => {
       const { names, owner } = attempt;
       const found = names.map((name) => this.#held.of(name, owner)?.grant);
-      return { ...attempt, found, least: names.map(() => 0), leases: [], result: undefined };
+      return { ...attempt, found, replacedTtls: names.map(() => 0), leases: [], result: undefined };
     });
     const reading = tries.filter(({ readsFirst }) => readsFirst);
     if (reading.length > 0) await this.#look(reading, operation);
@@ -109,7 +109,9 @@ export class Attempts {
       const open = tries.filter(({ result }) => result === undefined);
       if (open.length === 0) return tries.map(({ result }) => result!);
       if (!(await this.#prepare(open, operation))) continue;
-      const lengths = open.flatMap(({ length, least }) => least.map((one) => Math.max(length, 1000 * one)));
+      const lengths = open.flatMap(({ length, replacedTtls }) =>
+        replacedTtls.map((seconds) => Math.max(length, 1000 * seconds)),
+      );
       const taken = await this.#leases.take(operation, lengths);
       for (const one of open) one.leases = taken.splice(0, one.names.length);
       try {
@@ -118,9 +120,9 @@ export class Attempts {
         // The transaction may replace a grant, even later. The owner may rely on that grant's lease, so the new etcd
         // lease must not be revoked. If the new etcd lease stays unused, it expires.
         const isUncertain = !(error instanceof EtcdFailure) || error.uncertain;
-        for (const { leases, least } of open) {
+        for (const { leases, replacedTtls } of open) {
           leases.forEach((lease, i) => {
-            if (!isUncertain || least[i] === 0) this.#leases.withdraw(lease);
+            if (!isUncertain || replacedTtls[i] === 0) this.#leases.withdraw(lease);
           });
         }
         if (!isLeaseNotFound(error)) throw error;
@@ -151,7 +153,14 @@ export class Attempts {
         // No owner relies on a grant that this store is taking back.
         if (grant === undefined || grant.lease === '0' || this.#leases.isWithdrawn(grant.lease)) return [];
         const wanted = { names: [name], owner, length, info: undefined, claims: true };
-        const step: Step = { name, wanted, token: undefined, found: grant, isDone: false, isUnknown: false };
+        const step: Step = {
+          name,
+          wanted,
+          token: undefined,
+          found: grant,
+          isDone: false,
+          isLeaseUnknown: false,
+        };
         return [{ ...step, one, place, id: grant.lease }];
       });
     });
@@ -170,19 +179,19 @@ export class Attempts {
       ]);
     } catch (error) {
       if (!isLeaseNotFound(error)) throw error;
-      // A key has expired.
-      await operation.pause(ELECTION_PAUSE);
-      await this.#look(attempts, operation);
-      return false;
+      return this.#lookLater(attempts, operation);
     }
     for (const { one, place, found } of own) one.found[place] = found;
     if (!written.every(Boolean)) {
       for (const one of attempts) judge(one, one.found, operation);
       return false;
     }
-    own.forEach(({ one, place }, i) => (one.least[place] = seconds[i]!));
-    if (!seconds.includes(0)) return true;
-    // The key has expired, or a new leader does not know the etcd lease yet.
+    own.forEach(({ one, place }, i) => (one.replacedTtls[place] = seconds[i]!));
+    return seconds.includes(0) ? this.#lookLater(attempts, operation) : true;
+  }
+
+  /** Call if an etcd lease was not found: the key has expired, or a new leader does not know the etcd lease yet. */
+  async #lookLater(attempts: readonly AttemptState[], operation: Operation): Promise<false> {
     await operation.pause(ELECTION_PAUSE);
     await this.#look(attempts, operation);
     return false;
@@ -198,7 +207,7 @@ export class Attempts {
     const txns = tries.map((one, i) => this.#binding(one, base, values[i]!));
     const { parts, revision, again } = await execute(this.#cluster, operation, txns);
     tries.forEach((one, i) => {
-      const { names, owner, info = '', found, leases, least } = one;
+      const { names, owner, info = '', found, leases, replacedTtls } = one;
       // From here on, the caller must not withdraw these leases, because the code below parks or keeps them.
       one.leases = [];
       const { succeeded = false, responses = [] } = parts[i]!;
@@ -214,7 +223,7 @@ export class Attempts {
         names.forEach((name, j) => {
           const lease = leases[j]!;
           // The transaction has unbound the key from the etcd lease of the owner's previous grant.
-          const former = least[j]! > 0 ? this.#held.take(name, found[j]!.lease) : undefined;
+          const former = replacedTtls[j]! > 0 ? this.#held.take(name, found[j]!.lease) : undefined;
           if (former) this.#leases.park(former);
           const kv = { value: values[i]!, mod_revision: at };
           const grant = grants[j] ?? { base, owner, revision: at, info, lease: lease.id, kv };
@@ -224,7 +233,7 @@ export class Attempts {
       } else {
         leases.forEach((lease, j) => {
           // An earlier copy may have replaced a grant on which the owner relies, or may still do so.
-          if (!again || least[j] === 0) this.#leases.park(lease);
+          if (!again || replacedTtls[j] === 0) this.#leases.park(lease);
         });
         this.#base.found(nowBase);
         judge(one, now.map(grantOf), operation);
@@ -232,12 +241,12 @@ export class Attempts {
     });
   }
 
-  #binding({ names, found, leases, least }: AttemptState, base: string, value: string): Txn {
+  #binding({ names, found, leases, replacedTtls }: AttemptState, base: string, value: string): Txn {
     const key = this.#names.base;
     const isReplaceable = (name: string, i: number): object[] => {
       const grant = found[i];
       if (grant === undefined) return [isAbsent(name)];
-      if (least[i]! > 0) return isUnchanged(name, grant.kv);
+      if (replacedTtls[i]! > 0) return isUnchanged(name, grant.kv);
       // A comparison for equality would refuse too much, because the key may disappear during the request. When an
       // attempt times out, it withdraws its etcd lease, which removes the key. The owner's next attempt may have read
       // the key before the removal. Any other grant with the same base has a later revision, so the comparison fails
@@ -255,11 +264,11 @@ export class Attempts {
     };
   }
 
-  #granting({ names, least }: AttemptState, token: bigint, leases: readonly EtcdLease[]): Granted {
+  #granting({ names, replacedTtls }: AttemptState, token: bigint, leases: readonly EtcdLease[]): Granted {
     this.#base.seen(token);
     const giveBack = (place: number): void => {
       // The owner may rely on the lease of a grant that this one has replaced.
-      if (least[place]! > 0) return;
+      if (replacedTtls[place]! > 0) return;
       const lease = leases[place]!;
       this.#held.take(names[place]!, lease.id);
       this.#leases.withdraw(lease);
@@ -271,7 +280,7 @@ export class Attempts {
 /** Stores the grants that were read. Refuses the attempt if another owner holds one of the attempt's keys. */
 function judge(one: AttemptState, found: (Grant | undefined)[], { isSubscribed }: Operation): void {
   one.found = found;
-  one.least = found.map(() => 0);
+  one.replacedTtls = found.map(() => 0);
   const place = found.findIndex((grant) => grant !== undefined && grant.owner !== one.owner);
   // If the store was subscribed before the read, the server will notify it of the release.
   if (place >= 0) one.result = { place, isRegistered: isSubscribed };

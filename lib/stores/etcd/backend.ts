@@ -210,7 +210,7 @@ export class EtcdBackend implements ListingBackend {
     const keys = wanted.flatMap((one) =>
       one.names.map((name, i): Step<W> => {
         const found = this.#held.of(name, one.owner)?.grant;
-        return { name, wanted: one, token: one.tokens?.[i], found, isDone: false, isUnknown: false };
+        return { name, wanted: one, token: one.tokens?.[i], found, isDone: false, isLeaseUnknown: false };
       }),
     );
     const unknown = keys.filter(({ found }) => found === undefined);
@@ -219,7 +219,7 @@ export class EtcdBackend implements ListingBackend {
     for (const { name, wanted: one, found } of keys) {
       if (found?.owner !== one.owner) this.#held.forget(name, one.owner);
     }
-    const results = keys.map((key) => (key.isUnknown ? undefined : key.isDone || isKept(key)));
+    const results = keys.map((key) => (key.isLeaseUnknown ? undefined : key.isDone || isKept(key)));
     return wanted.map(({ names }) => results.splice(0, names.length));
   }
 
@@ -287,7 +287,7 @@ export class EtcdBackend implements ListingBackend {
         });
         lasting.forEach((key, i) => {
           const isForeign = this.#leaseOf(key) === undefined;
-          key.isUnknown = isOpen(key) && isForeign && seconds[i] === 0 && key.found!.lease === ids[i];
+          key.isLeaseUnknown = isOpen(key) && isForeign && seconds[i] === 0 && key.found!.lease === ids[i];
         });
         return;
       }
@@ -406,8 +406,8 @@ async function eachOf<K, T>(
   return results.map((result) => (result.status === 'fulfilled' ? result.value : undefined));
 }
 
-function isOpen({ found, wanted, token, isDone, isUnknown }: Step<Writing>): boolean {
-  if (isDone || isUnknown || found?.owner !== wanted.owner) return false;
+function isOpen({ found, wanted, token, isDone, isLeaseUnknown }: Step<Writing>): boolean {
+  if (isDone || isLeaseUnknown || found?.owner !== wanted.owner) return false;
   return token === undefined || token === tokenOf(found.base, found.revision);
 }
 

@@ -6,7 +6,7 @@ import { Operation } from '../requests.js';
 import type { Cluster } from './cluster.js';
 import { type EtcdFailure, isLeaseKnown, isLeaseNotFound, termOf } from './gateway.js';
 
-/** Milliseconds between requests while the servers elect a leader. */
+/** Milliseconds between requests while a server may not know an etcd lease yet, because it has just become the leader. */
 export const ELECTION_PAUSE = 20;
 /** The maximum number of pending requests for the TTLs or the remaining times of etcd leases. */
 export const AT_ONCE = 32;

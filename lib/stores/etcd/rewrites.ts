@@ -23,7 +23,7 @@ export interface Step<W extends Writing = Wanted & Writing> {
   found: Grant | undefined;
   isDone: boolean;
   /** Whether another client wrote the key last, and a server did not know the key's etcd lease. */
-  isUnknown: boolean;
+  isLeaseUnknown: boolean;
 }
 
 /**
