@@ -355,6 +355,7 @@ export class ServerStore<B extends Backend = Backend>
   ): Promise<readonly FencingToken[] | number> {
     const { names, owner } = wanted;
     const answer = await this.attempt<Granted>(
+      'exclusive',
       wanted,
       (attempt, operation) => this.backend.acquire(wanted, attempt, operation),
       ({ tokens }) => names.forEach((name, i) => this.highest.add(name, owner, tokens[i]!)),
@@ -371,6 +372,7 @@ export class ServerStore<B extends Backend = Backend>
    * the time limit.
    */
   protected async attempt<T extends object>(
+    mode: LockMode,
     wanted: Owned,
     send: (attempt: Attempt, operation: Operation) => Promise<T | Refused>,
     onGrant: (answer: T) => void,
@@ -394,7 +396,7 @@ export class ServerStore<B extends Backend = Backend>
         },
       );
       if (!('place' in answer)) {
-        granted = 'group' in answer ? 'shared' : 'exclusive';
+        granted = mode;
         onGrant(answer);
         return answer;
       }
@@ -547,6 +549,7 @@ export class ListingServerStore
     const name = backend.nameOf(checkKey(key));
     const wanted = { name, length: this.lengthOf(ttl), reader: checkReader(reader) };
     const answer = await this.attempt<GrantedShared>(
+      'shared',
       { names: [name], owner: reader },
       (attempt, operation) => backend.acquireShared(wanted, attempt, operation),
       ({ token }) => this.highest.add(name, undefined, token),

@@ -128,11 +128,13 @@ class AwaitedKey extends Waiters {
   handOversSince: number | undefined;
   /** The time of the first grant in the current turn, see {@link LONGEST_TURN}. */
   turnSince: number | undefined;
+  /** The time of the last release through this store. Undefined after the next attempt or event-loop turn. */
+  releasedAt: number | undefined;
   /**
-   * The time of the last release through this store, until the next attempt or event-loop turn. After that,
-   * whether an attempt followed the release in the same event-loop turn and within {@link RETURNS_WITHIN}.
+   * Whether an attempt followed the last release in the same event-loop turn and within
+   * {@link RETURNS_WITHIN}.
    */
-  returns: number | boolean = false;
+  returns = false;
 
   constructor(readonly topic: string) {
     super();
@@ -202,8 +204,9 @@ export class Wakers {
     for (const waiting of awaited) {
       waiting.pendingAttempts++;
       waiting.wasReleased = false;
-      const { returns } = waiting;
-      if (typeof returns === 'number') waiting.returns = timerNow() - returns < RETURNS_WITHIN;
+      if (waiting.releasedAt === undefined) continue;
+      waiting.returns = timerNow() - waiting.releasedAt < RETURNS_WITHIN;
+      waiting.releasedAt = undefined;
     }
     return (granted) => {
       for (const waiting of awaited) {
@@ -239,7 +242,7 @@ export class Wakers {
     if (!this.#isSubscribed || this.#feed?.passOn === undefined) return false;
     const waiting = this.#keys.get(this.#topicOf(name));
     if (waiting?.turnSince === undefined) return false;
-    const isRequested = waiting.returns === true || waiting.all.size > 0;
+    const isRequested = waiting.returns || waiting.all.size > 0;
     if (isRequested && timerNow() - waiting.turnSince < LONGEST_TURN) return true;
     waiting.turnSince = undefined;
     return false;
@@ -259,13 +262,14 @@ export class Wakers {
       if (isReserved) this.#feed.passOn(topic);
       return;
     }
-    waiting.returns = timerNow();
+    waiting.releasedAt = timerNow();
     if (isReserved) {
       waiting.wasReleased = true;
       waiting.wake();
     }
     afterTurn(() => {
-      if (typeof waiting.returns === 'number') waiting.returns = false;
+      if (waiting.releasedAt !== undefined) waiting.returns = false;
+      waiting.releasedAt = undefined;
       if (isReserved && waiting.pendingAttempts === 0) this.#notifyNext(waiting);
     });
   }
