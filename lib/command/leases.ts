@@ -1,5 +1,5 @@
 import { createInterface } from 'node:readline/promises';
-import { KEPT } from '../lease/contract/lease-store.js';
+import { releasedOwner } from '../lease/contract/lease-store.js';
 import { listedLease, type ListedLease } from '../lease/contract/listing.js';
 import { revokeGrant } from '../lease/revoke.js';
 import type { LeasesRequest } from './arguments.js';
@@ -71,10 +71,15 @@ const notHeld = (key: string): Result => ({ output: `no owner holds ${quoted(key
 const plain = (lease: ListedLease): object => ({ ...lease, token: String(lease.token) });
 const jsonOf = (value: unknown): string => JSON.stringify(value, undefined, 2);
 
+function holderOf(owner: string): string {
+  const releasedBy = releasedOwner(owner);
+  return releasedBy === undefined ? owner : `kept after a release by ${releasedBy}`;
+}
+
 function tableOf(listed: readonly ListedLease[]): string {
   const rows = listed.map(({ key, owner, token, remaining, info = '' }) => [
     printable(key),
-    printable(owner.startsWith(KEPT) ? `kept after a release by ${owner.slice(KEPT.length)}` : owner),
+    printable(holderOf(owner)),
     String(token),
     secondsText(remaining),
     printable(info),

@@ -6,7 +6,7 @@ import { LockTimeoutError } from '../common/errors.js';
 import { clearTimeout, performance, setTimeout } from '../common/host.js';
 import { leaseChannels, type LeaseFailedMessage } from '../common/diagnostics.js';
 import type { Lease } from '../lease/lease.js';
-import { KEPT } from '../lease/contract/lease-store.js';
+import { releasedOwner } from '../lease/contract/lease-store.js';
 import { READERS } from '../lease/contract/shared.js';
 import { LeaseManager } from '../lease/manager.js';
 import { LOST, type StoreRunRequest } from './arguments.js';
@@ -138,9 +138,10 @@ async function holderText(store: Store, key: string): Promise<string> {
   const state = await store.inspect(key).catch(() => undefined);
   if (state === undefined) return '';
   const { owner, remaining } = state;
-  const isKept = owner.startsWith(KEPT);
-  const holder = printable(state.info ?? (isKept ? owner.slice(KEPT.length) : owner));
-  if (isKept) return `it is kept for ${secondsText(remaining)} after a release by ${holder}`;
+  const releasedBy = releasedOwner(owner);
+  const holder = printable(state.info ?? releasedBy ?? owner);
+  if (releasedBy !== undefined)
+    return `it is kept for ${secondsText(remaining)} after a release by ${holder}`;
   const ends = `ends in ${secondsText(remaining)} unless it is renewed`;
   if (owner.startsWith(READERS)) return `it is held in shared mode, by a lease that ${ends}`;
   return `${holder} holds it, and its lease ${ends}`;

@@ -21,8 +21,8 @@ import {
 } from './contract/errors.js';
 import {
   inspectingNow,
-  KEPT,
   MAX_TTL,
+  releasedOwner,
   sourceOf,
   type LeaseState,
   type LeaseStore,
@@ -219,8 +219,9 @@ export class LeaseSource implements KnownGrants {
       if (holder === undefined) return refused;
       const { owner } = holder;
       const time = `for ${Math.ceil(holder.remaining)} ms`;
-      if (owner.startsWith(KEPT))
-        return `${named} is kept ${time} after a release by ${keyName(owner.slice(KEPT.length))}`;
+      const releasedBy = releasedOwner(owner);
+      if (releasedBy !== undefined)
+        return `${named} is kept ${time} after a release by ${keyName(releasedBy)}`;
       const left = `${time} unless it is renewed`;
       if (owner.startsWith(READERS)) {
         const readers = `${named} is held in shared mode${own.length === 0 ? '' : ', also by this LeaseManager'}`;

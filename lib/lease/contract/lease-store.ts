@@ -134,6 +134,10 @@ export const KEPT = 'stripelock:kept:';
 /** The owner of a key after {@link ExactLeaseStore.keep}. `owner`: the owner of the grant that has ended. */
 export const keptOwner = (owner: string): string => KEPT + owner;
 
+/** The reverse of {@link keptOwner}: the owner of the grant that has ended. Undefined if the key is not kept. */
+export const releasedOwner = (owner: string): string | undefined =>
+  owner.startsWith(KEPT) ? owner.slice(KEPT.length) : undefined;
+
 /** Whether the store is an {@link ExactLeaseStore}. */
 export function isExact(store: LeaseStore): store is ExactLeaseStore {
   return typeof (store as Partial<ExactLeaseStore>).keep === 'function';
