@@ -24,7 +24,7 @@ import { postgresClients } from '../support/postgres-clients.mjs';
 import { hasPostgres, PostgresServer } from '../support/postgres-server.mjs';
 import { redisClients } from '../support/redis-clients.mjs';
 import { redisCommand, RedisServer } from '../support/redis-server.mjs';
-import { turns } from '../support/waiting.js';
+import { turns, until } from '../support/waiting.js';
 
 /** Milliseconds: a lease that does not expire in these tests, and one that would be short. */
 const LONG = 600_000;
@@ -216,7 +216,8 @@ describe.each(Object.entries(servers))('a request that comes late to %s', (name,
     const manager = new LeaseManager({ store, ttl: SHORT, minHold: LONG, renew: false, backoff: SOON });
     requests.holds = true;
     const acquiring = manager.acquire('key', { timeout: 60_000 });
-    setTimeout(() => (requests.holds = false), HASTE / 2);
+    await until(() => requests.isHolding, 'the first attempt is held');
+    requests.holds = false;
     const lease = await acquiring;
     expect(await lease.release()).toBe(true);
     await requests.letGo();
@@ -290,7 +291,8 @@ describe.each(Object.entries(servers))('a request that comes late to %s', (name,
     const manager = new LeaseManager({ store, ttl: LONG, backoff: SOON });
     requests.holds = true;
     const acquiring = manager.acquire('key', { timeout: 60_000 });
-    setTimeout(() => (requests.holds = false), HASTE / 2);
+    await until(() => requests.isHolding, 'the first attempt is held');
+    requests.holds = false;
     await (await acquiring).release();
     await requests.letGo();
     await isFree();

@@ -52,6 +52,11 @@ export class HeldRequests {
     });
   }
 
+  /** Whether a request is held now. */
+  get isHolding(): boolean {
+    return this.#held.length > 0;
+  }
+
   /** Sends the held requests. Resolves when the server has answered them. */
   async letGo(): Promise<void> {
     this.holds = false;
