@@ -112,7 +112,7 @@ async function open({ store, backoff, source, ...holder }: Command & { readonly 
   const made = await reopen(source);
   await made.inspect(UNUSED);
   const schedule = new Schedule<Hold>(undefined, false, elapsed);
-  const heartbeat = new Heartbeat(new StoreRequests(made, () => undefined, false), schedule, backoff);
+  const heartbeat = new Heartbeat(new StoreRequests(made, () => undefined), schedule, backoff);
   stores.set(store, { store: made, heartbeat });
 }
 

@@ -90,7 +90,7 @@ export class StoreRequests {
    * `freed`: called with the key after each release that freed it. `hasUniqueOwners`: whether each exclusive
    * owner belongs to one acquisition only.
    */
-  constructor(store: LeaseStore, freed: (key: string) => void, hasUniqueOwners: boolean) {
+  constructor(store: LeaseStore, freed: (key: string) => void, hasUniqueOwners = false) {
     this.#store = store;
     this.#freed = freed;
     this.#hasUniqueOwners = hasUniqueOwners;

@@ -62,7 +62,7 @@ export const lateRequests: readonly Sentence[] = [
     },
   ],
   [
-    'another grant to the same owner shortens nothing',
+    'another grant to the same owner does not shorten its lease',
     async (on) => {
       await grantTo(on, 'a', 100 * on.ttl);
       const again = await grantTo(on, 'a', on.ttl);
@@ -155,7 +155,7 @@ export const lateRequests: readonly Sentence[] = [
     },
   ],
   [
-    'after that, no request of the same owner changes anything until that time',
+    'after `keep`, no request of the owner changes anything until the key is free',
     async (on) => {
       if (!exact(on.store)) return;
       const token = await grantTo(on, 'a', 50 * on.ttl);

@@ -172,7 +172,9 @@ it('finds that another grant to the same owner shortens its lease', async () => 
       return store.tryAcquire(key, owner, ttl);
     },
   });
-  expect(await brokenBy(changed(shortens))).toEqual(['another grant to the same owner shortens nothing']);
+  expect(await brokenBy(changed(shortens))).toEqual([
+    'another grant to the same owner does not shorten its lease',
+  ]);
 });
 
 it('finds that a key that is kept is granted to its last owner', async () => {
@@ -192,7 +194,7 @@ it('finds that a key that is kept is granted to its last owner', async () => {
     return { store, advance: (ms) => clock.advance(ms) };
   };
   expect(await brokenBy(makeStore)).toContain(
-    'after that, no request of the same owner changes anything until that time',
+    'after `keep`, no request of the owner changes anything until the key is free',
   );
 });
 

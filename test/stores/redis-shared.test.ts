@@ -147,8 +147,8 @@ describe.each(redisLibraries)('a group of readers in Redis, on %s', (library) =>
     await redis.command('EVAL', dead, 1, WAITERS);
     const reads: number[] = [];
     let ended = false;
-    // ioredis takes a command that another connection sends meanwhile for an unexpected reply. So these connections send
-    // none of their own.
+    // While ioredis starts to monitor, a command on another connection looks like an unexpected reply to it. So these
+    // connections send no command by themselves.
     const client = new Redis(redis.server.port, '127.0.0.1', {
       enableReadyCheck: false,
       disableClientInfo: true,

@@ -96,7 +96,8 @@ export interface LeaseManagerOptions {
   /**
    * A fixed name for the owner of all leases of the manager. After a crash, a new manager with the same name
    * can acquire the keys that this owner still holds. Only one running manager may use a name, because the
-   * store cannot distinguish two managers with the same name. Default: a unique owner for each acquisition.
+   * store cannot distinguish two managers with the same name. Must not start with `stripelock:readers:` or
+   * `stripelock:kept:`. Default: a unique owner for each acquisition.
    */
   holder?: string;
   /**
