@@ -40,13 +40,15 @@ import { createGuard, createGuardOfSet, stripesOf, tryTake, type Guard } from '.
 import type { OpenedLock } from './handle.js';
 import { KeySets } from './key-set.js';
 import {
-  checkAsyncOptions,
+  ACQUISITION,
+  ATTEMPT,
   checkAttemptNames,
   checkNamesOfWait,
   checkSyncOptions,
   modeIn,
   permitModeIn,
   signalIn,
+  SYNC_ACQUISITION,
   timeoutIn,
 } from './options.js';
 import { isList, ONLY_KEY, type KeyIndex } from './stripe-index.js';
@@ -288,15 +290,26 @@ export abstract class BaseLock<A extends LockMode = LockMode> {
    */
   protected abstract countsOf(key: LockKey): StripeCounts;
 
-  #modeIn(options: AcquireOptions | undefined): Mode {
-    return this.#permits ? permitModeIn(options) : modeIn(options);
+  #modeIn(options: AcquireOptions | undefined, names: object): Mode {
+    return this.#permits ? permitModeIn(options, names) : modeIn(options, names);
   }
 
   #acquireSlow<K extends LockKey, M extends LockMode>(
     keys: K | readonly K[],
     options: AsyncAcquireOptions<M> | undefined,
   ): Promise<Guard<K, M>> {
-    if (!acquireStart.hasSubscribers) return this.#acquireGeneral(keys, options);
+    if (acquireStart.hasSubscribers) return this.#acquirePublished(keys, options);
+    return this.#acquireGeneral(keys, options);
+  }
+
+  /**
+   * Separate from {@link #acquireSlow}, which would otherwise allocate the variables of the closure in each
+   * call.
+   */
+  #acquirePublished<K extends LockKey, M extends LockMode>(
+    keys: K | readonly K[],
+    options: AsyncAcquireOptions<M> | undefined,
+  ): Promise<Guard<K, M>> {
     return acquireTracing.tracePromise(
       () => this.#acquireGeneral(keys, options),
       this.#message('async', keys, options),
@@ -333,11 +346,14 @@ export abstract class BaseLock<A extends LockMode = LockMode> {
     keys: K | readonly K[],
     options: AsyncAcquireOptions<M> | undefined,
   ): Promise<Guard<K, M>> {
-    const mode = this.#modeIn(options);
+    const mode = this.#modeIn(options, ACQUISITION);
     const timeout = timeoutIn(options, this.timeout);
     const signal = signalIn(options);
-    checkAsyncOptions(options);
     this.#table.acquiringAsync();
+    if (signal === undefined) {
+      const free = this.#takeOne<K, M>(keys, mode);
+      if (free !== undefined) return resolved(free);
+    }
     const guard = this.#guardOf<K, M>(keys, mode);
     const taken = this.#take('async', guard, options, timeout, signal, wait);
     return taken === guard ? resolved(guard) : (taken as Promise<Guard<K, M>>);
@@ -347,9 +363,11 @@ export abstract class BaseLock<A extends LockMode = LockMode> {
     keys: K | readonly K[],
     options: AcquireOptions<M> | undefined,
   ): Guard<K, M> {
-    const mode = this.#modeIn(options);
+    const mode = this.#modeIn(options, SYNC_ACQUISITION);
     const timeout = timeoutIn(options, this.timeout);
     checkSyncOptions(options);
+    const free = this.#takeOne<K, M>(keys, mode);
+    if (free !== undefined) return free;
     return this.#take('sync', this.#guardOf<K, M>(keys, mode), options, timeout, undefined, block);
   }
 
@@ -357,9 +375,23 @@ export abstract class BaseLock<A extends LockMode = LockMode> {
     keys: K | readonly K[],
     options: { mode?: M } | undefined,
   ): Guard<K, M> | undefined {
-    const mode = this.#modeIn(options);
+    const mode = this.#modeIn(options, ATTEMPT);
     checkAttemptNames(options);
     return this.#take('try', this.#guardOf<K, M>(keys, mode), undefined, 0, undefined, attempt);
+  }
+
+  /**
+   * Acquires one free key, in any mode. Returns undefined, and holds nothing, if the key is not free or the
+   * acquisition needs the rest of the general path. Without this method, a shared acquisition would take
+   * 10 to 20 % longer, because V8 does not inline {@link #take}.
+   */
+  #takeOne<K extends LockKey, M extends LockMode>(
+    keys: K | readonly K[],
+    mode: Mode,
+  ): Guard<K, M> | undefined {
+    if (this.#special || typeof keys === 'object') return undefined;
+    const guard = createGuard<K, M>(this.#path, keys, this.#index.stripeOf(keys, ONLY_KEY), mode);
+    return tryTake(guard) ? guard : undefined;
   }
 
   /** Checks the keys, looks up their stripes, and creates a guard that holds nothing yet. */

@@ -80,20 +80,28 @@ function resolveWith(
   };
 }
 
-/** The requested mode of an acquisition. */
-export function modeIn(options: AcquireOptions | undefined): Mode {
+/**
+ * The requested mode of an acquisition. `names`: the options that the method supports.
+ *
+ * Of the unknown options, this function refuses only `ifAvailable`, which `LockManager.request` supports.
+ * Checking one property costs nothing if callers pass objects of the same shape. Reading all property names
+ * would make the acquisition of a free key 40 % slower. So other unknown names are refused by
+ * {@link checkNamesOfWait}, which runs only if the acquisition has to wait.
+ */
+export function modeIn(options: AcquireOptions | undefined, names: object): Mode {
   if (options === undefined) return EXCLUSIVE_MODE;
   checkOptionsObject(options);
-  const { mode } = options;
+  const { mode, ifAvailable } = options as AcquireOptions & ForeignOptions;
+  if (ifAvailable !== undefined) checkNames(options, names);
   return mode === undefined ? EXCLUSIVE_MODE : (modeNamed(mode) ?? refuseMode(mode));
 }
 
 /**
- * The mode of an acquisition in a lock with permits. Such a lock supports only the mode 'exclusive', which
- * acquires one permit.
+ * Like {@link modeIn}, in a lock with permits. Such a lock supports only the mode 'exclusive', which acquires
+ * one permit.
  */
-export function permitModeIn(options: AcquireOptions | undefined): Mode {
-  const mode = modeIn(options);
+export function permitModeIn(options: AcquireOptions | undefined, names: object): Mode {
+  const mode = modeIn(options, names);
   if (mode === EXCLUSIVE_MODE) return PERMIT_MODE;
   throw invalidArgType('options.mode', "'exclusive' where the lock has a limit above 1", mode.name);
 }
@@ -111,23 +119,9 @@ export function timeoutIn(options: AcquireOptions | undefined, usual: number): n
   return timeout === undefined ? usual : checkTimeout(timeout, 'options.timeout');
 }
 
-/**
- * Refuses the option `ifAvailable`, which only `LockManager.request` supports, before an async acquisition
- * starts. Checking one property costs nothing if callers pass objects of the same shape. Reading all property
- * names would make the acquisition of a free key 40 % slower. So other unknown names are refused by
- * {@link checkNamesOfWait}, which runs only if the acquisition has to wait.
- */
-export function checkAsyncOptions(options: AcquireOptions | undefined): void {
-  if ((options as ForeignOptions | undefined)?.ifAvailable !== undefined) checkNames(options!, ACQUISITION);
-}
-
-/**
- * Like {@link checkAsyncOptions}, for an acquisition that blocks the thread. This function also refuses
- * `signal`, because a signal cannot end a blocking wait.
- */
+/** Refuses a signal, because a signal cannot end a wait that blocks the thread. */
 export function checkSyncOptions(options: AcquireOptions | undefined): void {
-  const given = options as ForeignOptions | undefined;
-  if (given?.ifAvailable !== undefined || given?.signal !== undefined) checkNames(given, SYNC_ACQUISITION);
+  if ((options as ForeignOptions | undefined)?.signal !== undefined) checkNames(options!, SYNC_ACQUISITION);
 }
 
 /** Refuses unknown options of an acquisition that has to wait. */
