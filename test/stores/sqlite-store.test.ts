@@ -234,7 +234,19 @@ describe.each(sqliteDrivers)('the SQLite store on $name', (driver) => {
     const store = sqliteLeaseStore({ database: mine, clock });
     for (let i = 0; i < 100; i++) await store.tryAcquire(`key ${i}`, 'a', 60_000);
     clock.time += 100_000 + 86_400_000;
-    for (let i = 0; i < 25; i++) await store.tryAcquire('one key', 'a', 60_000);
+    for (let i = 0; i < 48; i++) await store.tryAcquire('one key', 'a', 60_000);
+    expect(mine.prepare('SELECT count(*) AS rows FROM stripelock_leases').get()).toEqual({ rows: 1 });
+  });
+
+  it('removes them even if each process takes only one lease', async () => {
+    const clock = new WallClock();
+    const mine = sqlite.open();
+    const store = sqliteLeaseStore({ database: mine, clock });
+    for (let i = 0; i < 100; i++) await store.tryAcquire(`key ${i}`, 'a', 60_000);
+    clock.time += 100_000 + 86_400_000;
+    for (let i = 0; i < 2; i++) {
+      await sqliteLeaseStore({ database: mine, clock }).tryAcquire('one key', 'a', 60_000);
+    }
     expect(mine.prepare('SELECT count(*) AS rows FROM stripelock_leases').get()).toEqual({ rows: 1 });
   });
 
