@@ -186,7 +186,11 @@ Nanoseconds elapsed() { return now(); }
 
 #endif
 
-unsigned processors() { return std::max(1u, std::thread::hardware_concurrency()); }
+unsigned processors() {
+  // Counting takes several microseconds, because the C library asks the system.
+  static const unsigned count = std::max(1u, std::thread::hardware_concurrency());
+  return count;
+}
 
 namespace {
 
