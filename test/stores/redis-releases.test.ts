@@ -4,14 +4,16 @@ import { redisLeaseStore } from 'stripelock/redis';
 /** Stands in for a client of ioredis: the test answers instead of the server, in any order. */
 class AnsweredClient {
   readonly sent: { args: string[]; answer: (reply: unknown) => void }[] = [];
+  readonly sources: string[] = [];
   #heard!: (channel: string, message: string) => void;
   readonly options = {};
 
   evalsha(_sha: string, ...args: string[]): Promise<unknown> {
     return new Promise((answer) => this.sent.push({ args, answer }));
   }
-  /** The store sends scripts that run in the background by their source. */
+  /** At first, the store sends scripts that run in the background by their source. */
   eval(source: string, ...args: string[]): Promise<unknown> {
+    this.sources.push(source);
     return this.evalsha(source, ...args);
   }
   duplicate(): this {
@@ -70,6 +72,22 @@ it('passes the notification on if no acquisition waits after the refusal', async
   const channel = attempt!.at(-1);
   expect(channel).toMatch(/^stripelock:waiter:/);
   expect(passed!.slice(1)).toEqual([LEASE, 'stripelock:{108}?key', channel]);
+  await store.close();
+});
+
+it('sends the source of the script that passes notifications on only until the server has replied', async () => {
+  for (let round = 1; round <= 3; round++) {
+    store.onRelease('key', () => undefined)();
+    const asked = store.tryAcquire('key', 'a', 1000);
+    client.tell(LEASE);
+    client.sent.at(-1)!.answer([1000]);
+    await asked;
+    await turn();
+    expect(client.sent).toHaveLength(2 * round);
+    client.sent.at(-1)!.answer(1);
+    await turn();
+  }
+  expect(client.sources).toHaveLength(1);
   await store.close();
 });
 

@@ -95,6 +95,8 @@ export class RedisBackend implements ListingBackend {
    * proxy.
    */
   #isProxiedCluster = false;
+  /** The scripts whose source the server has received from {@link #runDetached}. */
+  readonly #loaded = new Set<Script>();
 
   /**
    * `client` is the caller's client, which is ignored if `own` is given. `another` creates a second client.
@@ -387,12 +389,16 @@ export class RedisBackend implements ListingBackend {
   }
 
   /**
-   * Runs a script in the background. Sends the script's source immediately, because the store may be closed before
-   * a second round trip, and because later requests must not overtake the script. Never rejects.
+   * Runs a script in the background. Never rejects. Sends the script's source until the server has replied
+   * once, because the store may be closed before a second round trip, and because later requests must not
+   * overtake the script. On a cluster, always sends the source, because another node may not have the script.
    */
   async #runDetached(script: Script, keys: readonly string[], args: readonly string[]): Promise<void> {
+    const isLoaded = this.#loaded.has(script) && !this.#connection.isCluster && !this.#isProxiedCluster;
     try {
-      await this.#connection.run(script, keys, args, true);
+      if (isLoaded) await this.#run(script, keys, args, () => undefined);
+      else await this.#connection.run(script, keys, args, true);
+      this.#loaded.add(script);
     } catch {
       // The lease to give back, or this store's reservation, expires by itself.
     }

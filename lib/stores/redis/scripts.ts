@@ -284,7 +284,7 @@ return wake(KEYS[1], KEYS[2]) and 2 or 1`);
  * `groupIn` parses the value of a lease. Returns nil if the value is not a group. The pattern has %c for
  * {@link BEFORE_INFO}, because a pattern must not contain this character in Lua 5.1.
  *
- * `putOff` refuses a free key to readers until `till`. Returns `till`, or nil if that time has passed.
+ * `putOff` refuses a free key to readers until `till`. Returns `till`, or nil if that time has passed or is 0.
  */
 const GROUP = `
 local function groupIn(held)
@@ -299,6 +299,7 @@ local function clock()
   return time[1] .. string.sub('00000' .. time[2], -6)
 end
 local function putOff(lease, till)
+  if tonumber(till) == 0 then return end
   local left = math.ceil((till - clock()) / 1000)
   if left > 0 then
     redis.call('PSETEX', lease, string.format('%.0f', left), string.format('%016.0f', till) .. '000~')
