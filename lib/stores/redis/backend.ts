@@ -95,7 +95,7 @@ export class RedisBackend implements ListingBackend {
    * proxy.
    */
   #isProxiedCluster = false;
-  /** The scripts whose source the server has received from {@link #runDetached}. */
+  /** The scripts that the server has run for {@link #runDetached}, so it can find them by their hash. */
   readonly #loaded = new Set<Script>();
 
   /**
@@ -389,9 +389,10 @@ export class RedisBackend implements ListingBackend {
   }
 
   /**
-   * Runs a script in the background. Never rejects. Sends the script's source until the server has replied
-   * once, because the store may be closed before a second round trip, and because later requests must not
-   * overtake the script. On a cluster, always sends the source, because another node may not have the script.
+   * Runs a script in the background. Never rejects. The first time, sends the script's source, because the
+   * store may be closed before a second round trip, and because later requests must not overtake the script.
+   * After the server's reply, sends only the hash. On a cluster, always sends the source, because another node
+   * may not have the script.
    */
   async #runDetached(script: Script, keys: readonly string[], args: readonly string[]): Promise<void> {
     const isLoaded = this.#loaded.has(script) && !this.#connection.isCluster && !this.#isProxiedCluster;
